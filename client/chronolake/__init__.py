@@ -1,0 +1,3 @@
+"""chronolake"""
+
+from __future__ import annotations

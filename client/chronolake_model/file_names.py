@@ -1,0 +1,78 @@
+"""Names of data files, as Hudi writes them from table version 8 on (design.md section 8).
+
+Base file ``<fileId>_<writeToken>_<requested>.parquet``; log file
+``.<fileId>_<requested>.log.<n>_<writeToken>``. The write token is partition-stage-attempt of the task, so
+that two attempts of one task never share a name.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+import msgspec
+
+_BASE = re.compile(
+    r"(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<token>\d+-\d+-\d+)_(?P<time>\d{17}(?:\d{3})?)\.parquet",
+    re.ASCII,
+)
+_LOG = re.compile(
+    r"\.(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<time>\d{17}(?:\d{3})?)\.log\.(?P<n>\d+)_(?P<token>\d+-\d+-\d+)",
+    re.ASCII,
+)
+_BUCKET_SUFFIX = "-0000-0000-0000-000000000000-0"
+
+
+class FileKind(enum.StrEnum):
+    """Whether a data file holds whole records or changes to them."""
+
+    BASE = "base"
+    LOG = "log"
+
+
+class DataFileName(msgspec.Struct, frozen=True):
+    """What a data file's name says."""
+
+    kind: FileKind
+    file_id: str
+    write_token: str
+    requested_time: str
+
+
+def write_token(partition: int, stage: int, attempt: int) -> str:
+    """The token of one attempt of one task."""
+    return f"{partition}-{stage}-{attempt}"
+
+
+def base_file_name(file_id: str, token: str, requested_time: str) -> str:
+    """The name of a base file."""
+    return f"{file_id}_{token}_{requested_time}.parquet"
+
+
+def parse_file_name(name: str) -> DataFileName:
+    """What ``name`` says; raises ``ValueError`` when it is no data file's name."""
+    if match := _BASE.fullmatch(name):
+        kind = FileKind.BASE
+    elif match := _LOG.fullmatch(name):
+        kind = FileKind.LOG
+    else:
+        raise ValueError(
+            f"{name!r} is neither <fileId>_<writeToken>_<requested>.parquet "
+            "nor .<fileId>_<requested>.log.<n>_<writeToken>"
+        )
+    return DataFileName(kind, match["file_id"], match["token"], match["time"])
+
+
+def bucket_file_id(bucket: int) -> str:
+    """The file id of a bucket's first file group.
+
+    Hudi's fixed suffix for non-blocking writers: two writers that both open a bucket open the same file
+    group, so that the server sees their conflict.
+    """
+    assert 0 <= bucket < 10**8
+    return f"{bucket:08d}{_BUCKET_SUFFIX}"
+
+
+def bucket_of(file_id: str) -> int:
+    """The bucket that a bucket index's file id belongs to; raises ``ValueError`` when it names none."""
+    return int(file_id[:8])

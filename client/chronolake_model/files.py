@@ -1,0 +1,92 @@
+"""Bodies of the REST API for data files: what was written, what is live, what changed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+PartitionPath = Annotated[
+    str,
+    Meta(max_length=4_096, description="The folder below the table's base path; empty when unpartitioned."),
+]
+
+
+class WriteStat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One data file that an instant wrote (Hudi: HoodieWriteStat)."""
+
+    partition_path: PartitionPath
+    file_id: Annotated[str, Meta(min_length=1, max_length=255)]
+    file_name: Annotated[str, Meta(min_length=1, max_length=1_024)]
+    size_bytes: Count
+    records: Annotated[Count, Meta(description="Records in the file.")]
+    inserts: Count = 0
+    updates: Count = 0
+    deletes: Count = 0
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """One published data file; ``path`` is relative to the table's base path."""
+
+    path: str
+    size_bytes: int
+    records: int
+    requested_time: str
+    completion_time: str
+
+
+class FileSlice(msgspec.Struct, frozen=True):
+    """The files of one file group that a reader merges. ``base_instant_time`` is the slice's own time."""
+
+    partition_path: str
+    file_id: str
+    base_instant_time: str
+    base_file: DataFile | None
+    log_files: list[DataFile]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The live file slices as of a completion time; ``as_of`` is null when nothing had completed.
+
+    A page; the next one is of the same ``as_of``, whatever completes meanwhile.
+    """
+
+    table: str
+    as_of: str | None
+    slices: list[FileSlice]
+    next_cursor: str | None
+
+
+class CompletedInstant(msgspec.Struct, frozen=True):
+    """An instant whose records count in a range of completion times."""
+
+    requested_time: str
+    completion_time: str
+
+
+class ChangedFileGroup(msgspec.Struct, frozen=True):
+    """A file group touched in the range: its slice as of the range's start and as of its end.
+
+    ``before`` is null when the group did not exist yet, ``after`` when it no longer does.
+    """
+
+    partition_path: str
+    file_id: str
+    before: FileSlice | None
+    after: FileSlice | None
+
+
+class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """What completed in the range (from, to].
+
+    ``to`` is the completion time that the answer is complete up to: the next range starts there.
+    """
+
+    table: str
+    from_: str | None
+    to: str | None
+    instants: list[CompletedInstant]
+    file_groups: list[ChangedFileGroup]
+    next_cursor: str | None

@@ -1,0 +1,20 @@
+"""Names of namespaces and tables. A table is always called ``namespace.table``."""
+
+from __future__ import annotations
+
+import re
+
+NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
+TABLE_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}\.[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
+
+_TABLE_NAME = re.compile(TABLE_NAME_PATTERN, re.ASCII)
+
+
+def split_table_name(name: str) -> tuple[str, str]:
+    """Namespace and table of ``namespace.table``; raises ``ValueError`` when ``name`` is no such thing."""
+    if not _TABLE_NAME.fullmatch(name):
+        raise ValueError(
+            f"a table is named namespace.table (letters, digits, _ and -, 128 at most each), not {name!r}"
+        )
+    namespace, _, table = name.partition(".")
+    return namespace, table

@@ -1,0 +1,63 @@
+"""The closed list of problems (RFC 9457): each code with its status and its title."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+
+class ProblemCode(enum.StrEnum):
+    """Why a request was refused. A code, once released, keeps its meaning."""
+
+    status: int
+    title: str
+
+    INVALID_REQUEST = "invalid-request", 400, "The request's body does not have the documented form"
+    INVALID_PARAMETER = "invalid-parameter", 400, "A parameter in the path, query or header is not valid"
+    INVALID_CURSOR = "invalid-cursor", 400, "The cursor is not one that this list gave"
+    ROUTE_NOT_FOUND = "route-not-found", 404, "There is nothing at this address"
+    NAMESPACE_NOT_FOUND = "namespace-not-found", 404, "There is no such namespace"
+    TABLE_NOT_FOUND = "table-not-found", 404, "There is no such table"
+    INSTANT_NOT_FOUND = "instant-not-found", 404, "The table's timeline has no such instant"
+    METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not take this method"
+    NAMESPACE_EXISTS = "namespace-exists", 409, "There is a namespace of this name already"
+    NAMESPACE_NOT_EMPTY = "namespace-not-empty", 409, "The namespace still has tables"
+    TABLE_EXISTS = "table-exists", 409, "There is a table of this name already"
+    ILLEGAL_TRANSITION = "illegal-transition", 409, "The instant's present state does not allow this"
+    LEASE_LIVE = "lease-live", 409, "The instant's writer still holds its lease"
+    WRITE_CONFLICT = "write-conflict", 409, "Another instant wrote the same file groups first"
+    INSTANT_ROLLED_BACK = "instant-rolled-back", 410, "The instant was rolled back; its writer must stop"
+    BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type", 415, "The request's body must be JSON"
+    IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", 422, "The idempotency key belongs to another request"
+    INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
+    INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"
+    ACTION_NOT_SUPPORTED = "action-not-supported", 422, "This action cannot be begun yet"
+    INTERNAL_ERROR = "internal-error", 500, "The server failed; the fault is its own"
+    OVERLOADED = "overloaded", 503, "The server has more requests waiting than it accepts"
+    DATABASE_UNAVAILABLE = "database-unavailable", 503, "The server cannot reach its database"
+
+    def __new__(cls, code: str, status: int, title: str) -> ProblemCode:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.status = status
+        member.title = title
+        return member
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A problem document (RFC 9457), as ``application/problem+json``.
+
+    ``code`` is the stable name to program against; ``detail`` says what, which and what to do;
+    ``context`` holds what a program may need of it (the present state, the winner of a conflict).
+    """
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    instance: str | None = None
+    context: dict[str, Any] = {}

@@ -1,0 +1,105 @@
+"""Bodies of the REST API for namespaces and tables."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import IndexType, TableType
+
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, description="Letters, digits, `_` and `-`; 128 at most.")]
+TableName = Annotated[
+    str, Meta(pattern=TABLE_NAME_PATTERN, description="`namespace.table`.", examples=["shop.orders"])
+]
+ColumnName = Annotated[str, Meta(min_length=1, max_length=255)]
+PropertyText = Annotated[str, Meta(max_length=16_384)]
+Properties = Annotated[dict[PropertyText, PropertyText], Meta(max_length=1_000)]
+
+
+class CreateNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Make a namespace."""
+
+    name: Name
+    properties: Properties = {}
+
+
+class Namespace(msgspec.Struct, frozen=True):
+    """A group of tables."""
+
+    name: str
+    properties: dict[str, str]
+    created_at: datetime
+
+
+class NamespacePage(msgspec.Struct, frozen=True):
+    """Namespaces in the order of their names."""
+
+    namespaces: list[Namespace]
+    next_cursor: str | None
+
+
+class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One column of a table.
+
+    ``type`` is written as Spark does: ``boolean``, ``tinyint``, ``smallint``, ``int``, ``bigint``,
+    ``float``, ``double``, ``decimal(p,s)``, ``string``, ``binary``, ``date``, ``timestamp`` (UTC),
+    ``timestamp_ntz``, ``array<…>``, ``map<…,…>``, ``struct<name:…>``.
+    """
+
+    name: ColumnName
+    type: Annotated[str, Meta(min_length=1, max_length=65_536)]
+    nullable: bool = True
+
+
+class BucketIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Simple hash buckets: bucket = pmod(xxhash64(record key fields), buckets), Spark's xxhash64, seed 42."""
+
+    type: IndexType = IndexType.BUCKET
+    buckets: Annotated[int, Meta(ge=1, le=100_000)] = 4
+
+
+class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Make a table."""
+
+    name: TableName
+    base_path: Annotated[
+        str,
+        Meta(min_length=1, max_length=4_096, description="The URI of the table's folder in object storage."),
+    ]
+    schema: Annotated[list[Field], Meta(min_length=1, max_length=10_000)]
+    record_key_fields: Annotated[list[ColumnName], Meta(min_length=1, max_length=100)]
+    type: TableType = TableType.COPY_ON_WRITE
+    partition_fields: Annotated[list[ColumnName], Meta(max_length=100)] = []
+    ordering_field: ColumnName | None = None
+    index: BucketIndex = BucketIndex()
+    tick: Tick = Tick.MILLISECOND
+    properties: Properties = {}
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table as the metastore knows it. ``table_id`` never comes back, not even for the same name."""
+
+    name: str
+    table_id: str
+    base_path: str
+    type: TableType
+    schema: list[Field]
+    record_key_fields: list[str]
+    partition_fields: list[str]
+    ordering_field: str | None
+    index: BucketIndex
+    tick: Tick
+    properties: dict[str, str]
+    created_at: datetime
+
+
+class TablePage(msgspec.Struct, frozen=True):
+    """Tables in the order of their names."""
+
+    tables: list[Table]
+    next_cursor: str | None

@@ -1,0 +1,63 @@
+"""Instant times: microseconds inside, Hudi's digits outside.
+
+An instant's time is written as 17 digits, ``yyyyMMddHHmmssSSS``, for a table whose tick is a millisecond,
+and as 20 digits (three more) for a tick of a microsecond; always UTC (Hudi: HoodieInstantTimeGenerator).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NewType
+
+Micros = NewType("Micros", int)
+"""Microseconds since 1970-01-01T00:00:00 UTC."""
+
+MICROS_PER_SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = re.compile(r"[0-9]{17}(?:[0-9]{3})?", re.ASCII)
+
+INSTANT_TIME_PATTERN = r"^[0-9]{17}([0-9]{3})?$"
+
+
+class Tick(enum.StrEnum):
+    """The step of a table's clock, fixed when the table is created."""
+
+    MILLISECOND = "1ms"
+    MICROSECOND = "1us"
+
+    @property
+    def micros(self) -> int:
+        """Microseconds in one tick."""
+        return 1_000 if self is Tick.MILLISECOND else 1
+
+
+def to_datetime(time: Micros) -> datetime:
+    """The same moment as an aware datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=time)
+
+
+def from_datetime(moment: datetime) -> Micros:
+    """The same moment in microseconds; ``moment`` must be aware."""
+    assert moment.tzinfo is not None
+    return Micros((moment - _EPOCH) // timedelta(microseconds=1))
+
+
+def format_time(time: Micros, tick: Tick = Tick.MILLISECOND) -> str:
+    """Hudi's digits for ``time``: 17 for a millisecond tick, 20 for a microsecond tick.
+
+    A finer time under a millisecond tick is cut, not rounded, so that order is kept.
+    """
+    digits = to_datetime(time).strftime("%Y%m%d%H%M%S%f")
+    # %Y is not padded below the year 1000 on every platform.
+    padded = digits.zfill(20)
+    return padded if tick is Tick.MICROSECOND else padded[:17]
+
+
+def parse_time(text: str) -> Micros:
+    """The time that 17 or 20 digits name; raises ``ValueError`` when they name none."""
+    if not _DIGITS.fullmatch(text):
+        raise ValueError(f"an instant time has 17 or 20 digits (yyyyMMddHHmmssSSS), not {text!r}")
+    moment = datetime.strptime(text[:14] + "+0000", "%Y%m%d%H%M%S%z")
+    return Micros(from_datetime(moment) + int(text[14:].ljust(6, "0")))

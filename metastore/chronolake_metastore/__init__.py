@@ -1,0 +1,3 @@
+"""chronolake_metastore"""
+
+from __future__ import annotations

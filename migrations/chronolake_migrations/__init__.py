@@ -1,0 +1,3 @@
+"""chronolake_migrations"""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""chronolake_spark"""
+
+from __future__ import annotations
