@@ -1,3 +1,68 @@
-"""chronolake"""
+"""The Python client of Chronolake.
+
+    import chronolake
+
+    with chronolake.connect() as client:
+        table = client.table("shop.orders")
+        with table.begin(operation=chronolake.Operation.UPSERT) as write:
+            write.add(stat)
+
+Errors are in ``chronolake.errors``; the words and bodies shared with the server in ``chronolake_model``.
+"""
 
 from __future__ import annotations
+
+from chronolake import errors
+from chronolake._client import Client, connect
+from chronolake._table import Table
+from chronolake._transport import version as _version
+from chronolake._write import Write
+from chronolake.errors import ChronolakeError
+from chronolake_model.files import (
+    ChangedFileGroup,
+    Changes,
+    CompletedInstant,
+    DataFile,
+    FileSlice,
+    Snapshot,
+    WriteStat,
+)
+from chronolake_model.instants import Instant, TimeInterval, WriteSummary
+from chronolake_model.problems import Problem, ProblemCode
+from chronolake_model.tables import BucketIndex, Field, Namespace
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
+
+__version__ = _version()
+
+__all__ = [
+    "Action",
+    "BucketIndex",
+    "ChangedFileGroup",
+    "Changes",
+    "ChronolakeError",
+    "Client",
+    "CompletedInstant",
+    "DataFile",
+    "Direction",
+    "Field",
+    "FileSlice",
+    "Instant",
+    "Namespace",
+    "Operation",
+    "Problem",
+    "ProblemCode",
+    "Snapshot",
+    "State",
+    "Table",
+    "TableType",
+    "Tick",
+    "TimeInterval",
+    "TimeOrder",
+    "Write",
+    "WriteStat",
+    "WriteSummary",
+    "__version__",
+    "connect",
+    "errors",
+]

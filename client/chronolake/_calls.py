@@ -1,0 +1,234 @@
+"""The REST API, written once, as values: each function says what to send and what comes back.
+
+Pure; ``_transport`` sends a call, blocking or not. Names and times become parts of a path here, so they are
+checked here: ``ValueError`` when one could not be any server's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from chronolake_model.files import Changes, Snapshot
+from chronolake_model.instants import (
+    BeginInstant,
+    CompleteInstant,
+    Heartbeat,
+    Instant,
+    InstantPage,
+    RollbackInstant,
+    TimeInterval,
+)
+from chronolake_model.names import NAME_PATTERN, split_table_name
+from chronolake_model.tables import (
+    CreateNamespace,
+    CreateTable,
+    Namespace,
+    NamespacePage,
+    Table,
+    TablePage,
+)
+from chronolake_model.times import parse_time
+from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
+
+LIMIT_MAX = 1_000
+"""The largest page that a server gives."""
+
+Answer = TypeVar("Answer")
+_Query = tuple[tuple[str, str], ...]
+_NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
+
+
+class Page(Protocol):
+    """An answer that may go on."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """The cursor of the next page; None on the last."""
+
+
+class Call(msgspec.Struct, Generic[Answer], frozen=True):
+    """One request and the type of its answer; ``NoneType`` when the answer has no body."""
+
+    method: str
+    path: str
+    answer: type[Answer]
+    query: _Query = ()
+    body: bytes | None = None
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it changes something, and so carries an idempotency key."""
+        return self.method != "GET"
+
+    def page_at(self, cursor: str) -> Call[Answer]:
+        """The same list, from ``cursor`` on."""
+        others = tuple(pair for pair in self.query if pair[0] != "cursor")
+        return msgspec.structs.replace(self, query=(*others, ("cursor", cursor)))
+
+
+class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which instants of a timeline, in which order; ranges are (from, to]."""
+
+    state: tuple[State, ...] = ()
+    action: tuple[Action, ...] = ()
+    requested_from: str | None = None
+    requested_to: str | None = None
+    completed_from: str | None = None
+    completed_to: str | None = None
+    order_by: TimeOrder = TimeOrder.REQUESTED_TIME
+    direction: Direction = Direction.ASCENDING
+
+
+def create_namespace(body: CreateNamespace) -> Call[Namespace]:
+    """Make a namespace."""
+    return _post("/v1/namespaces", Namespace, body)
+
+
+def namespace(name: str) -> Call[Namespace]:
+    """One namespace."""
+    return Call("GET", _namespace_path(name), Namespace)
+
+
+def list_namespaces() -> Call[NamespacePage]:
+    """All namespaces, by name."""
+    return Call("GET", "/v1/namespaces", NamespacePage, _query(limit=LIMIT_MAX))
+
+
+def drop_namespace(name: str) -> Call[None]:
+    """Drop an empty namespace."""
+    return Call("DELETE", _namespace_path(name), type(None))
+
+
+def create_table(body: CreateTable) -> Call[Table]:
+    """Make a table."""
+    return _post("/v1/tables", Table, body)
+
+
+def table(name: str) -> Call[Table]:
+    """One table."""
+    return Call("GET", _table_path(name), Table)
+
+
+def list_tables(in_namespace: str | None) -> Call[TablePage]:
+    """All tables, or those of one namespace, by name."""
+    return Call("GET", "/v1/tables", TablePage, _query(namespace=in_namespace, limit=LIMIT_MAX))
+
+
+def drop_table(name: str) -> Call[None]:
+    """Drop a table's metadata; never its files."""
+    return Call("DELETE", _table_path(name), type(None))
+
+
+def begin_instant(name: str, body: BeginInstant) -> Call[Instant]:
+    """Begin an instant."""
+    return _post(f"{_table_path(name)}/instants", Instant, body)
+
+
+def to_inflight(name: str, requested_time: str) -> Call[Instant]:
+    """Take a requested instant to inflight."""
+    return _post(f"{_instant_path(name, requested_time)}/inflight", Instant)
+
+
+def complete_instant(name: str, requested_time: str, body: CompleteInstant) -> Call[Instant]:
+    """Publish an instant."""
+    return _post(f"{_instant_path(name, requested_time)}/complete", Instant, body)
+
+
+def rollback_instant(name: str, requested_time: str, body: RollbackInstant) -> Call[Instant]:
+    """Give an instant up."""
+    return _post(f"{_instant_path(name, requested_time)}/rollback", Instant, body)
+
+
+def heartbeat(name: str, requested_time: str, body: Heartbeat) -> Call[Instant]:
+    """Renew an instant's lease."""
+    return _post(f"{_instant_path(name, requested_time)}/heartbeat", Instant, body)
+
+
+def instant(name: str, requested_time: str) -> Call[Instant]:
+    """One instant."""
+    return Call("GET", _instant_path(name, requested_time), Instant)
+
+
+def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> Call[InstantPage]:
+    """The timeline, filtered."""
+    pairs = _query(
+        state=wanted.state,
+        action=wanted.action,
+        requested_from=wanted.requested_from,
+        requested_to=wanted.requested_to,
+        completed_from=wanted.completed_from,
+        completed_to=wanted.completed_to,
+        order_by=wanted.order_by,
+        direction=wanted.direction,
+        limit=limit,
+    )
+    return Call("GET", f"{_table_path(name)}/instants", InstantPage, pairs)
+
+
+def snapshot(name: str, as_of: str | None, partition_path: str | None) -> Call[Snapshot]:
+    """The live file slices."""
+    pairs = _query(as_of=as_of, partition_path=partition_path, limit=LIMIT_MAX)
+    return Call("GET", f"{_table_path(name)}/snapshot", Snapshot, pairs)
+
+
+def changes(name: str, from_: str | None, to: str | None) -> Call[Changes]:
+    """What completed in (from, to]."""
+    pairs = (*_query(**{"from": from_}), *_query(to=to, limit=LIMIT_MAX))
+    return Call("GET", f"{_table_path(name)}/changes", Changes, pairs)
+
+
+def time() -> Call[TimeInterval]:
+    """The TrueTime interval."""
+    return Call("GET", "/v1/time", TimeInterval)
+
+
+def merge_snapshot(pages: Sequence[Snapshot]) -> Snapshot:
+    """One snapshot of all its pages."""
+    slices = [one for page in pages for one in page.slices]
+    return msgspec.structs.replace(pages[0], slices=slices, next_cursor=None)
+
+
+def merge_changes(pages: Sequence[Changes]) -> Changes:
+    """One answer of all its pages; an instant that several pages name counts once."""
+    instants = {one.requested_time: one for page in pages for one in page.instants}
+    file_groups = [one for page in pages for one in page.file_groups]
+    return msgspec.structs.replace(
+        pages[0], instants=list(instants.values()), file_groups=file_groups, next_cursor=None
+    )
+
+
+def _post(path: str, answer: type[Answer], body: msgspec.Struct | None = None) -> Call[Answer]:
+    return Call("POST", path, answer, body=None if body is None else msgspec.json.encode(body))
+
+
+def _namespace_path(name: str) -> str:
+    if not _NAMESPACE.fullmatch(name):
+        raise ValueError(f"a namespace's name is letters, digits, _ and -, 128 at most, not {name!r}")
+    return f"/v1/namespaces/{name}"
+
+
+def _table_path(name: str) -> str:
+    split_table_name(name)
+    return f"/v1/tables/{name}"
+
+
+def _instant_path(name: str, requested_time: str) -> str:
+    parse_time(requested_time)
+    return f"{_table_path(name)}/instants/{requested_time}"
+
+
+def _query(**parameters: Any) -> _Query:
+    """The parameters that are given; one that is a tuple is repeated."""
+    return tuple(pair for name, value in parameters.items() for pair in _pairs(name, value))
+
+
+def _pairs(name: str, value: object) -> Iterable[tuple[str, str]]:
+    if value is None:
+        return ()
+    if isinstance(value, tuple):
+        return tuple((name, str(one)) for one in value)
+    return ((name, str(value)),)

@@ -1,0 +1,132 @@
+"""The client: a metastore, its namespaces and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from chronolake import _calls, errors
+from chronolake._table import Table
+from chronolake._transport import Transport, endpoint_of
+from chronolake_model.instants import TimeInterval
+from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import TableType
+
+
+def connect(url: str | None = None, *, timeout_seconds: float = 30.0, retry_seconds: float = 60.0) -> Client:
+    """A client of the metastore at ``url`` ($CHRONOLAKE_URL unless given, else http://127.0.0.1:7077).
+
+    One try waits ``timeout_seconds`` for its answer; what fails for want of a connection or of an available
+    server is tried again for ``retry_seconds``. Nothing is sent yet. Raises ``ValueError`` for no http URL.
+    """
+    return Client(Transport(endpoint_of(url, timeout_seconds, retry_seconds)))
+
+
+class Client:
+    """A metastore. Threads may share it; close it, or use it as a context manager."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @property
+    def url(self) -> str:
+        """The server's URL."""
+        return self._transport.endpoint.url
+
+    def time(self) -> TimeInterval:
+        """The TrueTime interval: what completed before the call did so at ``latest`` or before."""
+        return self._transport.send(_calls.time())
+
+    def create_namespace(
+        self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
+    ) -> Namespace:
+        """Make a namespace, or with ``if_not_exists`` take the one of this name, whatever its properties.
+
+        Raises ``NamespaceExists``.
+        """
+        try:
+            return self._transport.send(
+                _calls.create_namespace(CreateNamespace(name, dict(properties or {})))
+            )
+        except errors.NamespaceExists:
+            if not if_not_exists:
+                raise
+        return self.namespace(name)
+
+    def namespace(self, name: str) -> Namespace:
+        """One namespace. Raises ``NamespaceNotFound``."""
+        return self._transport.send(_calls.namespace(name))
+
+    def namespaces(self) -> Iterator[Namespace]:
+        """All namespaces, by name."""
+        pages = self._transport.pages(_calls.list_namespaces())
+        return (one for page in pages for one in page.namespaces)
+
+    def drop_namespace(self, name: str) -> None:
+        """Drop a namespace. Raises ``NamespaceNotFound``, ``NamespaceNotEmpty``."""
+        self._transport.send(_calls.drop_namespace(name))
+
+    def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
+        self,
+        name: str,
+        *,
+        base_path: str,
+        schema: Sequence[Field],
+        record_key_fields: Sequence[str],
+        type: TableType = TableType.COPY_ON_WRITE,
+        partition_fields: Sequence[str] = (),
+        ordering_field: str | None = None,
+        index: BucketIndex = BucketIndex(),  # noqa: B008  # frozen
+        tick: Tick = Tick.MILLISECOND,
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Make a table, or with ``if_not_exists`` take the one of this name, whatever its definition.
+
+        Raises ``TableExists``, ``NamespaceNotFound``, ``InvalidTable``.
+        """
+        body = CreateTable(
+            name=name,
+            base_path=base_path,
+            schema=list(schema),
+            record_key_fields=list(record_key_fields),
+            type=type,
+            partition_fields=list(partition_fields),
+            ordering_field=ordering_field,
+            index=index,
+            tick=tick,
+            properties=dict(properties or {}),
+        )
+        try:
+            return Table(self._transport, self._transport.send(_calls.create_table(body)))
+        except errors.TableExists:
+            if not if_not_exists:
+                raise
+        return self.table(name)
+
+    def table(self, name: str) -> Table:
+        """The table ``namespace.table``. Raises ``TableNotFound``."""
+        return Table(self._transport, self._transport.send(_calls.table(name)))
+
+    def tables(self, namespace: str | None = None) -> Iterator[Table]:
+        """All tables, or those of a namespace, by name."""
+        pages = self._transport.pages(_calls.list_tables(namespace))
+        return (Table(self._transport, one) for page in pages for one in page.tables)
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
+        self._transport.send(_calls.drop_table(name))
+
+    def close(self) -> None:
+        """Give the connections back; the client and its tables are of no use afterwards."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,224 @@
+"""Sends a call and waits out what passes: a broken connection, a restarting server, a full queue."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import importlib.metadata
+import os
+import random
+import socket
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+from typing import TypeVar
+
+import httpx
+import msgspec
+
+from chronolake import errors
+from chronolake._calls import Call, Page
+from chronolake_model.problems import Problem
+
+URL_VARIABLE = "CHRONOLAKE_URL"
+URL_DEFAULT = "http://127.0.0.1:7077"
+
+_PAUSE_FIRST_SECONDS = 0.1
+_PAUSE_MAX_SECONDS = 5.0
+_UNAVAILABLE_STATUS = frozenset({502, 503, 504})
+_BODY_SHOWN_CHARS = 200
+
+_Answer = TypeVar("_Answer")
+_Page = TypeVar("_Page", bound=Page)
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where the server is, and how long to wait for it: for one answer, and over all retries."""
+
+    url: str
+    timeout_seconds: float
+    retry_seconds: float
+
+
+class Transport:
+    """Sends calls, blocking. Threads may share it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._http = httpx.Client(
+            base_url=endpoint.url, timeout=endpoint.timeout_seconds, headers=standing_headers()
+        )
+
+    def send(
+        self, call: Call[_Answer], *, key: str | None = None, retry_seconds: float | None = None
+    ) -> _Answer:
+        """The answer to ``call``; raises a ``ChronolakeError`` when there is none.
+
+        ``key`` is the idempotency key of a command, a new one unless given; ``retry_seconds`` is the
+        endpoint's unless given, and 0 tries once.
+        """
+        # A POST may be retried as safely as a GET: each command carries one key over all of its tries, and
+        # the server answers the second arrival of a key with the first one's answer.
+        headers = headers_of(call, key or new_key())
+        patience = Patience(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        while True:
+            try:
+                with no_answer_is_an_error(self.endpoint.url):
+                    response = self._http.request(
+                        call.method, call.path, params=call.query, content=call.body, headers=headers
+                    )
+                return answer_of(call, response)
+            except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
+                pause = patience.pause_after(failure)
+                if pause is None:
+                    raise
+            time.sleep(pause)
+
+    def pages(self, call: Call[_Page]) -> Iterator[_Page]:
+        """All pages of a list, each fetched when it is asked for."""
+        page = self.send(call)
+        yield page
+        while page.next_cursor is not None:
+            page = self.send(call.page_at(page.next_cursor))
+            yield page
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._http.close()
+
+
+class Patience:
+    """How long to pause before the next try, until ``retry_seconds`` after the first are used up."""
+
+    def __init__(self, retry_seconds: float) -> None:
+        self._deadline = time.monotonic() + retry_seconds
+        self._tries = 0
+
+    def pause_after(self, failure: errors.ConnectionFailed | errors.ServerUnavailable) -> float | None:
+        """Seconds to pause; None when it is time to give up."""
+        wanted = failure.retry_after_seconds if isinstance(failure, errors.ServerUnavailable) else 0.0
+        pause = pause_seconds(self._tries, wanted, random.uniform(0.5, 1.0))
+        self._tries += 1
+        return pause if time.monotonic() + pause < self._deadline else None
+
+
+def pause_seconds(tries: int, wanted_seconds: float, jitter: float) -> float:
+    """Exponential in ``tries``, bounded, spread by ``jitter`` (0.5..1); never less than the server wants.
+
+    Without the jitter all clients of a server that restarts would come back at once, again and again.
+    """
+    backoff: float = min(_PAUSE_FIRST_SECONDS * 2 ** min(tries, 30), _PAUSE_MAX_SECONDS)
+    return wanted_seconds + backoff * jitter
+
+
+@contextlib.contextmanager
+def no_answer_is_an_error(url: str) -> Iterator[None]:
+    """Turn httpx's errors into ours."""
+    try:
+        yield
+    except httpx.TransportError as exc:
+        what = str(exc) or type(exc).__name__
+        raise errors.ConnectionFailed(f"no answer from {url}: {what}") from exc
+
+
+def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
+    """The decoded answer, or its error raised. Fields that this client does not know are ignored."""
+    if not response.is_success:
+        raise _error_of(response)
+    if call.answer is type(None):
+        return None
+    try:
+        return msgspec.json.decode(response.content, type=call.answer)
+    except msgspec.DecodeError as exc:
+        raise _unexpected(
+            response, f"{exc}; is it a Chronolake server, and no newer than this client?"
+        ) from exc
+
+
+def endpoint_of(url: str | None, timeout_seconds: float, retry_seconds: float) -> Endpoint:
+    """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host. Raises ``ValueError`` for no http URL."""
+    chosen = url or os.environ.get(URL_VARIABLE) or URL_DEFAULT
+    parts = urllib.parse.urlsplit(chosen)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"a server's URL is http://host:port or https://host:port, not {chosen!r}")
+    return Endpoint(chosen.rstrip("/"), timeout_seconds, retry_seconds)
+
+
+def standing_headers() -> dict[str, str]:
+    """The headers of every request."""
+    return {
+        "Accept": "application/json, application/problem+json",
+        "User-Agent": f"chronolake-python/{version()}",
+        "Chronolake-Actor": _header_text(actor()),
+    }
+
+
+def headers_of(call: Call[_Answer], key: str) -> dict[str, str]:
+    """The headers of one call, the same on each of its tries."""
+    headers = {}
+    if call.is_command:
+        headers["Idempotency-Key"] = key
+    if call.body is not None:
+        headers["Content-Type"] = "application/json"
+    return headers
+
+
+def new_key() -> str:
+    """A new idempotency key."""
+    return str(uuid.uuid4())
+
+
+def version() -> str:
+    """The version of this client."""
+    return importlib.metadata.version("chronolake")
+
+
+def actor() -> str:
+    """Who we are: user@host."""
+    return f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that no passwd file knows.
+        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+
+def _header_text(text: str) -> str:
+    return "".join(char if " " <= char <= "~" else "?" for char in text)[:255]
+
+
+def _error_of(response: httpx.Response) -> errors.ChronolakeError:
+    try:
+        problem = msgspec.json.decode(response.content, type=Problem)
+    except msgspec.DecodeError:
+        error = _unexpected(response, "not a problem document; is it a Chronolake server?")
+    else:
+        error = errors.error_of(problem)
+    if isinstance(error, errors.ServerUnavailable):
+        error.retry_after_seconds = _retry_after_seconds(response)
+    return error
+
+
+def _unexpected(response: httpx.Response, why: str) -> errors.ChronolakeError:
+    """The error of an answer that is not this API's, as if it were a problem."""
+    shown = response.text[:_BODY_SHOWN_CHARS].strip()
+    problem = Problem(
+        type="about:blank",
+        title=f"HTTP {response.status_code} {response.reason_phrase}".strip(),
+        status=response.status_code,
+        code=errors.UNEXPECTED_ANSWER,
+        detail=f"{response.request.url} answered {shown!r}: {why}",
+    )
+    message = f"{problem.title}: {problem.detail}"
+    unavailable = response.status_code in _UNAVAILABLE_STATUS
+    return errors.ServerUnavailable(message, problem) if unavailable else errors.ServerError(message, problem)
+
+
+def _retry_after_seconds(response: httpx.Response) -> float:
+    # The header may also be a date; our server sends seconds, and without them the backoff serves.
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else 0.0

@@ -1,0 +1,208 @@
+"""What may go wrong, as one tree; each error has a stable ``code``.
+
+    ChronolakeError
+    ├── ConnectionFailed            no answer came: unreachable, broken off, timed out
+    ├── ServerError                 the server failed, or answered something that is not this API
+    ├── ServerUnavailable           502, 503, 504: not now; the client has retried already
+    │   ├── Overloaded
+    │   └── DatabaseUnavailable
+    └── RequestRefused              a definite no: nothing was changed
+        ├── InvalidRequest          the request is at fault: mend it
+        │   ├── IdempotencyKeyReused
+        │   ├── InvalidTable
+        │   ├── InvalidWriteStat
+        │   └── ActionNotSupported
+        ├── NotFound
+        │   ├── NamespaceNotFound
+        │   ├── TableNotFound
+        │   └── InstantNotFound
+        └── Conflict                the request is fine, the present state is against it
+            ├── NamespaceExists
+            ├── NamespaceNotEmpty
+            ├── TableExists
+            ├── IllegalTransition
+            ├── LeaseLive
+            ├── WriteConflict
+            └── InstantRolledBack   the writer must stop
+
+After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chronolake_model.problems import Problem, ProblemCode
+
+CONNECTION_FAILED = "connection-failed"
+"""The code of an error without an answer."""
+
+UNEXPECTED_ANSWER = "unexpected-answer"
+"""The code of an answer that is not this API's: another server, a proxy's page, or a newer server."""
+
+
+class ChronolakeError(Exception):
+    """Any expected failure of this client.
+
+    ``problem`` is the server's problem document (RFC 9457); None when no answer came.
+    """
+
+    def __init__(self, message: str, problem: Problem | None = None) -> None:
+        # The message alone goes into args: so the error pickles (the rest travels in its __dict__).
+        super().__init__(message)
+        self.problem = problem
+
+    @property
+    def code(self) -> str:
+        """The stable name to program against: one of ``ProblemCode``, a newer server's, or one of ours."""
+        return CONNECTION_FAILED if self.problem is None else self.problem.code
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """What a program may need of the problem: the present state, the winner of a conflict."""
+        return {} if self.problem is None else self.problem.context
+
+
+class ConnectionFailed(ChronolakeError):
+    """No answer came, however often it was tried; a command may or may not have happened."""
+
+
+class ServerError(ChronolakeError):
+    """The server failed, or what answered is no Chronolake server that this client understands."""
+
+
+class ServerUnavailable(ChronolakeError):
+    """The server, or a gateway before it, cannot serve now; the client has retried already."""
+
+    retry_after_seconds: float = 0.0
+    """How long the server asked to be left alone; 0 when it did not say."""
+
+
+class Overloaded(ServerUnavailable):
+    """The server has more requests waiting than it accepts."""
+
+
+class DatabaseUnavailable(ServerUnavailable):
+    """The server cannot reach its database."""
+
+
+class RequestRefused(ChronolakeError):
+    """A definite no: the request changed nothing."""
+
+
+class InvalidRequest(RequestRefused):
+    """The request itself is at fault."""
+
+
+class IdempotencyKeyReused(InvalidRequest):
+    """The idempotency key belongs to another request."""
+
+
+class InvalidTable(InvalidRequest):
+    """The table's definition contradicts itself."""
+
+
+class InvalidWriteStat(InvalidRequest):
+    """A write stat does not fit its instant."""
+
+
+class ActionNotSupported(InvalidRequest):
+    """This action cannot be begun yet."""
+
+
+class NotFound(RequestRefused):
+    """What the request names does not exist."""
+
+
+class NamespaceNotFound(NotFound):
+    """There is no such namespace."""
+
+
+class TableNotFound(NotFound):
+    """There is no such table."""
+
+
+class InstantNotFound(NotFound):
+    """The table's timeline has no such instant."""
+
+
+class Conflict(RequestRefused):
+    """The request is fine in itself, but the present state is against it."""
+
+
+class NamespaceExists(Conflict):
+    """There is a namespace of this name already."""
+
+
+class NamespaceNotEmpty(Conflict):
+    """The namespace still has tables."""
+
+
+class TableExists(Conflict):
+    """There is a table of this name already."""
+
+
+class IllegalTransition(Conflict):
+    """The instant's present state, named in ``context``, does not allow this."""
+
+
+class LeaseLive(Conflict):
+    """The instant's writer still holds its lease; only the writer may roll it back now."""
+
+
+class WriteConflict(Conflict):
+    """Another instant wrote the same file groups first; ``context`` names it and the groups."""
+
+
+class InstantRolledBack(Conflict):
+    """The instant was rolled back: its writer must stop, nothing that it wrote will be seen."""
+
+
+_CLASS_OF: dict[str, type[ChronolakeError]] = {
+    ProblemCode.INVALID_REQUEST: InvalidRequest,
+    ProblemCode.INVALID_PARAMETER: InvalidRequest,
+    ProblemCode.INVALID_CURSOR: InvalidRequest,
+    ProblemCode.ROUTE_NOT_FOUND: NotFound,
+    ProblemCode.NAMESPACE_NOT_FOUND: NamespaceNotFound,
+    ProblemCode.TABLE_NOT_FOUND: TableNotFound,
+    ProblemCode.INSTANT_NOT_FOUND: InstantNotFound,
+    ProblemCode.METHOD_NOT_ALLOWED: InvalidRequest,
+    ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
+    ProblemCode.NAMESPACE_NOT_EMPTY: NamespaceNotEmpty,
+    ProblemCode.TABLE_EXISTS: TableExists,
+    ProblemCode.ILLEGAL_TRANSITION: IllegalTransition,
+    ProblemCode.LEASE_LIVE: LeaseLive,
+    ProblemCode.WRITE_CONFLICT: WriteConflict,
+    ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
+    ProblemCode.BODY_TOO_LARGE: InvalidRequest,
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
+    ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
+    ProblemCode.INVALID_TABLE: InvalidTable,
+    ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
+    ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,
+    ProblemCode.INTERNAL_ERROR: ServerError,
+    ProblemCode.OVERLOADED: Overloaded,
+    ProblemCode.DATABASE_UNAVAILABLE: DatabaseUnavailable,
+}
+
+_CLASS_OF_STATUS: dict[int, type[ChronolakeError]] = {
+    404: NotFound,
+    409: Conflict,
+    410: Conflict,
+    502: ServerUnavailable,
+    503: ServerUnavailable,
+    504: ServerUnavailable,
+}
+
+
+def error_of(problem: Problem) -> ChronolakeError:
+    """The typed error of ``problem``; a code that only a newer server knows goes by its status."""
+    return class_of(problem)(f"{problem.title}: {problem.detail}", problem)
+
+
+def class_of(problem: Problem) -> type[ChronolakeError]:
+    """Where ``problem`` belongs in the tree."""
+    if known := _CLASS_OF.get(problem.code) or _CLASS_OF_STATUS.get(problem.status):
+        return known
+    return RequestRefused if 400 <= problem.status < 500 else ServerError
