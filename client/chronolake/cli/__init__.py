@@ -1,0 +1,3 @@
+"""The command line ``chronolake``."""
+
+from __future__ import annotations

@@ -1,0 +1,77 @@
+"""The entry point of ``chronolake``: puts the commands together, and turns failures into exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from chronolake import _transport, errors
+from chronolake.cli import context, namespaces, options, output, plugins, snapshot, tables, timeline
+
+
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; returns its exit code."""
+    with context.of_one_run():
+        try:
+            app_for(args)(args=list(args), prog_name="chronolake")
+        except SystemExit as done:
+            return done.code if isinstance(done.code, int) else output.OK
+        except errors.ChronolakeError as error:
+            return output.report(error)
+    return output.OK
+
+
+def app_for(args: Sequence[str]) -> typer.Typer:
+    """The commands, with the plug-ins that ``args`` may need."""
+    app = typer.Typer(name="chronolake", no_args_is_help=True, pretty_exceptions_enable=False)
+    app.callback(epilog=output.EXIT_CODES)(_common)
+    app.add_typer(_namespaces_app())
+    app.add_typer(_tables_app())
+    app.command("timeline")(options.with_common_options(timeline.timeline))
+    app.command("snapshot")(options.with_common_options(snapshot.snapshot))
+    app.command("changes")(options.with_common_options(snapshot.changes))
+    app.command("time")(options.with_common_options(timeline.time))
+    plugins.add_to(app, args)
+    return app
+
+
+def _namespaces_app() -> typer.Typer:
+    app = typer.Typer(name="namespaces", help="List, make and drop namespaces.", no_args_is_help=True)
+    app.command("list")(options.with_common_options(namespaces.list_namespaces))
+    app.command("create")(options.with_common_options(namespaces.create_namespace))
+    app.command("drop")(options.with_common_options(namespaces.drop_namespace))
+    return app
+
+
+def _tables_app() -> typer.Typer:
+    app = typer.Typer(name="tables", help="List, show, make and drop tables.", no_args_is_help=True)
+    app.command("list")(options.with_common_options(tables.list_tables))
+    app.command("show")(options.with_common_options(tables.show_table))
+    app.command("create")(options.with_common_options(tables.create_table))
+    app.command("drop")(options.with_common_options(tables.drop_table))
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"chronolake {_transport.version()}")
+        raise typer.Exit
+
+
+def _common(
+    url: options.UrlOption = None,
+    json: options.JsonOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Chronolake: the timeline of lakehouse tables."""
+    context.note(url=url, wants_json=json)

@@ -1,0 +1,53 @@
+"""``chronolake namespaces``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chronolake.cli import context, options, output
+from chronolake_model.tables import Namespace
+
+_Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAMESPACE", help="The namespace.", callback=options.namespace_name, show_default=False
+    ),
+]
+
+
+def list_namespaces() -> None:
+    """List all namespaces."""
+    with context.client() as client:
+        found = list(client.namespaces())
+    output.show(
+        {"namespaces": found},
+        lambda console: console.print(
+            output.table_of(
+                ("name", "properties", "created"),
+                ((one.name, one.properties, f"{one.created_at:%Y-%m-%d %H:%M:%S}") for one in found),
+            )
+        ),
+    )
+
+
+def create_namespace(
+    name: _Name,
+    property_: options.PropertyOption = None,
+    if_not_exists: options.IfNotExistsOption = False,
+) -> None:
+    """Make a namespace."""
+    with context.client() as client:
+        made: Namespace = client.create_namespace(
+            name, options.properties(property_ or []), if_not_exists=if_not_exists
+        )
+    output.show(made, lambda console: console.print(f"namespace {made.name}"))
+
+
+def drop_namespace(name: _Name, yes: options.YesOption = False) -> None:
+    """Drop a namespace that has no tables."""
+    options.confirm_drop(f"namespace {name}", yes)
+    with context.client() as client:
+        client.drop_namespace(name)
+    output.show({"dropped": name}, lambda console: console.print(f"dropped namespace {name}"))

@@ -1,0 +1,111 @@
+"""Arguments and options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from chronolake.cli import context
+from chronolake_model.names import NAME_PATTERN, split_table_name
+from chronolake_model.times import format_time, from_datetime, parse_time
+
+_COMMON = "Common options"
+_NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Where the server is; else the variable CHRONOLAKE_URL, else http://127.0.0.1:7077.",
+        rich_help_panel=_COMMON,
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Write one JSON document to stdout.", rich_help_panel=_COMMON)
+]
+
+
+def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
+    """``function`` as a command that takes ``--url`` and ``--json`` too, so that they may come last."""
+
+    @functools.wraps(function)
+    def command(*args: Any, url_: str | None, json_: bool, **kwargs: Any) -> None:
+        context.note(url=url_, wants_json=json_)
+        function(*args, **kwargs)
+
+    own = inspect.signature(function, eval_str=True)
+    common = [
+        inspect.Parameter("url_", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=UrlOption),
+        inspect.Parameter("json_", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+    ]
+    # Typer reads both the signature and the annotations.
+    command.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
+    annotated = {name: one.annotation for name, one in own.parameters.items()}
+    command.__annotations__ = {**annotated, "url_": UrlOption, "json_": JsonOption, "return": None}
+    return command
+
+
+def table_name(text: str) -> str:
+    """A table's name; anything else is a usage error."""
+    try:
+        split_table_name(text)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from exc
+    return text
+
+
+def namespace_name(text: str) -> str:
+    """A namespace's name; anything else is a usage error."""
+    if not _NAMESPACE.fullmatch(text):
+        raise typer.BadParameter(f"a namespace is named by letters, digits, _ and -, not {text!r}")
+    return text
+
+
+def moment(text: str | None) -> str | None:
+    """An instant's time, from its digits or an ISO 8601 date or time (in UTC unless it says otherwise)."""
+    if text is None:
+        return None
+    try:
+        if text.isdigit():
+            parse_time(text)
+            return text
+        parsed = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise typer.BadParameter(
+            f"{text!r} is neither 17 or 20 digits (yyyyMMddHHmmssSSS) nor like 2026-01-31T10:00:00"
+        ) from exc
+    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return format_time(from_datetime(aware))
+
+
+def properties(texts: list[str]) -> dict[str, str]:
+    """``name=value`` each."""
+    for text in texts:
+        if "=" not in text:
+            raise typer.BadParameter(f"a property is name=value, not {text!r}", param_hint="--property")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def confirm_drop(what: str, yes: bool) -> None:
+    """Ask before ``what`` is dropped; anything but yes ends the command."""
+    if not yes:
+        typer.confirm(f"Drop {what}?", abort=True, err=True)
+
+
+TableArgument = Annotated[
+    str, typer.Argument(metavar="NAMESPACE.TABLE", help="The table.", callback=table_name, show_default=False)
+]
+PropertyOption = Annotated[
+    list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated.")
+]
+IfNotExistsOption = Annotated[
+    bool, typer.Option("--if-not-exists", help="Take the one of this name, when there is one, as it is.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -1,0 +1,145 @@
+"""What commands write: a JSON document or tables on stdout, failures on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chronolake import errors
+from chronolake.cli import context
+from chronolake_model.times import parse_time, to_datetime
+
+OK = 0
+FAILED = 1
+USAGE = 2
+UNREACHABLE = 3
+NOT_FOUND = 4
+CONFLICT = 5
+
+EXIT_CODES = (
+    f"Exit codes: {OK} done; {FAILED} failed, or refused by the server; {USAGE} wrong usage; "
+    f"{UNREACHABLE} the server cannot be reached, or is not available; {NOT_FOUND} not found; "
+    f"{CONFLICT} conflict with the present state."
+)
+
+_PIPED_WIDTH = 160
+
+
+def show(value: object, render: Callable[[Console], None]) -> None:
+    """Write ``value`` as JSON when that is wanted, else let ``render`` write for people."""
+    if context.wants_json():
+        sys.stdout.write(json_document(value) + "\n")
+    else:
+        render(console())
+
+
+def json_document(value: object) -> str:
+    """``value`` as indented JSON, with the names of the REST API."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def console() -> Console:
+    """Stdout for people. Where nobody sees it lines may be long: a program that greps wants no wrapping."""
+    narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(file=sys.stdout, highlight=False, width=None if narrow else _PIPED_WIDTH)
+
+
+def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str | None = None) -> Table:
+    """A table for people. A column whose name ends in ``#`` holds numbers; times are never broken."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for column in columns:
+        number = column.endswith("#")
+        whole = number or column.rstrip("#") in _NEVER_BROKEN
+        table.add_column(
+            column.rstrip("#"), justify="right" if number else "left", no_wrap=whole, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    return table
+
+
+_NEVER_BROKEN = frozenset({"requested", "completed", "requested (UTC)", "base instant", "created", "state"})
+
+
+def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
+    """Names and values, one pair a line."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in pairs:
+        table.add_row(Text(name, style="bold"), Text(cell(value)))
+    return table
+
+
+def cell(value: object) -> str:
+    """One value as people read it."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list() | tuple():
+            return ", ".join(str(one) for one in value) or "-"
+        case dict():
+            return ", ".join(f"{key}={one}" for key, one in value.items()) or "-"
+        case _:
+            return str(value) or "-"
+
+
+def utc(time: str | None) -> str:
+    """Hudi's digits as people read them."""
+    if time is None:
+        return "-"
+    text = to_datetime(parse_time(time)).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return text if len(time) == 20 else text[:-3]
+
+
+def seconds_between(start: str, end: str | None) -> str:
+    """How long it took."""
+    return "-" if end is None else f"{(parse_time(end) - parse_time(start)) / 1_000_000:,.3f} s"
+
+
+def exit_code_of(error: errors.ChronolakeError) -> int:
+    """What the shell is told."""
+    match error:
+        case errors.ConnectionFailed() | errors.ServerUnavailable():
+            return UNREACHABLE
+        case errors.NotFound():
+            return NOT_FOUND
+        case errors.Conflict():
+            return CONFLICT
+        case _:
+            return FAILED
+
+
+def report(error: errors.ChronolakeError) -> int:
+    """Say on stderr what failed; returns the exit code."""
+    text = _document(error) if context.wants_json() else _sentences(error)
+    print(text, file=sys.stderr)
+    return exit_code_of(error)
+
+
+def _document(error: errors.ChronolakeError) -> str:
+    if error.problem is not None:
+        return json_document(error.problem)
+    return json_document(
+        {"type": "about:blank", "title": _NO_ANSWER, "code": error.code, "detail": str(error)}
+    )
+
+
+def _sentences(error: errors.ChronolakeError) -> str:
+    if error.problem is None:
+        return f"Error: {_NO_ANSWER}: {error}\n{_WHERE_IS_IT}"
+    return f"Error: {error.problem.title} ({error.code})\n{error.problem.detail}"
+
+
+_NO_ANSWER = "The server cannot be reached"
+_WHERE_IS_IT = "Start one with `chronolake-metastore serve`, or say where it is with --url or CHRONOLAKE_URL."

@@ -1,0 +1,70 @@
+"""Commands that other packages add, by entry points of the group ``chronolake.commands``.
+
+For what a plug-in may use see ``chronolake.cli.context``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import typer
+
+from chronolake.cli import context, options
+
+GROUP = "chronolake.commands"
+_HELP_FLAGS = frozenset({"--help", "--show-completion", "--install-completion"})
+
+
+def add_to(app: typer.Typer, args: Sequence[str]) -> None:
+    """Add the plug-ins that the command line ``args`` may need.
+
+    One is imported only when its name is among the words, or when all commands are to be shown: a command
+    must not be slow, or broken, because of a plug-in that it has nothing to do with.
+    """
+    for entry in _wanted(args):
+        try:
+            function = entry.load()
+        except (ImportError, AttributeError) as exc:
+            _add_absent(app, entry.name, exc)
+        else:
+            app.command(entry.name)(options.with_common_options(_explained(entry.name, function)))
+
+
+def _wanted(args: Sequence[str]) -> Iterator[importlib.metadata.EntryPoint]:
+    all_shown = not args or not _HELP_FLAGS.isdisjoint(args) or all(word.startswith("-") for word in args)
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        if all_shown or entry.name in args:
+            yield entry
+
+
+def _explained(name: str, function: Callable[..., Any]) -> Callable[..., None]:
+    """``function``, whose own late imports may fail in the same way."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except ModuleNotFoundError as exc:
+            _fail_absent(name, exc)
+
+    return command
+
+
+def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
+    def absent(ctx: typer.Context) -> None:
+        context.note(url=None, wants_json="--json" in ctx.args)
+        _fail_absent(name, reason)
+
+    absent.__doc__ = "Not available here: pip install 'chronolake\\[spark-local]'"
+    # Whatever options it would have taken, the answer is the same.
+    app.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(absent)
+
+
+def _fail_absent(name: str, reason: Exception) -> NoReturn:
+    context.fail(
+        f"`chronolake {name}` cannot be loaded here ({reason}); install it with: "
+        "pip install 'chronolake[spark-local]'"
+    )

@@ -1,0 +1,131 @@
+"""``chronolake tables``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output
+from chronolake_model.tables import BucketIndex, Field, Table
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import TableType
+
+_REQUIRED = ":required"
+
+
+def list_tables(
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="Only those of this namespace.")
+    ] = None,
+) -> None:
+    """List all tables."""
+    with context.client() as client:
+        found = [one.definition for one in client.tables(namespace)]
+    columns = ("name", "type", "key", "partition", "buckets#", "base path", "created")
+    rows = (
+        (
+            one.name,
+            one.type,
+            one.record_key_fields,
+            one.partition_fields,
+            one.index.buckets,
+            one.base_path,
+            f"{one.created_at:%Y-%m-%d %H:%M:%S}",
+        )
+        for one in found
+    )
+    output.show({"tables": found}, lambda console: console.print(output.table_of(columns, rows)))
+
+
+def show_table(table: options.TableArgument) -> None:
+    """Show a table's definition."""
+    with context.client() as client:
+        definition = client.table(table).definition
+    output.show(definition, lambda console: _print_definition(console, definition))
+
+
+def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's definition
+    table: options.TableArgument,
+    base_path: Annotated[
+        str, typer.Option("--base-path", metavar="URI", help="The table's folder in object storage.")
+    ],
+    field: Annotated[
+        list[str],
+        typer.Option(
+            "--field",
+            metavar="NAME:TYPE[:required]",
+            help="A column, its type written as Spark does; repeat it for each, in order.",
+        ),
+    ],
+    key: Annotated[list[str], typer.Option("--key", help="A record key column; may be repeated.")],
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", help="A partition column; may be repeated.")
+    ] = None,
+    ordering: Annotated[
+        str | None, typer.Option("--ordering", help="Of two records of a key the one greater here wins.")
+    ] = None,
+    buckets: Annotated[int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition.")] = 4,
+    type_: Annotated[
+        TableType, typer.Option("--type", help="How updates are kept.")
+    ] = TableType.COPY_ON_WRITE,
+    tick: Annotated[Tick, typer.Option("--tick", help="The step of the table's clock.")] = Tick.MILLISECOND,
+    property_: options.PropertyOption = None,
+    if_not_exists: options.IfNotExistsOption = False,
+) -> None:
+    """Make a table."""
+    schema = [field_of(text) for text in field]
+    with context.client() as client:
+        made = client.create_table(
+            table,
+            base_path=base_path,
+            schema=schema,
+            record_key_fields=key,
+            type=type_,
+            partition_fields=partition or (),
+            ordering_field=ordering,
+            index=BucketIndex(buckets=buckets),
+            tick=tick,
+            properties=options.properties(property_ or []),
+            if_not_exists=if_not_exists,
+        ).definition
+    output.show(made, lambda console: _print_definition(console, made))
+
+
+def drop_table(table: options.TableArgument, yes: options.YesOption = False) -> None:
+    """Drop a table's metadata; its data files stay where they are."""
+    options.confirm_drop(f"table {table}", yes)
+    with context.client() as client:
+        client.drop_table(table)
+    output.show({"dropped": table}, lambda console: console.print(f"dropped table {table}; its files remain"))
+
+
+def field_of(text: str) -> Field:
+    """The column that ``name:type`` or ``name:type:required`` describes; a type may contain colons itself."""
+    described = text.removesuffix(_REQUIRED)
+    name, _, type_ = described.partition(":")
+    if not name or not type_:
+        raise typer.BadParameter(
+            f"a field is name:type or name:type:required, not {text!r}", param_hint="--field"
+        )
+    return Field(name, type_, nullable=described == text)
+
+
+def _print_definition(console: Console, table: Table) -> None:
+    pairs = (
+        ("table", table.name),
+        ("id", table.table_id),
+        ("type", table.type),
+        ("base path", table.base_path),
+        ("record key", table.record_key_fields),
+        ("partition", table.partition_fields),
+        ("ordering", table.ordering_field),
+        ("buckets", table.index.buckets),
+        ("tick", table.tick),
+        ("properties", table.properties),
+        ("created", f"{table.created_at:%Y-%m-%d %H:%M:%S} UTC"),
+    )
+    console.print(output.pairs_of(pairs))
+    rows = ((one.name, one.type, one.nullable) for one in table.schema)
+    console.print(output.table_of(("column", "column type", "nullable"), rows))
