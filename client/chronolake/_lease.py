@@ -41,8 +41,12 @@ class LeaseRenewal:
         It does no harm: one that arrives after the instant ended is refused, and nobody reads its answer.
         """
         self._stopped.set()
+        self.join(_JOIN_SECONDS)
+
+    def join(self, timeout_seconds: float) -> None:
+        """Wait for the renewal to end by itself."""
         if self._thread.is_alive():
-            self._thread.join(_JOIN_SECONDS)
+            self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
         pause_seconds = self._period_seconds

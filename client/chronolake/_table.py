@@ -14,7 +14,7 @@ from chronolake._write import Write
 from chronolake_model import tables as model
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
 
 _Word = TypeVar("_Word", State, Action)
 
@@ -44,7 +44,7 @@ class Table:
     def begin(
         self,
         *,
-        action: Action = Action.COMMIT,
+        action: Action | None = None,
         operation: Operation = Operation.UNKNOWN,
         writer: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
@@ -52,9 +52,17 @@ class Table:
     ) -> Write:
         """Begin an instant; ``writer`` is user@host:pid unless given.
 
+        ``action`` is, unless given, what a write is to a table of this type: a commit to a copy-on-write
+        table, a deltacommit to a merge-on-read one. Raises ``ActionNotSupported``, ``TableNotFound``.
         Use the result as a context manager, and its lease is renewed; see ``Write``.
         """
-        body = BeginInstant(writer or default_writer(), action, operation, lease_seconds, inflight)
+        body = BeginInstant(
+            writer or default_writer(),
+            action or write_action(self._definition.type),
+            operation,
+            lease_seconds,
+            inflight,
+        )
         return Write(self._transport, self._transport.send(_calls.begin_instant(self.name, body)))
 
     def write(self, requested_time: str) -> Write:
@@ -119,6 +127,15 @@ class Table:
 def default_writer() -> str:
     """This process: user@host:pid."""
     return f"{actor()}:{os.getpid()}"[:255]
+
+
+def write_action(type_: TableType) -> Action:
+    """What a write is called on the timeline of a table of this type."""
+    match type_:
+        case TableType.COPY_ON_WRITE:
+            return Action.COMMIT
+        case TableType.MERGE_ON_READ:
+            return Action.DELTACOMMIT
 
 
 def words(given: _Word | Iterable[_Word]) -> tuple[_Word, ...]:

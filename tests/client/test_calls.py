@@ -1,0 +1,91 @@
+"""The protocol as values: what is asked for is what is sent, and pages make one answer."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from chronolake import _calls
+from chronolake_model.files import ChangedFileGroup, Changes, CompletedInstant, FileSlice, Snapshot
+from chronolake_model.instants import BeginInstant
+from chronolake_model.vocabulary import Action, Direction, State
+
+TIME = "20260102030405678"
+
+
+def test_a_filter_sends_only_what_was_asked_for_and_repeats_what_is_several() -> None:
+    wanted = _calls.InstantFilter(
+        state=(State.REQUESTED, State.INFLIGHT), requested_from=TIME, direction=Direction.DESCENDING
+    )
+
+    call = _calls.list_instants("shop.orders", wanted, limit=20)
+
+    assert call.path == "/v1/tables/shop.orders/instants"
+    assert call.query == (
+        ("state", "requested"),
+        ("state", "inflight"),
+        ("requested_from", TIME),
+        ("order_by", "requested_time"),
+        ("direction", "desc"),
+        ("limit", "20"),
+    )
+
+
+def test_the_next_page_is_the_same_question_with_one_cursor() -> None:
+    first = _calls.changes("shop.orders", TIME, None)
+
+    third = first.page_at("second").page_at("third")
+
+    assert first.query == (("from", TIME), ("limit", "1000"))
+    assert third.query == (*first.query, ("cursor", "third"))
+
+
+def test_a_command_carries_its_body_and_a_question_none() -> None:
+    body = BeginInstant("me@here:1", Action.DELTACOMMIT)
+
+    begin = _calls.begin_instant("shop.orders", body)
+
+    assert begin.is_command
+    assert msgspec.json.decode(begin.body or b"", type=BeginInstant) == body
+    assert not _calls.table("shop.orders").is_command
+    assert _calls.drop_table("shop.orders").is_command
+
+
+@pytest.mark.parametrize(
+    "name", ["", "orders", "shop.orders.x", "shop/orders", "..", "shop.", "shop.a b", "shop.a\n"]
+)
+def test_what_could_be_no_table_never_becomes_a_path(name: str) -> None:
+    with pytest.raises(ValueError, match=r"namespace\.table"):
+        _calls.table(name)
+
+
+@pytest.mark.parametrize("name", ["", "shop.orders", "..", "a/b", "ä"])
+def test_what_could_be_no_namespace_never_becomes_a_path(name: str) -> None:
+    with pytest.raises(ValueError, match="namespace"):
+        _calls.drop_namespace(name)
+
+
+@pytest.mark.parametrize("time", ["", "2026", "..", "20261302030405678", TIME + "/complete"])
+def test_what_could_be_no_instant_never_becomes_a_path(time: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        _calls.instant("shop.orders", time)
+
+
+def test_the_pages_of_a_snapshot_make_one_snapshot() -> None:
+    first, second = (FileSlice("", f"0000000{n}", TIME, None, []) for n in (0, 1))
+    pages = [Snapshot("shop.orders", TIME, [first], "more"), Snapshot("shop.orders", TIME, [second], None)]
+
+    assert _calls.merge_snapshot(pages) == Snapshot("shop.orders", TIME, [first, second], None)
+
+
+def test_an_instant_that_several_pages_of_changes_name_counts_once() -> None:
+    instant = CompletedInstant(TIME, "20260102030405679")
+    first, second = (ChangedFileGroup("", f"0000000{n}", None, None) for n in (0, 1))
+    pages = [
+        Changes("shop.orders", None, TIME, [instant], [first], "more"),
+        Changes("shop.orders", None, TIME, [instant], [second], None),
+    ]
+
+    merged = _calls.merge_changes(pages)
+
+    assert merged == Changes("shop.orders", None, TIME, [instant], [first, second], None)
