@@ -1,3 +1,31 @@
-"""chronolake_spark"""
+"""Chronolake for Spark: tables as frames, written through PySpark and published by the timeline server.
+
+    import chronolake_spark
+
+    spark = chronolake_spark.session()
+    orders = chronolake_spark.table(spark, "shop.orders")
+    instant = orders.upsert(changes)
+    orders.snapshot(as_of=instant.completion_time).show()
+
+Importing this package imports no Spark: executors run parts of it that know only Arrow.
+"""
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chronolake_spark.sessions import session
+    from chronolake_spark.tables import SparkTable, create_table, table
+
+__all__ = ["SparkTable", "create_table", "session", "table"]
+
+
+_MODULE_OF = {"SparkTable": "tables", "create_table": "tables", "session": "sessions", "table": "tables"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,253 @@
+"""What a task does with its rows: merge them into their file groups' base files, one after the other.
+
+Runs on executors, knows Arrow and storage but not Spark. Memory: the incoming rows of one file group, its
+stored keys (and ordering values), and one row group of the base file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_spark import base_files, columns, errors, merge
+from chronolake_spark.merge import Decision, Existing
+
+
+class FileGroup(NamedTuple):
+    """A partition path, and a bucket in it."""
+
+    partition_path: str
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file group's current base file, relative to the table's base path."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What all tasks of one write have in common.
+
+    ``schema`` is the table's, ``required`` its columns that take no null, ``stored`` the current base files
+    by partition path and file id.
+    """
+
+    base_path: str
+    requested_time: str
+    schema: pa.Schema
+    required: tuple[str, ...]
+    ordering_field: str | None
+    existing: Existing
+    stored: dict[tuple[str, str], StoredFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Who writes: the partition of the frame, and the write token that no other attempt shares."""
+
+    partition: int
+    write_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a task wrote, and the keys that an insert may not bring: how many, and one of them."""
+
+    stats: tuple[WriteStat, ...] = ()
+    duplicates: int = 0
+    duplicate_key: str | None = None
+
+
+def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
+    """Merge the rows of one task, which come file group by file group. Leaves no file when it fails."""
+    folder = base_files.Folder.of(job.base_path)
+    stats: list[WriteStat] = []
+    duplicates, sample = 0, None
+    try:
+        for group, rows in file_groups(batches):
+            writer = _GroupWriter(
+                folder, job, task, group, seqno=sum(stat.inserts + stat.updates for stat in stats)
+            )
+            decision, stat = writer.write(rows)
+            duplicates += decision.duplicates
+            sample = sample or decision.duplicate_key
+            stats += [stat] if stat else []
+    except BaseException:
+        for stat in stats:
+            folder.delete(base_files.relative_path(stat.partition_path, stat.file_name))
+        raise
+    return Written(tuple(stats), duplicates, sample)
+
+
+def file_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FileGroup, pa.Table]]:
+    """The rows of each file group, which must come one group after the other."""
+    seen: set[FileGroup] = set()
+    held: list[pa.RecordBatch] = []
+    current: FileGroup | None = None
+    for group, run in (pair for batch in batches for pair in _runs(batch)):
+        if group != current:
+            if current is not None:
+                yield current, pa.Table.from_batches(held)
+            # A group that comes back would be merged without what it wrote before.
+            assert group not in seen, f"rows of {group} do not come together"
+            seen.add(group)
+            current, held = group, []
+        held.append(run)
+    if current is not None:
+        yield current, pa.Table.from_batches(held)
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
+    """The batch cut where the file group changes."""
+    if not batch.num_rows:
+        return
+    paths = batch[columns.PARTITION_PATH].dictionary_encode()
+    codes, buckets = paths.indices.to_numpy(), batch[columns.BUCKET].to_numpy()
+    changes = np.flatnonzero((codes[1:] != codes[:-1]) | (buckets[1:] != buckets[:-1])) + 1
+    bounds = [0, *changes.tolist(), batch.num_rows]
+    for start, end in itertools.pairwise(bounds):
+        path = paths.dictionary[int(codes[start])].as_py()
+        yield FileGroup(path, int(buckets[start])), batch.slice(start, end - start)
+
+
+class _GroupWriter:
+    """Merges the rows of one file group into its base file."""
+
+    def __init__(
+        self, folder: base_files.Folder, job: WriteJob, task: Task, group: FileGroup, *, seqno: int
+    ) -> None:
+        self._folder = folder
+        self._job = job
+        self._task = task
+        self._group = group
+        self._first_seqno = seqno
+        self._file_id = bucket_file_id(group.bucket)
+        self._file_name = base_file_name(self._file_id, task.write_token, job.requested_time)
+        self._schema = base_files.file_schema(job.schema)
+
+    def write(self, rows: pa.Table) -> tuple[Decision, WriteStat | None]:
+        """Decide, and write unless nothing changes or the insert is refused."""
+        self._check_required(rows)
+        incoming = merge.latest_per_key(rows, self._job.ordering_field)
+        stored_file = self._job.stored.get((self._group.partition_path, self._file_id))
+        if stored_file is None:
+            return self._merge(None, rows, incoming)
+        with base_files.opened(self._folder, stored_file.path, stored_file.size_bytes) as file:
+            return self._merge(file, rows, incoming)
+
+    def _merge(
+        self, file: pq.ParquetFile | None, rows: pa.Table, incoming: pa.Table
+    ) -> tuple[Decision, WriteStat | None]:
+        decision = merge.decide(
+            self._stored_keys(file),
+            incoming,
+            ordering_field=self._job.ordering_field,
+            existing=self._job.existing,
+        )
+        if self._job.existing is Existing.FAIL and len(incoming) < len(rows):
+            decision = _with_repeated(decision, rows, len(rows) - len(incoming))
+        if decision.duplicates or not decision.changed:
+            return decision, None
+        new = incoming.filter(pa.array(decision.written))
+        size = base_files.write(
+            self._folder,
+            base_files.relative_path(self._group.partition_path, self._file_name),
+            self._schema,
+            self._file_rows(file, decision, new),
+        )
+        return decision, self._stat(decision, size)
+
+    def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
+        wanted = [columns.RECORD_KEY]
+        if self._job.ordering_field is not None:
+            wanted.append(self._job.ordering_field)
+        return file.read(columns=wanted) if file else self._schema.empty_table().select(wanted)
+
+    def _file_rows(
+        self, file: pq.ParquetFile | None, decision: Decision, new: pa.Table
+    ) -> Iterator[pa.Table]:
+        """The stored rows that stay, then the new ones."""
+        start = 0
+        for stored in self._row_groups(file):
+            kept = decision.kept[start : start + len(stored)]
+            start += len(stored)
+            yield self._named(stored.filter(pa.array(kept)))
+        yield self._stamped(new)
+
+    def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
+        if file is not None:
+            for index in range(file.num_row_groups):
+                yield file.read_row_group(index, columns=self._schema.names)
+
+    def _named(self, stored: pa.Table) -> pa.Table:
+        names = pa.repeat(pa.scalar(self._file_name), len(stored))
+        index = stored.schema.get_field_index(columns.FILE_NAME)
+        return (
+            stored.set_column(index, columns.FILE_NAME, names).select(self._schema.names).cast(self._schema)
+        )
+
+    def _stamped(self, new: pa.Table) -> pa.Table:
+        """New rows with Hudi's five columns: the instant, a number unique in it, the key, the place."""
+        time, count = self._job.requested_time, len(new)
+        numbers = range(self._first_seqno, self._first_seqno + count)
+        meta = [
+            pa.repeat(pa.scalar(time), count),
+            pa.array([f"{time}_{self._task.partition}_{number}" for number in numbers], pa.string()),
+            new[columns.RECORD_KEY],
+            pa.repeat(pa.scalar(self._group.partition_path), count),
+            pa.repeat(pa.scalar(self._file_name), count),
+        ]
+        own = [new[name] for name in self._job.schema.names]
+        return pa.table(meta + own, names=self._schema.names).cast(self._schema)
+
+    def _check_required(self, rows: pa.Table) -> None:
+        if not self._job.required:
+            return
+        upserts = rows.filter(pc.invert(rows[columns.DELETE]))
+        for name in self._job.required:
+            if nulls := upserts[name].null_count:
+                raise errors.RequiredValueMissing(
+                    f"the column {name!r} takes no null, but is null in {nulls} rows "
+                    f"(of the {len(upserts)} of one file group)",
+                    {"column": name},
+                )
+
+    def _stat(self, decision: Decision, size_bytes: int) -> WriteStat:
+        return WriteStat(
+            partition_path=self._group.partition_path,
+            file_id=self._file_id,
+            file_name=self._file_name,
+            size_bytes=size_bytes,
+            records=int(np.sum(decision.kept)) + int(np.sum(decision.written)),
+            inserts=decision.inserts,
+            updates=decision.updates,
+            deletes=decision.deletes,
+        )
+
+
+def _with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
+    """``decision`` with the keys that the frame itself brings twice counted as refused too."""
+    counts = rows[columns.RECORD_KEY].value_counts()
+    sample = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"].as_py()
+    return Decision(
+        kept=decision.kept,
+        written=decision.written,
+        inserts=decision.inserts,
+        updates=decision.updates,
+        deletes=decision.deletes,
+        duplicates=decision.duplicates + repeated,
+        duplicate_key=decision.duplicate_key or sample,
+    )

@@ -1,0 +1,143 @@
+"""The data source ``chronolake``: how a write of Spark runs on the executors and ends at the server.
+
+The writer object is made once, in a process of its own, and pickled to every task and to the committer
+(reference: PySpark's DataSourceArrowWriter). ``commit`` sees the messages of the winning attempts only;
+``abort`` is called also after ``commit`` raised, and while attempts still run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+import chronolake
+from chronolake.errors import ChronolakeError
+from chronolake_model.file_names import write_token
+from chronolake_model.files import WriteStat
+from chronolake_spark import base_files, bucket_writer, columns, errors
+from chronolake_spark.bucket_writer import StoredFile, Task, WriteJob
+from chronolake_spark.options import WRITE_OPTION, WriteOptions
+
+FORMAT = "chronolake"
+_ABORT_RETRY_SECONDS = 10.0
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session; once more does no harm."""
+    spark.dataSource.register(ChronolakeDataSource)
+
+
+class ChronolakeDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """The data source; ``chronolake_spark.table`` drives it, for Spark cannot ask it how to spread rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` takes."""
+        return FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of one write."""
+        text = self.options.get(WRITE_OPTION)
+        if text is None or overwrite:
+            raise ValueError(
+                'write through chronolake_spark.table(spark, "namespace.table"): its insert, upsert and '
+                "delete bring rows to the writer by file group, which df.write cannot"
+            )
+        return ChronolakeWriter(WriteOptions.from_json(text), schema)
+
+
+@dataclass
+class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped here
+    """What one task wrote; ``stats`` is a list of write stats as JSON."""
+
+    stats: bytes
+    duplicates: int
+    duplicate_key: str | None
+
+
+class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
+    """Merges rows into their file groups, then completes the instant, or rolls it back."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._job = _job_of(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
+        """Write the rows of one task, on an executor."""
+        context = TaskContext.get()
+        partition = context.partitionId()
+        task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
+        try:
+            written = bucket_writer.write(iterator, self._job, task)
+        except ChronolakeError as error:
+            raise _in_transit(error) from error
+        return Message(msgspec.json.encode(written.stats), written.duplicates, written.duplicate_key)
+
+    def commit(self, messages: Sequence[Message | None]) -> None:
+        """Complete the instant with what the tasks wrote."""
+        try:
+            self._refuse_duplicates(messages)
+            with chronolake.connect(self._options.url) as client:
+                write = client.table(self._options.table).write(self._options.requested_time)
+                write.complete(_stats_of(messages), self._options.extra_metadata)
+        except ChronolakeError as error:
+            raise _in_transit(error) from error
+
+    def abort(self, messages: Sequence[Message | None]) -> None:
+        """Roll the instant back, and delete its files once the server has agreed."""
+        try:
+            with chronolake.connect(self._options.url, retry_seconds=_ABORT_RETRY_SECONDS) as client:
+                write = client.table(self._options.table).write(self._options.requested_time)
+                write.rollback("the Spark job failed")
+        except ChronolakeError:
+            # It has completed after all, or the server is away: then its lease ends it. An error from here
+            # would take the place of the one that made Spark abort.
+            return
+        folder = base_files.Folder.of(self._options.base_path)
+        for stat in _stats_of(messages):
+            folder.delete(base_files.relative_path(stat.partition_path, stat.file_name))
+
+    def _refuse_duplicates(self, messages: Sequence[Message | None]) -> None:
+        found = [message for message in messages if message is not None and message.duplicates]
+        if not found:
+            return
+        count, sample = sum(message.duplicates for message in found), found[0].duplicate_key
+        raise errors.DuplicateKeys(
+            f"{count} of the rows to insert into {self._options.table} have a record key that the table, or "
+            f"the frame itself, has already; for example {sample!r}. Use upsert, or duplicates='drop'",
+            {"duplicates": count, "record_key": sample},
+        )
+
+
+def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:
+    own = [field for field in schema if field.name not in columns.CONTROL]
+    return WriteJob(
+        base_path=options.base_path,
+        requested_time=options.requested_time,
+        schema=to_arrow_schema(StructType(own), timezone="UTC"),
+        required=tuple(options.required),
+        ordering_field=options.ordering_field,
+        existing=options.existing,
+        stored={
+            (file.partition_path, file.file_id): StoredFile(file.path, file.size_bytes)
+            for file in options.base_files
+        },
+    )
+
+
+def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:
+    lists = [msgspec.json.decode(message.stats, type=list[WriteStat]) for message in messages if message]
+    return [stat for stats in lists for stat in stats]
+
+
+def _in_transit(error: ChronolakeError) -> RuntimeError:
+    """``error`` as an exception whose text carries it to the caller."""
+    return RuntimeError(errors.carried(error))

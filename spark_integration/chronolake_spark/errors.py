@@ -1,0 +1,116 @@
+"""What can go wrong in Spark's part of a write or a read, and how it crosses from an executor to the caller.
+
+    chronolake.errors.ChronolakeError
+    └── SparkIntegrationError
+        ├── SchemaMismatch        a frame's columns are not the table's
+        ├── InvalidRecordKey      a row's record key is missing or ambiguous
+        ├── RequiredValueMissing  null in a column that takes none
+        ├── DuplicateKeys         an insert met keys that exist
+        ├── BaseFileDamaged       storage does not hold what the timeline says
+        ├── TableMismatch         the table is not what the caller takes it for
+        ├── SourceUnreadable      files to ingest are missing or cannot be read
+        └── JavaNotFound          there is no Java to run Spark on
+
+PySpark turns an exception of a task, or of the committer, into text. So errors that the caller shall meet
+again carry themselves in that text, after what a person reads: ``carried`` writes, ``carried_in`` reads.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from chronolake.errors import CONNECTION_FAILED, ChronolakeError, ConnectionFailed, error_of
+from chronolake_model.problems import Problem
+
+_STATUS = 422
+_CARRIED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
+
+
+class SparkIntegrationError(ChronolakeError):
+    """A failure that the caller can act upon; ``code`` is stable, ``context`` is for programs.
+
+    ``problem`` has the form of the server's, though this side found it.
+    """
+
+    CODE: ClassVar[str] = "spark-integration-error"
+
+    def __init__(self, detail: str, context: Mapping[str, Any] | None = None) -> None:
+        title = self.CODE.replace("-", " ").capitalize()
+        super().__init__(
+            detail, Problem("about:blank", title, _STATUS, self.CODE, detail, context=dict(context or {}))
+        )
+
+
+class SchemaMismatch(SparkIntegrationError):
+    """A frame lacks columns of the table, or has others, or of another type."""
+
+    CODE = "schema-mismatch"
+
+
+class InvalidRecordKey(SparkIntegrationError):
+    """A row's record key is null, empty, or could be taken for another."""
+
+    CODE = "invalid-record-key"
+
+
+class RequiredValueMissing(SparkIntegrationError):
+    """A row is null in a column that the table declares as not nullable."""
+
+    CODE = "required-value-missing"
+
+
+class DuplicateKeys(SparkIntegrationError):
+    """An insert met keys that the table, or the frame itself, has already."""
+
+    CODE = "duplicate-keys"
+
+
+class BaseFileDamaged(SparkIntegrationError):
+    """A base file is missing in storage, or has another size than the timeline says."""
+
+    CODE = "base-file-damaged"
+
+
+class TableMismatch(SparkIntegrationError):
+    """The table exists with another definition than asked for, or is of a kind that is not written here."""
+
+    CODE = "table-mismatch"
+
+
+class SourceUnreadable(SparkIntegrationError):
+    """The files to ingest are missing, or not readable as what they seem to be."""
+
+    CODE = "source-unreadable"
+
+
+class JavaNotFound(SparkIntegrationError):
+    """No Java 17 or 21 was found."""
+
+    CODE = "java-not-found"
+
+
+_BY_CODE = {cls.CODE: cls for cls in SparkIntegrationError.__subclasses__()}
+
+
+def carried(error: ChronolakeError) -> str:
+    """The message, followed by the error in a form that survives any templating of messages (base64)."""
+    problem = error.problem or Problem("about:blank", type(error).__name__, 0, error.code, str(error))
+    return f"{error} [chronolake:{base64.urlsafe_b64encode(msgspec.json.encode(problem)).decode()}]"
+
+
+def carried_in(text: str) -> ChronolakeError | None:
+    """The error that ``text`` carries, or None."""
+    match = _CARRIED.search(text)
+    if match is None:
+        return None
+    problem = msgspec.json.decode(base64.urlsafe_b64decode(match[1]), type=Problem)
+    if problem.code == CONNECTION_FAILED:
+        return ConnectionFailed(problem.detail)
+    if problem.code in _BY_CODE:
+        return _BY_CODE[problem.code](problem.detail, problem.context)
+    return error_of(problem)

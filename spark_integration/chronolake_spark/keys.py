@@ -1,0 +1,122 @@
+"""Where a record belongs: record key, partition path and bucket, as Spark expressions over a table's columns.
+
+The forms are Hudi's: ``SimpleKeyGenerator``'s key for one field and ``ComplexKeyGenerator``'s for several;
+partition paths in hive style, escaped like Hive's (Hudi: PartitionPathEncodeUtils).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Sequence
+
+from pyspark.sql import Column, functions as sf
+
+from chronolake_model.tables import Field
+from chronolake_spark import errors
+from chronolake_spark.schema import quoted
+
+NULL_KEY = "__null__"
+EMPTY_KEY = "__empty__"
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{}[]^"
+
+
+def record_key(fields: Sequence[Field]) -> Column:
+    """The record key: the value itself of one field, ``a:1,b:2`` of several.
+
+    Evaluating it raises ``InvalidRecordKey`` for a row whose key is null or empty, and for one with a value
+    that would make the text of its key the same as another key's.
+    """
+    texts = [_text(field) for field in fields]
+    if len(fields) == 1:
+        return sf.when(_is_missing(texts[0]), _refused(_missing(fields))).otherwise(texts[0])
+    pairs = [
+        sf.concat(
+            sf.lit(f"{field.name}:"),
+            sf.when(text.isNull(), NULL_KEY).when(text == "", EMPTY_KEY).otherwise(text),
+        )
+        for field, text in zip(fields, texts, strict=True)
+    ]
+    all_missing = functools.reduce(operator.and_, map(_is_missing, texts))
+    ambiguous = functools.reduce(operator.or_, (_is_ambiguous(text, fields) for text in texts))
+    return (
+        sf.when(all_missing, _refused(_missing(fields)))
+        .when(ambiguous, _refused(_ambiguous(fields)))
+        .otherwise(sf.concat_ws(",", *pairs))
+    )
+
+
+def partition_path(fields: Sequence[Field]) -> Column:
+    """The partition path, ``a=1/b=2``; the empty string for no fields."""
+    parts = [sf.concat(sf.lit(f"{escape(field.name)}="), _escaped(_text(field))) for field in fields]
+    return sf.concat_ws("/", *parts) if parts else sf.lit("")
+
+
+def bucket(fields: Sequence[Field], buckets: int) -> Column:
+    """The bucket of a record key: pmod(xxhash64(record key fields as strings), buckets)."""
+    return sf.pmod(sf.xxhash64(*map(_text, fields)), sf.lit(buckets)).cast("int")
+
+
+def escape(value: str) -> str:
+    """``value`` so that it is one name in a path: ``%`` and two hexadecimal digits for what is special."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in value)
+
+
+def _text(field: Field) -> Column:
+    """A value as text, the same in whatever time zone the session is."""
+    column = sf.col(quoted(field.name))
+    match field.type:
+        case "timestamp":
+            return sf.unix_micros(column).cast("string")
+        case "binary":
+            return sf.hex(column)
+        case _:
+            return column.cast("string")
+
+
+def _escaped(text: Column) -> Column:
+    special = sf.lit(_ESCAPED)
+    chars = sf.transform(
+        sf.split(text, ""),
+        lambda char: sf.when(
+            sf.contains(special, char), sf.concat(sf.lit("%"), sf.lpad(sf.hex(sf.ascii(char)), 2, "0"))
+        ).otherwise(char),
+    )
+    is_special = text.rlike(f"[{re.escape(_ESCAPED)}]")
+    return (
+        sf.when(_is_missing(text), DEFAULT_PARTITION)
+        .when(is_special, sf.array_join(chars, ""))
+        .otherwise(text)
+    )
+
+
+def _is_missing(text: Column) -> Column:
+    return text.isNull() | (text == "")
+
+
+def _is_ambiguous(text: Column, fields: Sequence[Field]) -> Column:
+    """Whether a value of a key of several fields reads like a placeholder or like a field's beginning."""
+    likenesses = [text.isin(NULL_KEY, EMPTY_KEY), *(text.contains(f",{field.name}:") for field in fields)]
+    return sf.coalesce(functools.reduce(operator.or_, likenesses), sf.lit(False))
+
+
+def _missing(fields: Sequence[Field]) -> str:
+    names = ", ".join(field.name for field in fields)
+    which = "is null or empty" if len(fields) == 1 else "are all null or empty"
+    return (
+        f"the record key ({names}): there are rows where its values {which}; fill them in or filter them out"
+    )
+
+
+def _ambiguous(fields: Sequence[Field]) -> str:
+    names = ", ".join(field.name for field in fields)
+    return (
+        f"the record key ({names}): there are rows with a value like {NULL_KEY!r}, or like "
+        f"',{fields[-1].name}:', which makes the text of their key that of another; change those values"
+    )
+
+
+def _refused(message: str) -> Column:
+    return sf.raise_error(sf.lit(errors.carried(errors.InvalidRecordKey(message))))

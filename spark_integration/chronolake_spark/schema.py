@@ -1,0 +1,95 @@
+"""Between Spark's schemas and the fields of a table's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import types as spark_types
+from pyspark.sql.types import DataType, StructField, StructType
+
+from chronolake_model.tables import Field, Table
+from chronolake_spark import columns, errors
+
+_ATOMIC = (
+    spark_types.BooleanType,
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+    spark_types.FloatType,
+    spark_types.DoubleType,
+    spark_types.DecimalType,
+    spark_types.StringType,
+    spark_types.BinaryType,
+    spark_types.DateType,
+    spark_types.TimestampType,
+    spark_types.TimestampNTZType,
+)
+
+
+def fields_of(schema: StructType) -> list[Field]:
+    """The fields of a table for frames of ``schema``.
+
+    Raises ``SchemaMismatch`` for a type that data files do not hold and for a reserved name.
+    """
+    reserved = [field.name for field in schema if columns.is_reserved(field.name)]
+    if reserved:
+        raise errors.SchemaMismatch(
+            f"a table cannot have columns called {', '.join(reserved)}: names that begin with "
+            f"{' or '.join(columns.RESERVED_PREFIXES)} are Chronolake's own; rename or drop them",
+            {"columns": reserved},
+        )
+    return [Field(field.name, _text(field.dataType, field.name), field.nullable) for field in schema]
+
+
+def struct_of(fields: Iterable[Field]) -> StructType:
+    """The schema of frames read from a table: all columns nullable, as Spark reads files. Needs a session."""
+    ddl = ", ".join(f"{quoted(field.name)} {field.type}" for field in fields)
+    return StructType.fromDDL(ddl)
+
+
+def file_struct_of(table: Table) -> StructType:
+    """The schema of a table's data files: Hudi's five columns, then the table's."""
+    meta = [StructField(name, spark_types.StringType()) for name in columns.META]
+    return StructType([*meta, *struct_of(table.schema)])
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark SQL and ``functions.col`` take it, whatever it contains."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: bool) -> dict[str, str]:
+    """For each wanted column that is there, the frame's name of it."""
+    exact = {name: name for name in names}
+    if case_sensitive:
+        return {name: name for name in wanted if name in exact}
+    folded = {name.lower(): name for name in names}
+    found = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
+    return {name: source for name, source in found.items() if source is not None}
+
+
+def _text(type_: DataType, column: str) -> str:
+    match type_:
+        case spark_types.StringType():
+            return "string"
+        case spark_types.ArrayType():
+            return f"array<{_text(type_.elementType, column)}>"
+        case spark_types.MapType():
+            return f"map<{_text(type_.keyType, column)},{_text(type_.valueType, column)}>"
+        case StructType():
+            inner = ",".join(f"{_plain(field.name)}:{_text(field.dataType, column)}" for field in type_)
+            return f"struct<{inner}>"
+        case _ if isinstance(type_, _ATOMIC):
+            return str(type_.simpleString())
+        case _:
+            pass
+    raise errors.SchemaMismatch(
+        f"the column {column!r} has the type {type_.simpleString()}, which data files do not hold; "
+        "cast it to another",
+        {"columns": [column]},
+    )
+
+
+def _plain(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else quoted(name)

@@ -1,0 +1,172 @@
+"""A table as Spark users meet it: insert, upsert and delete frames, read snapshots and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+from pyspark.sql.types import StructType
+
+import chronolake
+from chronolake_model.instants import Instant
+from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.vocabulary import Operation, TableType
+from chronolake_spark import datasource, read, schema, write
+from chronolake_spark.merge import Existing
+
+Duplicates = Literal["fail", "drop"]
+
+
+class SparkTable:
+    """A table, read and written through a Spark session. Make it with ``chronolake_spark.table``.
+
+    Each write is one instant: it is published whole or not at all. A write that fails is rolled back and
+    raises a ``chronolake.errors.ChronolakeError``: ``WriteConflict`` when another writer published the same
+    file groups first (read again and retry), ``InstantRolledBack`` when the lease ended meanwhile.
+    """
+
+    def __init__(self, spark: SparkSession, client: chronolake.Client, table: chronolake.Table) -> None:
+        datasource.register(spark)
+        self._spark = spark
+        self._client = client
+        self._table = table
+
+    @property
+    def name(self) -> str:
+        """``namespace.table``."""
+        return self._table.name
+
+    @property
+    def definition(self) -> Table:
+        """The table's definition, as last fetched."""
+        return self._table.definition
+
+    @property
+    def metastore(self) -> chronolake.Table:
+        """The same table at the metastore: its timeline, without Spark."""
+        return self._table
+
+    def insert(
+        self,
+        df: DataFrame,
+        duplicates: Duplicates = "fail",
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+    ) -> Instant:
+        """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
+
+        Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``.
+        """
+        existing = {"fail": Existing.FAIL, "drop": Existing.DROP}[duplicates]
+        rows = write.tagged(df, self._writable())
+        return self._write(rows, Operation.INSERT, existing=existing, extra_metadata=extra_metadata)
+
+    def upsert(
+        self,
+        df: DataFrame,
+        delete_when: str | Column | None = None,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+    ) -> Instant:
+        """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
+
+        With an ordering field the larger value wins, also against what is stored; of equal ones the later row
+        of the frame. ``delete_when`` may use columns that the table does not have. Raises ``SchemaMismatch``,
+        ``InvalidRecordKey``, ``RequiredValueMissing``.
+        """
+        condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
+        rows = write.tagged(df, self._writable(), delete_when=condition)
+        return self._write(rows, Operation.UPSERT, extra_metadata=extra_metadata)
+
+    def delete(self, keys_df: DataFrame, *, extra_metadata: Mapping[str, str] | None = None) -> Instant:
+        """Delete the records with these keys; keys that do not exist are passed over.
+
+        Takes the record key and partition columns of ``keys_df``, and the ordering column when it has one:
+        then a stored record with a larger value stays. Other columns are ignored.
+        """
+        rows = write.tagged(keys_df, self._writable(), keys_only=True)
+        return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata)
+
+    def snapshot(self, as_of: str | None = None, meta_columns: bool = False) -> DataFrame:
+        """The records as of a completion time (17 or 20 digits), or now; with Hudi's columns on request.
+
+        The frame keeps showing this state, whatever completes later.
+        """
+        found = self._table.snapshot(as_of)
+        return read.snapshot(self._spark, self.definition, found, meta_columns=meta_columns)
+
+    def incremental(
+        self, from_: str | None = None, to: str | None = None, meta_columns: bool = False
+    ) -> DataFrame:
+        """The records that changed in the range (from_, to] of completion times, with ``_change_type``.
+
+        Each changed record comes once: ``upsert`` with its state at the range's end, or ``delete`` with the
+        state before the range. What was both inserted and deleted within the range does not come at all.
+        """
+        changes = self._table.changes(from_, to)
+        return read.incremental(self._spark, self.definition, changes, meta_columns=meta_columns)
+
+    def _writable(self) -> Table:
+        return write.writable(self.definition)
+
+    def _write(
+        self,
+        rows: DataFrame,
+        operation: Operation,
+        *,
+        existing: Existing = Existing.MERGE,
+        extra_metadata: Mapping[str, str] | None,
+    ) -> Instant:
+        return write.run(
+            self._table,
+            self._client.url,
+            rows,
+            operation=operation,
+            existing=existing,
+            extra_metadata=extra_metadata,
+        )
+
+
+def table(
+    spark: SparkSession, name: str, url: str | None = None, *, client: chronolake.Client | None = None
+) -> SparkTable:
+    """The table ``namespace.table`` of the metastore at ``url`` ($CHRONOLAKE_URL), or of ``client``.
+
+    Registers the data source ``chronolake`` with the session. Raises ``TableNotFound``.
+    """
+    client = client or chronolake.connect(url)
+    return SparkTable(spark, client, client.table(name))
+
+
+def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
+    client: chronolake.Client,
+    name: str,
+    struct: StructType,
+    *,
+    base_path: str,
+    record_key_fields: Sequence[str],
+    partition_fields: Sequence[str] = (),
+    ordering_field: str | None = None,
+    buckets: int = 4,
+    type: TableType = TableType.COPY_ON_WRITE,
+    properties: Mapping[str, str] | None = None,
+    if_not_exists: bool = False,
+) -> chronolake.Table:
+    """Make a table for frames of this schema (``df.schema``).
+
+    Raises ``SchemaMismatch`` for columns that data files cannot hold, ``TableExists``, ``NamespaceNotFound``,
+    ``InvalidTable``.
+    """
+    return client.create_table(
+        name,
+        base_path=base_path,
+        schema=schema.fields_of(struct),
+        record_key_fields=record_key_fields,
+        type=type,
+        partition_fields=partition_fields,
+        ordering_field=ordering_field,
+        index=BucketIndex(buckets=buckets),
+        properties=properties,
+        if_not_exists=if_not_exists,
+    )

@@ -1,0 +1,189 @@
+"""The write path: prepare the rows, bring them together by file group, merge on the executors, complete.
+
+tag        record key, partition path, bucket, and whether a row deletes (Spark expressions)
+shuffle    by file group: repartitionById sends a group to exactly one task, sorted so that groups come
+           one after the other
+write      the data source merges each group into its base file (bucket_writer)
+complete   the data source's committer publishes all files at once, or the server names the conflict
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, functions as sf
+
+import chronolake
+from chronolake_model.files import Snapshot
+from chronolake_model.instants import Instant
+from chronolake_model.tables import Field, Table
+from chronolake_model.vocabulary import Operation, State, TableType
+from chronolake_spark import columns, datasource, errors, keys, schema
+from chronolake_spark.merge import Existing
+from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
+
+_TASKS_PER_CORE = 2
+
+
+def tagged(
+    df: DataFrame, table: Table, *, delete_when: Column | None = None, keys_only: bool = False
+) -> DataFrame:
+    """``df`` as the writer takes it: the control columns, then the table's, in order and cast to their types.
+
+    ``keys_only`` asks no more than the columns that find a record, and marks every row as a delete. Raises
+    ``SchemaMismatch``.
+    """
+    sources = _sources(df, table, delete_when, keys_only=keys_only)
+    own = [_cast(df, field, sources.get(field.name)) for field in table.schema]
+    is_delete = sf.lit(True) if keys_only else _flag(delete_when)
+    # The position: of rows with one key and one ordering value the later one of the frame wins.
+    position = sf.monotonically_increasing_id().alias(columns.POSITION)
+    try:
+        rows = df.select(*own, is_delete.alias(columns.DELETE), position)
+    except AnalysisException as exc:
+        raise errors.SchemaMismatch(f"the frame does not fit {table.name}: {exc}") from exc
+    key_fields = _fields(table, table.record_key_fields)
+    return rows.select(
+        keys.record_key(key_fields).alias(columns.RECORD_KEY),
+        keys.partition_path(_fields(table, table.partition_fields)).alias(columns.PARTITION_PATH),
+        keys.bucket(key_fields, table.index.buckets).alias(columns.BUCKET),
+        columns.DELETE,
+        columns.POSITION,
+        *(sf.col(schema.quoted(field.name)) for field in table.schema),
+    )
+
+
+def by_file_group(rows: DataFrame, table: Table) -> DataFrame:
+    """``rows`` with each file group whole in one task, and there without others in between."""
+    spark = rows.sparkSession
+    tasks = min(
+        int(spark.conf.get("spark.sql.shuffle.partitions")),
+        _TASKS_PER_CORE * spark.sparkContext.defaultParallelism,
+    )
+    if not table.partition_fields:
+        tasks = min(tasks, table.index.buckets)
+    spread = sf.pmod(sf.hash(columns.PARTITION_PATH), sf.lit(tasks))
+    task = sf.pmod(spread + sf.col(columns.BUCKET), sf.lit(tasks))
+    shuffled = rows.repartitionById(tasks, task)
+    if not table.partition_fields and tasks == table.index.buckets:
+        return shuffled
+    return shuffled.sortWithinPartitions(columns.PARTITION_PATH, columns.BUCKET)
+
+
+def run(
+    table: chronolake.Table,
+    url: str,
+    rows: DataFrame,
+    *,
+    operation: Operation,
+    existing: Existing = Existing.MERGE,
+    extra_metadata: Mapping[str, str] | None = None,
+) -> Instant:
+    """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back."""
+    definition = table.definition
+    frame = by_file_group(rows, definition)
+    with table.begin(operation=operation) as write:
+        # After begin: what completes in between the server takes for a conflict; no update is lost.
+        snapshot = table.snapshot()
+        options = WriteOptions(
+            url=url,
+            table=table.name,
+            requested_time=write.requested_time,
+            base_path=definition.base_path,
+            required=[field.name for field in definition.schema if not field.nullable],
+            ordering_field=definition.ordering_field,
+            existing=existing,
+            base_files=_base_files(snapshot),
+            extra_metadata=dict(extra_metadata or {}),
+        )
+        try:
+            writer = frame.write.format(datasource.FORMAT).option(WRITE_OPTION, options.to_json())
+            writer.mode("append").save()
+        except PySparkException as exc:
+            if _has_completed(write):
+                return write.instant
+            raise _typed(exc) from exc
+        return write.refresh()
+
+
+def writable(table: Table) -> Table:
+    """``table``, when it is of a kind that is written here. Raises ``TableMismatch``."""
+    if table.type is not TableType.COPY_ON_WRITE:
+        raise errors.TableMismatch(f"{table.name} is {table.type}: only copy_on_write tables are written yet")
+    return table
+
+
+def _sources(df: DataFrame, table: Table, delete_when: Column | None, *, keys_only: bool) -> dict[str, str]:
+    """For each column of the table the frame's name of it; refuses missing and unknown columns."""
+    case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    wanted = [field.name for field in table.schema]
+    required = wanted
+    if keys_only:
+        required = [*table.record_key_fields, *table.partition_fields]
+        wanted = [*required, *([table.ordering_field] if table.ordering_field else [])]
+    sources = schema.sources_of(df.columns, wanted, case_sensitive=case_sensitive)
+    missing = [name for name in required if name not in sources]
+    unknown = [] if keys_only else [name for name in df.columns if name not in sources.values()]
+    unknown = [name for name in unknown if not _is_needed(df, name, delete_when)]
+    if missing or unknown:
+        raise errors.SchemaMismatch(
+            _mismatch(table, missing, unknown), {"missing": missing, "unknown": unknown}
+        )
+    return sources
+
+
+def _mismatch(table: Table, missing: list[str], unknown: list[str]) -> str:
+    parts = []
+    if missing:
+        parts.append(f"lacks the columns {', '.join(missing)}")
+    if unknown:
+        parts.append(f"has columns that the table does not: {', '.join(unknown)} (drop them)")
+    return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
+
+
+def _is_needed(df: DataFrame, name: str, condition: Column | None) -> bool:
+    """Whether the condition that marks deletes uses this column: then it need not be the table's."""
+    if condition is None:
+        return False
+    try:
+        df.drop(name).select(condition)
+    except AnalysisException:
+        return True
+    return False
+
+
+def _cast(df: DataFrame, field: Field, source: str | None) -> Column:
+    if source is None:
+        return sf.lit(None).cast(field.type).alias(field.name)
+    return df[schema.quoted(source)].cast(field.type).alias(field.name)
+
+
+def _flag(delete_when: Column | None) -> Column:
+    return sf.lit(False) if delete_when is None else sf.coalesce(delete_when.cast("boolean"), sf.lit(False))
+
+
+def _fields(table: Table, names: list[str]) -> list[Field]:
+    by_name = {field.name: field for field in table.schema}
+    return [by_name[name] for name in names]
+
+
+def _base_files(snapshot: Snapshot) -> list[BaseFile]:
+    return [
+        BaseFile(slice_.partition_path, slice_.file_id, slice_.base_file.path, slice_.base_file.size_bytes)
+        for slice_ in snapshot.slices
+        if slice_.base_file is not None
+    ]
+
+
+def _has_completed(write: chronolake.Write) -> bool:
+    """Whether the instant is published although Spark failed: the committer's answer may have been lost."""
+    with contextlib.suppress(chronolake.ChronolakeError):
+        return write.refresh().state is State.COMPLETED
+    return False
+
+
+def _typed(exc: PySparkException) -> Exception:
+    """The error that ``exc`` carries in its text, or ``exc`` itself."""
+    return errors.carried_in(str(exc)) or exc

@@ -1,0 +1,253 @@
+"""What a task writes, into a folder on disk and without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from chronolake_model.file_names import bucket_file_id, parse_file_name
+from chronolake_model.files import WriteStat
+from chronolake_spark import base_files, bucket_writer, columns, errors
+from chronolake_spark.bucket_writer import StoredFile, Task, WriteJob, Written
+from chronolake_spark.merge import Existing
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))]
+)
+FIRST, SECOND = "20261121120000001", "20261121120000002"
+TASK = Task(partition=3, write_token="3-7-11")
+Row = dict[str, Any]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> WriteJob:
+    return WriteJob(
+        base_path=str(tmp_path / "table"),
+        requested_time=FIRST,
+        schema=SCHEMA,
+        required=("id",),
+        ordering_field="ts",
+        existing=Existing.MERGE,
+        stored={},
+    )
+
+
+def row(
+    id: int, ts: int = 0, *, name: str | None = "x", path: str = "", bucket: int = 0, delete: bool = False
+) -> Row:
+    return {
+        columns.RECORD_KEY: str(id),
+        columns.PARTITION_PATH: path,
+        columns.BUCKET: bucket,
+        columns.DELETE: delete,
+        columns.POSITION: 0,
+        "id": None if delete else id,
+        "name": name,
+        "ts": ts,
+        "at": None,
+    }
+
+
+def batch(*rows: Row) -> pa.RecordBatch:
+    control = pa.schema(
+        [
+            (columns.RECORD_KEY, pa.string()),
+            (columns.PARTITION_PATH, pa.string()),
+            (columns.BUCKET, pa.int32()),
+            (columns.DELETE, pa.bool_()),
+            (columns.POSITION, pa.int64()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema([*control, *SCHEMA]))
+
+
+def following(job: WriteJob, written: Written) -> WriteJob:
+    """The job of the next instant, which finds what was written."""
+    stored = {
+        (stat.partition_path, stat.file_id): StoredFile(relative(stat), stat.size_bytes)
+        for stat in written.stats
+    }
+    return replace(job, requested_time=SECOND, stored=job.stored | stored)
+
+
+def relative(stat: WriteStat) -> str:
+    return base_files.relative_path(stat.partition_path, stat.file_name)
+
+
+def rows_of(job: WriteJob, stat: WriteStat) -> list[Row]:
+    table = pq.read_table(f"{job.base_path}/{relative(stat)}", partitioning=None)
+    return sorted(table.to_pylist(), key=lambda row: int(row["id"]))
+
+
+def files_of(job: WriteJob) -> list[str]:
+    return sorted(path.name for path in Path(job.base_path).rglob("*") if path.is_file())
+
+
+def test_rows_are_written_with_hudis_columns_first(job: WriteJob):
+    (stat,) = bucket_writer.write([batch(row(1), row(2))], job, TASK).stats
+
+    name = f"{bucket_file_id(0)}_3-7-11_{FIRST}.parquet"
+    assert stat.file_name == name
+    assert pq.read_schema(f"{job.base_path}/{name}").names == [*columns.META, *SCHEMA.names]
+    first = rows_of(job, stat)[0]
+    assert [first[column] for column in columns.META] == [FIRST, f"{FIRST}_3_0", "1", "", name]
+
+
+def test_the_stat_says_what_the_file_is(job: WriteJob):
+    (stat,) = bucket_writer.write([batch(row(1), row(2), row(1, 5))], job, TASK).stats
+
+    path = Path(job.base_path, stat.file_name)
+    assert stat == WriteStat("", bucket_file_id(0), path.name, path.stat().st_size, records=2, inserts=2)
+    assert parse_file_name(path.name).requested_time == FIRST
+
+
+def test_rows_carried_over_keep_their_instant_and_get_the_new_file(job: WriteJob):
+    second = following(job, bucket_writer.write([batch(row(1), row(2), row(3))], job, TASK))
+    changes = batch(row(1, name="new"), row(3, delete=True), row(4))
+    (stat,) = bucket_writer.write([changes], second, TASK).stats
+
+    after = rows_of(job, stat)
+    assert [(row["id"], row["name"], row[columns.COMMIT_TIME]) for row in after] == [
+        (1, "new", SECOND),
+        (2, "x", FIRST),
+        (4, "x", SECOND),
+    ]
+    assert {row[columns.FILE_NAME] for row in after} == {stat.file_name}
+    assert (stat.records, stat.inserts, stat.updates, stat.deletes) == (3, 1, 1, 1)
+
+
+def test_each_run_of_a_file_group_is_one_file(job: WriteJob):
+    batches = [
+        batch(row(1, path="p=1"), row(2, path="p=1"), row(3, path="p=1", bucket=2)),
+        batch(row(4, path="p=1", bucket=2), row(5, path="p=2", bucket=2)),
+        batch(),
+    ]
+    stats = bucket_writer.write(batches, job, TASK).stats
+
+    assert [(stat.partition_path, stat.file_id, stat.records) for stat in stats] == [
+        ("p=1", bucket_file_id(0), 2),
+        ("p=1", bucket_file_id(2), 2),
+        ("p=2", bucket_file_id(2), 1),
+    ]
+    numbers = [row[columns.COMMIT_SEQNO] for stat in stats for row in rows_of(job, stat)]
+    assert len(set(numbers)) == 5
+
+
+def test_no_rows_write_no_file(job: WriteJob):
+    assert bucket_writer.write([], job, TASK) == Written()
+    assert files_of(job) == []
+
+
+def test_a_group_where_nothing_changes_writes_no_file(job: WriteJob):
+    second = following(job, bucket_writer.write([batch(row(1, 5))], job, TASK))
+    written = bucket_writer.write([batch(row(1, 4), row(9, delete=True))], second, TASK)
+
+    assert written == Written()
+    assert len(files_of(job)) == 1
+
+
+def test_a_group_that_loses_all_rows_becomes_an_empty_file(job: WriteJob):
+    second = following(job, bucket_writer.write([batch(row(1), row(2))], job, TASK))
+    (stat,) = bucket_writer.write([batch(row(1, delete=True), row(2, delete=True))], second, TASK).stats
+
+    assert (stat.records, stat.deletes) == (0, 2)
+    table = pq.read_table(f"{job.base_path}/{relative(stat)}")
+    assert table.schema.equals(base_files.file_schema(SCHEMA))
+    assert table.num_rows == 0
+
+
+def test_a_file_of_many_row_groups_is_merged_whole(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(base_files, "ROW_GROUP_ROWS", 3)
+    second = following(job, bucket_writer.write([batch(*[row(n) for n in range(10)])], job, TASK))
+    (stat,) = bucket_writer.write([batch(row(4, delete=True), row(8, name="new"))], second, TASK).stats
+
+    after = rows_of(job, stat)
+    assert [row["id"] for row in after] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert [row["id"] for row in after if row["name"] == "new"] == [8]
+
+
+def test_an_insert_of_existing_keys_counts_them_and_writes_nothing(job: WriteJob):
+    second = following(job, bucket_writer.write([batch(row(1), row(2))], job, TASK))
+    insert = batch(row(1), row(2), row(7), row(7))
+    written = bucket_writer.write([insert], replace(second, existing=Existing.FAIL), TASK)
+
+    assert (written.stats, written.duplicates, written.duplicate_key) == ((), 3, "1")
+    assert len(files_of(job)) == 1
+
+
+def test_an_insert_that_repeats_a_key_names_it(job: WriteJob):
+    written = bucket_writer.write([batch(row(7), row(7))], replace(job, existing=Existing.FAIL), TASK)
+
+    assert (written.duplicates, written.duplicate_key) == (1, "7")
+
+
+def test_a_null_in_a_required_column_is_refused(job: WriteJob):
+    rows = batch(row(1) | {"id": None})
+
+    with pytest.raises(errors.RequiredValueMissing, match="'id' takes no null"):
+        bucket_writer.write([rows], job, TASK)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut_short], ids=["missing", "cut short"])
+def test_a_damaged_base_file_is_refused(job: WriteJob, damage: Callable[[Path], None]):
+    second = following(job, bucket_writer.write([batch(row(1))], job, TASK))
+    damage(Path(job.base_path, files_of(job)[0]))
+
+    with pytest.raises(errors.BaseFileDamaged, match="timeline"):
+        bucket_writer.write([batch(row(2))], second, TASK)
+
+
+def broken(*batches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    raise ConnectionError("the shuffle is gone")
+
+
+def test_a_task_that_fails_leaves_no_file(job: WriteJob):
+    with pytest.raises(ConnectionError):
+        bucket_writer.write(broken(batch(row(1)), batch(row(2, bucket=1))), job, TASK)
+
+    assert files_of(job) == []
+
+
+def test_a_file_that_fails_half_way_is_not_left_behind(tmp_path: Path):
+    folder = base_files.Folder.of(str(tmp_path))
+    good = pa.table({"id": pa.array(range(base_files.ROW_GROUP_ROWS))})
+
+    def tables() -> Iterator[pa.Table]:
+        yield good
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        base_files.write(folder, "p=1/half.parquet", good.schema, tables())
+
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_rows_of_a_group_that_do_not_come_together_are_refused(job: WriteJob):
+    with pytest.raises(AssertionError, match="do not come together"):
+        bucket_writer.write([batch(row(1), row(2, bucket=1), row(3))], job, TASK)
+
+    assert files_of(job) == []
+
+
+def test_only_columns_that_repeat_get_a_dictionary():
+    table = pa.table({"key": [str(n) for n in range(100)], "country": ["x", "y"] * 50, "list": [[1]] * 100})
+
+    assert base_files.dictionary_columns(table) == ["country"]
+
+
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_a_base_path_is_a_local_path_or_a_uri(tmp_path: Path, prefix: str):
+    folder = base_files.Folder.of(f"{prefix}{tmp_path}/")
+
+    assert folder.path("a.parquet") == f"{tmp_path}/a.parquet"
