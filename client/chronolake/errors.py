@@ -176,7 +176,6 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.WRITE_CONFLICT: WriteConflict,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,
-    ProblemCode.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
     ProblemCode.INVALID_TABLE: InvalidTable,
     ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,

@@ -12,7 +12,7 @@ class ProblemCode(enum.StrEnum):
     """Why a request was refused. A code, once released, keeps its meaning."""
 
     status: int
-    title: str
+    title: str  # type: ignore[assignment]  # str.title(): nobody calls it on a code
 
     INVALID_REQUEST = "invalid-request", 400, "The request's body does not have the documented form"
     INVALID_PARAMETER = "invalid-parameter", 400, "A parameter in the path, query or header is not valid"
@@ -30,7 +30,6 @@ class ProblemCode(enum.StrEnum):
     WRITE_CONFLICT = "write-conflict", 409, "Another instant wrote the same file groups first"
     INSTANT_ROLLED_BACK = "instant-rolled-back", 410, "The instant was rolled back; its writer must stop"
     BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"
-    UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type", 415, "The request's body must be JSON"
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", 422, "The idempotency key belongs to another request"
     INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
     INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"

@@ -15,6 +15,8 @@ Micros = NewType("Micros", int)
 """Microseconds since 1970-01-01T00:00:00 UTC."""
 
 MICROS_PER_SECOND = 1_000_000
+MICROS_MAX = 253_402_300_799_999_999
+"""The last microsecond of the year 9999."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = re.compile(r"[0-9]{17}(?:[0-9]{3})?", re.ASCII)
 

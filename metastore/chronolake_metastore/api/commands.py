@@ -1,0 +1,56 @@
+"""From a request to a command, and from its answer to a response."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from chronolake_metastore.api import parameters
+from chronolake_metastore.api.parameters import ActorHeader, IdempotencyKey
+from chronolake_metastore.api.problems import InvalidRequest
+from chronolake_metastore.commands.group import Request
+from chronolake_metastore.domain import commands
+from chronolake_metastore.sequencer import Sequencer
+
+ANONYMOUS = "anonymous"
+
+# An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who sent a request, and under which request id."""
+
+    request_id: str
+    actor: str
+
+
+def provide_caller(idempotency_key: IdempotencyKey = None, chronolake_actor: ActorHeader = None) -> Caller:
+    """The caller, from the headers; a request without a key gets one of its own.
+
+    With a key of its own it is still carried out once only, if the database goes away in the middle.
+    """
+    return Caller(
+        request_id=f"server-{uuid.uuid4()}"
+        if idempotency_key is None
+        else parameters.header("Idempotency-Key", idempotency_key),
+        actor=ANONYMOUS
+        if chronolake_actor is None
+        else parameters.header("Chronolake-Actor", chronolake_actor),
+    )
+
+
+async def submit(sequencer: Sequencer, caller: Caller, command: commands.Command) -> Response[Any]:
+    """Have ``command`` carried out and answer when that is durable."""
+    canonical = commands.canonical(command)
+    if b"\\u0000" in canonical and _NUL.search(canonical):
+        raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
+    request = Request(command, caller.request_id, commands.fingerprint(canonical), caller.actor)
+    answer = await sequencer.submit(request)
+    if not answer.body:
+        return Response(None, status_code=answer.status)
+    return Response(answer.body, status_code=answer.status, media_type="application/json")

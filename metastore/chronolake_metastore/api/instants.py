@@ -1,0 +1,174 @@
+"""/v1/tables/{table}/instants"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
+from chronolake_metastore.domain import instants
+from chronolake_metastore.queries import instants as queries
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.instants import Filter
+from chronolake_model.instants import BeginInstant, CompleteInstant, Instant, InstantPage, RollbackInstant
+from chronolake_model.problems import ProblemCode
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
+
+TAGS = ["Timeline"]
+_TRANSITION = (
+    ProblemCode.TABLE_NOT_FOUND,
+    ProblemCode.INSTANT_NOT_FOUND,
+    ProblemCode.ILLEGAL_TRANSITION,
+)
+
+
+@post(
+    "/tables/{table:str}/instants",
+    summary="Begin an instant",
+    tags=TAGS,
+    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND, ProblemCode.ACTION_NOT_SUPPORTED),
+)
+async def begin_instant(
+    table: TableInPath,
+    data: JSONBody[BeginInstant],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """Issue a requested time, unique and later than every time of the table before it."""
+    return await submit(sequencer, caller, instants.BeginInstant(parameters.table(table), data))
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/inflight",
+    summary="Take an instant inflight",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_TRANSITION, ProblemCode.INSTANT_ROLLED_BACK),
+)
+async def take_inflight(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """requested -> inflight: the writer has its plan and begins to write."""
+    command = instants.TakeInflight(parameters.table(table), _time(requested_time))
+    return await submit(sequencer, caller, command)
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/complete",
+    summary="Complete an instant",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(
+        *_TRANSITION,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.INSTANT_ROLLED_BACK,
+        ProblemCode.INVALID_WRITE_STAT,
+    ),
+)
+async def complete_instant(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[CompleteInstant],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """inflight -> completed: publish all files of the instant at once, under a completion time."""
+    command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
+    return await submit(sequencer, caller, command)
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/rollback",
+    summary="Roll an instant back",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_TRANSITION, ProblemCode.LEASE_LIVE),
+)
+async def roll_back_instant(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[RollbackInstant],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """requested or inflight -> rolled_back. An instant that is rolled back already is answered as it stands."""
+    command = instants.RollbackInstant(parameters.table(table), _time(requested_time), data)
+    return await submit(sequencer, caller, command)
+
+
+@get(
+    "/tables/{table:str}/instants/{requested_time:str}",
+    summary="Get an instant",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND),
+)
+async def get_instant(
+    table: TableInPath, requested_time: RequestedTimeInPath, database: NamedDependency[Database]
+) -> Instant:
+    """One instant, by its requested time."""
+    return await queries.get(database, parameters.table(table), _time(requested_time))
+
+
+@get(
+    "/tables/{table:str}/instants",
+    summary="List instants",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_instants(  # noqa: PLR0913 - one argument per filter: that is what the API is
+    *,
+    table: TableInPath,
+    database: NamedDependency[Database],
+    states: Annotated[
+        list[State] | None, QueryParameter(name="state", description="Only these states.")
+    ] = None,
+    actions: Annotated[
+        list[Action] | None, QueryParameter(name="action", description="Only these actions.")
+    ] = None,
+    requested_from: Annotated[
+        str | None, time_parameter("requested_from", "Requested later than this.")
+    ] = None,
+    requested_to: Annotated[
+        str | None, time_parameter("requested_to", "Requested at this time or before.")
+    ] = None,
+    completed_from: Annotated[
+        str | None, time_parameter("completed_from", "Completed later than this.")
+    ] = None,
+    completed_to: Annotated[
+        str | None, time_parameter("completed_to", "Completed at this time or before.")
+    ] = None,
+    order_by: Annotated[
+        TimeOrder, QueryParameter(description="By completion time only completed instants are listed.")
+    ] = TimeOrder.REQUESTED_TIME,
+    direction: Annotated[Direction, QueryParameter(description="Oldest first, or newest first.")] = (
+        Direction.ASCENDING
+    ),
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> InstantPage:
+    """The timeline, filtered, in the order of either time, page by page."""
+    wanted = Filter(
+        states=frozenset(states or ()),
+        actions=frozenset(actions or ()),
+        requested_from=parameters.optional_time("requested_from", requested_from),
+        requested_to=parameters.optional_time("requested_to", requested_to),
+        completed_from=parameters.optional_time("completed_from", completed_from),
+        completed_to=parameters.optional_time("completed_to", completed_to),
+        order_by=order_by,
+        direction=direction,
+    )
+    return await queries.page(database, parameters.table(table), wanted, limit, cursor)
+
+
+def _time(requested_time: str) -> Micros:
+    return parameters.instant_time("requested_time", requested_time)

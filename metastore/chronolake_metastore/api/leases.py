@@ -1,0 +1,39 @@
+"""/v1/tables/{table}/instants/{instant}/heartbeat"""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.domain.leases import RenewLease
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_model.instants import Heartbeat, Instant
+from chronolake_model.problems import ProblemCode
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/heartbeat",
+    summary="Renew an instant's lease",
+    status_code=200,
+    tags=["Timeline"],
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.INSTANT_ROLLED_BACK,
+    ),
+)
+async def renew_lease(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[Heartbeat],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """The writer lives: its lease runs anew from now. 410 tells a writer that was rolled back to stop."""
+    time = parameters.instant_time("requested_time", requested_time)
+    return await submit(sequencer, caller, RenewLease(parameters.table(table), time, data))

@@ -1,0 +1,136 @@
+"""Problems (RFC 9457): how every refusal and every failure is answered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.types import ExceptionHandlersMap
+
+from chronolake_metastore import errors, telemetry
+from chronolake_model.problems import Problem, ProblemCode
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "https://chronolake.dev/problems/"
+RETRY_AFTER_SECONDS: Final = "1"
+
+_log = telemetry.logger(__name__)
+
+_BY_STATUS: Final = {
+    404: ProblemCode.ROUTE_NOT_FOUND,
+    405: ProblemCode.METHOD_NOT_ALLOWED,
+    413: ProblemCode.BODY_TOO_LARGE,
+}
+_PARAMETERS: Final = {
+    "data": "body",
+    "states": "state",
+    "actions": "action",
+    "after": "from",
+    "until": "to",
+    "idempotency_key": "Idempotency-Key",
+    "chronolake_actor": "Chronolake-Actor",
+}
+"""Parameters that are not called in Python what they are called in a request."""
+_ALWAYS: Final = (
+    ProblemCode.INVALID_PARAMETER,
+    ProblemCode.INTERNAL_ERROR,
+    ProblemCode.DATABASE_UNAVAILABLE,
+)
+_OF_COMMANDS: Final = (
+    ProblemCode.INVALID_REQUEST,
+    ProblemCode.BODY_TOO_LARGE,
+    ProblemCode.IDEMPOTENCY_KEY_REUSED,
+    ProblemCode.OVERLOADED,
+)
+
+
+class InvalidRequest(errors.TimelineError):
+    """The body has not the documented form."""
+
+    code = ProblemCode.INVALID_REQUEST
+
+
+def of_query(*codes: ProblemCode) -> dict[int, ResponseSpec]:
+    """The problems of an endpoint that reads, for its OpenAPI."""
+    by_status: dict[int, list[ProblemCode]] = defaultdict(list)
+    for code in (*codes, *_ALWAYS):
+        by_status[code.status].append(code)
+    return {
+        status: ResponseSpec(
+            Problem,
+            description=" or ".join(f"`{code}`" for code in of_status),
+            media_type=MEDIA_TYPE,
+            generate_examples=False,
+        )
+        for status, of_status in sorted(by_status.items())
+    }
+
+
+def of_command(*codes: ProblemCode) -> dict[int, ResponseSpec]:
+    """The problems of an endpoint that takes a command, for its OpenAPI."""
+    return of_query(*codes, *_OF_COMMANDS)
+
+
+def answer(
+    request: Request[Any, Any, Any], code: ProblemCode, detail: str, context: dict[str, Any] | None = None
+) -> Response[Problem]:
+    """The problem ``code`` as an answer to ``request``."""
+    problem = Problem(
+        type=TYPE_PREFIX + code,
+        title=code.title,
+        status=code.status,
+        code=code,
+        detail=detail,
+        instance=request.url.path,
+        context=context or {},
+    )
+    headers = {"Retry-After": RETRY_AFTER_SECONDS} if code.status == 503 else {}
+    return Response(problem, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Response[Problem]:
+    return answer(request, exc.code, exc.detail, exc.context)
+
+
+def _invalid(request: Request[Any, Any, Any], exc: ValidationException) -> Response[Problem]:
+    extra = exc.extra if isinstance(exc.extra, list) else []
+    places = [_place(entry) for entry in extra]
+    in_body = not extra or any(entry.get("source", "body") == "body" for entry in extra)
+    code = ProblemCode.INVALID_REQUEST if in_body else ProblemCode.INVALID_PARAMETER
+    return answer(request, code, "; ".join(places) or str(exc.detail))
+
+
+def _place(entry: dict[str, str]) -> str:
+    key, message = entry.get("key", ""), entry.get("message", "")
+    if message == "'data'":  # how a body that is not there is reported
+        return "the request needs a JSON body"
+    return f"{_PARAMETERS.get(key, key)}: {message}"
+
+
+def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Problem]:
+    code = _BY_STATUS.get(exc.status_code)
+    if code is None:
+        code = ProblemCode.INVALID_REQUEST if exc.status_code < 500 else ProblemCode.INTERNAL_ERROR
+    response = answer(request, code, f"{request.method} {request.url.path}: {exc.detail}")
+    for name, value in (exc.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+def _bug(request: Request[Any, Any, Any], exc: Exception) -> Response[Problem]:
+    _log.error("request failed", method=request.method, path=request.url.path, exc_info=exc)
+    detail = (
+        "the fault is the server's own and is in its log; nothing tells whether the request was carried out"
+    )
+    return answer(request, ProblemCode.INTERNAL_ERROR, detail)
+
+
+HANDLERS: Final[ExceptionHandlersMap] = {
+    errors.TimelineError: _refused,
+    ValidationException: _invalid,
+    HTTPException: _http,
+    Exception: _bug,
+}

@@ -1,0 +1,77 @@
+"""/v1/tables"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Response, delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.domain import tables
+from chronolake_metastore.queries import tables as queries
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.store.engine import Database
+from chronolake_model.problems import ProblemCode
+from chronolake_model.tables import CreateTable, Table, TablePage
+
+TAGS = ["Tables"]
+
+
+@post(
+    "/tables",
+    summary="Create a table",
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.TABLE_EXISTS, ProblemCode.INVALID_TABLE
+    ),
+)
+async def create_table(
+    data: JSONBody[CreateTable], caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
+) -> Response[Table]:
+    """Make a table; its first event is version 1 of its log."""
+    return await submit(sequencer, caller, tables.CreateTable(data))
+
+
+@get(
+    "/tables",
+    summary="List tables",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_tables(
+    database: NamedDependency[Database],
+    namespace: Annotated[str | None, QueryParameter(description="Only tables of this namespace.")] = None,
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> TablePage:
+    """Tables in the order of their names, page by page."""
+    within = None if namespace is None else parameters.namespace(namespace)
+    return await queries.page(database, within, limit, cursor)
+
+
+@get(
+    "/tables/{table:str}",
+    summary="Get a table",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+)
+async def get_table(table: TableInPath, database: NamedDependency[Database]) -> Table:
+    """One table, by `namespace.table`."""
+    return await queries.get(database, parameters.table(table))
+
+
+@delete(
+    "/tables/{table:str}",
+    summary="Drop a table",
+    tags=TAGS,
+    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND),
+)
+async def drop_table(
+    table: TableInPath, caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
+) -> Response[None]:
+    """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
+    return await submit(sequencer, caller, tables.DropTable(parameters.table(table)))

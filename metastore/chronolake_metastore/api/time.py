@@ -1,0 +1,17 @@
+"""/v1/time"""
+
+from __future__ import annotations
+
+from litestar import get
+from litestar.di import NamedDependency
+
+from chronolake_metastore.api import problems
+from chronolake_metastore.queries import time as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.instants import TimeInterval
+
+
+@get("/time", summary="The TrueTime interval", tags=["Time"], responses=problems.of_query())
+async def get_time(database: NamedDependency[Database]) -> TimeInterval:
+    """Between which two times now is, for every table and every server."""
+    return await queries.interval(database)

@@ -1,0 +1,77 @@
+"""The composition root: settings in, a running application out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar, Router
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from chronolake_metastore.api import files, health, instants, leases, namespaces, problems, tables, time
+from chronolake_metastore.api.commands import provide_caller
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.engine import Database
+
+V1 = (
+    namespaces.create_namespace,
+    namespaces.list_namespaces,
+    namespaces.get_namespace,
+    namespaces.drop_namespace,
+    tables.create_table,
+    tables.list_tables,
+    tables.get_table,
+    tables.drop_table,
+    instants.begin_instant,
+    instants.list_instants,
+    instants.get_instant,
+    instants.take_inflight,
+    instants.complete_instant,
+    instants.roll_back_instant,
+    leases.renew_lease,
+    files.get_snapshot,
+    files.get_changes,
+    time.get_time,
+)
+
+
+def create_app(settings: Settings) -> Litestar:
+    """The application that ``settings`` describe; it reaches for the database when it starts up."""
+    database = Database(settings)
+    sequencer = Sequencer(database, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        async with sequencer.running():
+            yield
+        await database.close()
+
+    return Litestar(
+        route_handlers=[
+            Router(
+                "/v1",
+                route_handlers=V1,
+                dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+            ),
+            health.get_health,
+            health.get_ready,
+        ],
+        dependencies={
+            "database": Provide(lambda: database, sync_to_thread=False),
+            "sequencer": Provide(lambda: sequencer, sync_to_thread=False),
+        },
+        lifespan=[lifespan],
+        exception_handlers=problems.HANDLERS,
+        request_max_body_size=settings.max_body_bytes,
+        openapi_config=OpenAPIConfig(
+            title="Chronolake",
+            version="1",
+            description="The timeline of lakehouse tables: who wrote what, in which order, what is visible.",
+            path="/",
+            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+        ),
+        logging_config=None,
+    )

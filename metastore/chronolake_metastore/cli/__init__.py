@@ -1,0 +1,3 @@
+"""The command line of the server."""
+
+from __future__ import annotations

@@ -1,0 +1,92 @@
+"""Running the server: the checks before it listens, the loop, the signals."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import signal
+import socket
+from typing import Any
+
+import uvloop
+from granian.constants import Interfaces
+from granian.server.embed import Server
+
+from chronolake_metastore import errors, telemetry
+from chronolake_metastore.app import create_app
+from chronolake_metastore.queries import readiness
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.engine import Database
+
+_log = telemetry.logger(__name__)
+
+
+def refuse_open_door(host: str, *, allow_anonymous: bool) -> None:
+    """Raise ``ConfigurationError`` when strangers could reach a server that asks nobody who they are."""
+    if not allow_anonymous and not _is_loopback(host):
+        raise errors.ConfigurationError(
+            f"{host} can be reached from other machines, and no access is configured; "
+            "listen at 127.0.0.1, or say --allow-anonymous if the network itself keeps strangers out"
+        )
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises ``ConfigurationError`` or ``DatabaseUnavailable`` at the start."""
+    _refuse_taken_port(settings)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    await _check_schema(settings)
+    server = Server(
+        create_app(settings),
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        backlog=1024,
+        websockets=False,
+        log_access=False,
+        log_enabled=False,
+    )
+    loop = asyncio.get_running_loop()
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(stop, server.stop)
+    _log.info("serving", url=f"http://{settings.host}:{settings.port}", openapi="/openapi.json")
+    await server.serve()
+    _log.info("stopped")
+
+
+async def _check_schema(settings: Settings) -> None:
+    database = Database(settings)
+    try:
+        await readiness.check(database)
+    finally:
+        await database.close()
+
+
+def _refuse_taken_port(settings: Settings) -> None:
+    # granian shares ports (SO_REUSEPORT): a second server by mistake would go unnoticed.
+    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                f"cannot listen at {settings.host}:{settings.port} ({exc.strerror}); choose another with --port"
+            ) from exc
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def as_json(document: dict[str, Any]) -> str:
+    """The document as indented JSON."""
+    return json.dumps(document, indent=2, sort_keys=True)

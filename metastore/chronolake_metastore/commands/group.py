@@ -1,0 +1,197 @@
+"""A group of commands in one transaction: lock, load, carry each out, append and project, commit.
+
+A command that is refused is answered with its own error and leaves its neighbours alone; a group costs
+the same few statements whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.carry_out import Answer, carry_out
+from chronolake_metastore.commands.lake import Lake
+from chronolake_metastore.domain import files, instants, namespaces, tables
+from chronolake_metastore.domain.clock import CATALOG_ID
+from chronolake_metastore.domain.commands import CatalogCommand, Command
+from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.store import (
+    catalog,
+    clocks,
+    event_log,
+    files as stored_files,
+    instants as stored_instants,
+    outcomes,
+)
+from chronolake_metastore.store.transaction import Session, Statement, Transaction
+from chronolake_model.file_names import FileKind
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A command as it was asked for: by whom, and under which request id."""
+
+    command: Command
+    request_id: str
+    fingerprint: bytes
+    actor: str
+
+
+Result = Answer | errors.TimelineError
+
+
+async def run(session: Session, requests: Sequence[Request]) -> list[Result]:
+    """Carry ``requests`` out, in their order, in one transaction; the results are in the same order.
+
+    Raises ``DatabaseUnavailable``, ``OutcomeRaced`` or whatever else ended the transaction: then it is
+    unknown whether the requests were carried out, and they may be run again: their request ids tell.
+    """
+    async with session.begin() as tx:
+        lake, now, known = await _load(tx, requests)
+        recorded: list[outcomes.Outcome] = []
+        results: list[Result] = []
+        for request in requests:
+            try:
+                answer = _replay(known, request)
+                if answer is None:
+                    answer = carry_out(lake, request.command, Origin(request.actor, request.request_id, now))
+                    outcome = _outcome(lake, request, answer)
+                    recorded.append(outcome)
+                    known[request.request_id] = outcome
+                results.append(answer)
+            except errors.TimelineError as exc:
+                results.append(exc)
+        if recorded:
+            await tx.batch(_save(lake, recorded))
+    return results
+
+
+async def _load(
+    tx: Transaction, requests: Sequence[Request]
+) -> tuple[Lake, Micros, dict[str, outcomes.Outcome]]:
+    commands = [request.command for request in requests]
+    lake = Lake()
+    lake.clocks = await clocks.lock(tx, _tables_named(commands), _catalog_if_named(commands))
+    now, known, found_namespaces, found_tables, found_instants, found_bases = await tx.batch(
+        [
+            clocks.read_now(),
+            outcomes.find(request.request_id for request in requests),
+            catalog.find_namespaces(_namespaces_named(commands)),
+            catalog.find_tables(_tables_named(commands)),
+            stored_instants.find(_instants_named(commands)),
+            stored_files.find_base_files(_file_groups_named(commands)),
+        ]
+    )
+    for namespace, tables_in in catalog.found_namespaces(found_namespaces):
+        lake.namespaces[namespace.name] = namespace
+        lake.tables_in[namespace.name] = tables_in
+    for table in catalog.found_tables(found_tables):
+        lake.know_table(table)
+    for table_id, instant in stored_instants.found(found_instants):
+        lake.instants[table_id, instant.requested_time] = instant
+    lake.base_files = stored_files.found_base_files(found_bases)
+    return lake, clocks.now_from(now), outcomes.found(known)
+
+
+def _replay(known: dict[str, outcomes.Outcome], request: Request) -> Answer | None:
+    outcome = known.get(request.request_id)
+    if outcome is None:
+        return None
+    if outcome.fingerprint != request.fingerprint:
+        raise errors.IdempotencyKeyReused(request.request_id)
+    return Answer(outcome.status, outcome.answer, outcome.table_id)
+
+
+def _outcome(lake: Lake, request: Request, answer: Answer) -> outcomes.Outcome:
+    return outcomes.Outcome(
+        request_id=request.request_id,
+        fingerprint=request.fingerprint,
+        table_id=answer.table_id,
+        version=lake.clocks[answer.table_id].version,
+        status=answer.status,
+        answer=answer.body,
+    )
+
+
+def _save(lake: Lake, recorded: list[outcomes.Outcome]) -> list[Statement]:
+    """The log first, then what it comes to."""
+    saved = [outcomes.append(recorded)]
+    if lake.events:
+        saved.append(event_log.append(lake.events))
+    if any(entry.write_stats for entry in lake.published):
+        saved.append(event_log.append_write_stats(lake.published))
+    return saved + project(lake)
+
+
+def project(lake: Lake) -> list[Statement]:
+    """Write what has changed in ``lake`` into the projections."""
+    written: list[Statement] = []
+    if lake.dropped_namespaces:
+        written.append(catalog.delete_namespaces(lake.dropped_namespaces))
+    if lake.made_namespaces:
+        written.append(catalog.save_namespaces([lake.namespaces[name] for name in lake.made_namespaces]))
+    if lake.changed_tables:
+        written.append(catalog.save_tables(list(lake.changed_tables.values())))
+    if lake.changed_instants:
+        written.append(stored_instants.save([(key[0], lake.instants[key]) for key in lake.changed_instants]))
+    if lake.publications:
+        written.extend(stored_files.project(lake.publications))
+    written.append(clocks.save(lake.clocks.values()))
+    return written
+
+
+def _tables_named(commands: Sequence[Command]) -> set[str]:
+    return {name for command in commands if (name := _table_named(command)) is not None}
+
+
+def _table_named(command: Command) -> str | None:
+    match command:
+        case namespaces.CreateNamespace() | namespaces.DropNamespace():
+            return None
+        case tables.CreateTable():
+            return command.request.name
+        case tables.DropTable():
+            return command.name
+        case _:
+            return command.table
+
+
+def _catalog_if_named(commands: Sequence[Command]) -> list[UUID]:
+    return [CATALOG_ID] if any(isinstance(command, CatalogCommand) for command in commands) else []
+
+
+def _namespaces_named(commands: Sequence[Command]) -> set[str]:
+    names = set()
+    for command in commands:
+        match command:
+            case namespaces.CreateNamespace():
+                names.add(command.request.name)
+            case namespaces.DropNamespace():
+                names.add(command.name)
+            case tables.CreateTable():
+                names.add(split_table_name(command.request.name)[0])
+            case _:
+                pass
+    return names
+
+
+def _instants_named(commands: Sequence[Command]) -> set[tuple[str, Micros]]:
+    return {
+        (command.table, command.requested_time)
+        for command in commands
+        if not isinstance(command, CatalogCommand | instants.BeginInstant)
+    }
+
+
+def _file_groups_named(commands: Sequence[Command]) -> set[tuple[str, str, str]]:
+    return {
+        (command.table, stat.partition_path, stat.file_id)
+        for command in commands
+        if isinstance(command, instants.CompleteInstant)
+        for stat in command.request.write_stats
+        if files.kind_of(stat) is FileKind.BASE
+    }

@@ -1,0 +1,116 @@
+"""The grammar of column types: Spark's names, nested as deep as a table is likely to be."""
+
+from __future__ import annotations
+
+import re
+
+PRIMITIVES = frozenset(
+    {
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    }
+)
+DEPTH_MAX = 32
+DECIMAL_PRECISION_MAX = 38
+
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
+
+
+class _Parser:
+    """Reads one type from left to right; raises ``ValueError`` where it stops making sense."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._next = 0
+
+    def whole(self) -> None:
+        self._type(0)
+        if self._next != len(self._tokens):
+            raise ValueError(f"{self._tokens[self._next]!r} follows a type that is complete")
+
+    def _take(self, *expected: str) -> str:
+        if self._next == len(self._tokens):
+            raise ValueError("the type ends too early")
+        token = self._tokens[self._next]
+        if expected and token not in expected:
+            raise ValueError(f"{token!r} stands where {' or '.join(expected)} is due")
+        self._next += 1
+        return token
+
+    def _type(self, depth: int) -> None:
+        if depth > DEPTH_MAX:
+            raise ValueError(f"the type nests deeper than {DEPTH_MAX}")
+        word = self._take()
+        match word.lower():
+            case "array":
+                self._inside(depth, 1)
+            case "map":
+                self._inside(depth, 2)
+            case "struct":
+                self._struct(depth)
+            case "decimal":
+                self._decimal()
+            case primitive if primitive in PRIMITIVES:
+                pass
+            case _:
+                raise ValueError(f"{word!r} is no type")
+
+    def _inside(self, depth: int, types: int) -> None:
+        self._take("<")
+        for index in range(types):
+            if index:
+                self._take(",")
+            self._type(depth + 1)
+        self._take(">")
+
+    def _struct(self, depth: int) -> None:
+        self._take("<")
+        while True:
+            self._take()
+            self._take(":")
+            self._type(depth + 1)
+            if self._take(",", ">") == ">":
+                return
+
+    def _decimal(self) -> None:
+        self._take("(")
+        precision = self._number()
+        self._take(",")
+        scale = self._number()
+        self._take(")")
+        if not 1 <= precision <= DECIMAL_PRECISION_MAX or scale > precision:
+            raise ValueError(f"decimal({precision},{scale}) needs 1 <= precision <= 38 and scale <= precision")
+
+    def _number(self) -> int:
+        token = self._take()
+        if not token.isdecimal() or len(token) > 3:
+            raise ValueError(f"{token!r} stands where a number is due")
+        return int(token)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens = []
+    at = 0
+    stripped = text.rstrip()
+    while at < len(stripped):
+        match = _TOKEN.match(stripped, at)
+        if match is None:
+            raise ValueError(f"{stripped[at : at + 10]!r} is no part of a type")
+        tokens.append(match[1])
+        at = match.end()
+    return tokens
+
+
+def check(text: str) -> None:
+    """Raise ``ValueError``, saying why, unless ``text`` is a column type."""
+    _Parser(text).whole()

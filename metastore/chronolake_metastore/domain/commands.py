@@ -1,0 +1,26 @@
+"""The closed list of commands, and what tells two requests of them apart."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, RollbackInstant, TakeInflight
+from chronolake_metastore.domain.leases import RenewLease
+from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
+from chronolake_metastore.domain.tables import CreateTable, DropTable
+
+CatalogCommand = CreateNamespace | DropNamespace | CreateTable | DropTable
+TableCommand = BeginInstant | TakeInflight | CompleteInstant | RollbackInstant | RenewLease
+Command = CatalogCommand | TableCommand
+
+
+def canonical(command: Command) -> bytes:
+    """The command in one form, whatever way it was written."""
+    return msgspec.json.encode(command, order="sorted")
+
+
+def fingerprint(canonical_command: bytes) -> bytes:
+    """16 bytes that two requests share only when they ask for the same thing of the same object."""
+    return hashlib.blake2b(canonical_command, digest_size=16).digest()

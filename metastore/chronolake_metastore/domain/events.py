@@ -1,0 +1,166 @@
+"""The events: what the log says of a table. Everything else that is known of it follows from them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.clock import Clock, next_time
+from chronolake_model.instants import WriteSummary
+from chronolake_model.tables import CreateTable
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Operation, State
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event says beyond its columns. ``v`` is the version of its form."""
+
+    v: int = 1
+
+
+class NamespaceCreated(Payload, frozen=True, kw_only=True):
+    name: str
+    properties: dict[str, str]
+
+
+class NamespaceDropped(Payload, frozen=True, kw_only=True):
+    name: str
+
+
+class TableCreated(Payload, frozen=True, kw_only=True):
+    definition: CreateTable
+
+
+class TableDropped(Payload, frozen=True, kw_only=True):
+    name: str
+
+
+class InstantRequested(Payload, frozen=True, kw_only=True):
+    """``state`` is inflight when the writer went there at once."""
+
+    action: Action
+    operation: Operation
+    state: State
+    writer: str
+    lease_seconds: int
+
+
+class InstantInflight(Payload, frozen=True, kw_only=True):
+    pass
+
+
+class InstantCompleted(Payload, frozen=True, kw_only=True):
+    """The files are rows of ``write_stat`` under this event's version; ``write_stats_digest`` seals them."""
+
+    summary: WriteSummary
+    extra_metadata: dict[str, str]
+    write_stats_digest: str
+
+
+class InstantRolledBack(Payload, frozen=True, kw_only=True):
+    by: str
+    reason: str
+
+
+class LeaseRenewed(Payload, frozen=True, kw_only=True):
+    lease_seconds: int
+
+
+PAYLOADS: Final[dict[str, type[Payload]]] = {
+    payload.__name__: payload
+    for payload in (
+        NamespaceCreated,
+        NamespaceDropped,
+        TableCreated,
+        TableDropped,
+        InstantRequested,
+        InstantInflight,
+        InstantCompleted,
+        InstantRolledBack,
+        LeaseRenewed,
+    )
+}
+"""Every type of event, by the name it has in the log."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One row of the log. ``instant`` is the requested time of the instant that changed, if one did."""
+
+    table_id: UUID
+    version: int
+    time: Micros
+    instant: Micros | None
+    actor: str
+    request_id: str
+    payload: Payload
+    previous_hash: bytes
+    hash: bytes
+
+    @property
+    def type(self) -> str:
+        """The name of the event in the log."""
+        return type(self.payload).__name__
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Who asked, under which request id, and what the wall clock of the database said."""
+
+    actor: str
+    request_id: str
+    now: Micros
+
+
+def next_event(clock: Clock, origin: Origin, payload: Payload, instant: Micros | None = None) -> Event:
+    """The event that ``clock`` gives the next time, version and place in the chain to.
+
+    A request of an instant is itself the instant: its time is the instant's requested time.
+    """
+    time = next_time(clock, origin.now)
+    if isinstance(payload, InstantRequested):
+        assert instant is None
+        instant = time
+    event = Event(
+        table_id=clock.table_id,
+        version=clock.version + 1,
+        time=time,
+        instant=instant,
+        actor=origin.actor,
+        request_id=origin.request_id,
+        payload=payload,
+        previous_hash=clock.head,
+        hash=b"",
+    )
+    return msgspec.structs.replace(event, hash=hash_of(event))
+
+
+def advance(clock: Clock, event: Event) -> Clock:
+    """The clock after ``event``."""
+    assert event.version == clock.version + 1, "versions are dense"
+    assert event.time > clock.last_time, "times increase"
+    assert event.previous_hash == clock.head, "each event carries the hash of its predecessor"
+    return Clock(clock.table_id, clock.tick, event.time, event.version, event.hash)
+
+
+def encode_payload(payload: Payload) -> bytes:
+    """The payload as canonical JSON: sorted names, no spaces, no floats; what the hash is taken over."""
+    return msgspec.json.encode(payload, order="sorted")
+
+
+def hash_of(event: Event) -> bytes:
+    """SHA-256 over the event and its predecessor's hash, both in canonical JSON."""
+    # Lists of plain values and sorted objects: the same bytes come out when the event is read back.
+    sealed = (
+        event.previous_hash.hex(),
+        str(event.table_id),
+        event.version,
+        event.type,
+        event.instant,
+        event.time,
+        event.actor,
+        event.request_id,
+        event.payload,
+    )
+    return hashlib.sha256(msgspec.json.encode(sealed, order="sorted")).digest()

@@ -1,0 +1,27 @@
+"""Leases: a writer that goes silent for longer than it said may be rolled back by anybody."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake_metastore.domain.events import LeaseRenewed
+from chronolake_metastore.domain.instants import Instant, refuse_unless
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import State
+
+
+class RenewLease(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.Heartbeat
+
+
+def renew(table: Table, instant: Instant, command: RenewLease) -> LeaseRenewed:
+    """Renew the lease of a pending instant; raises ``IllegalTransition`` or ``InstantRolledBack``.
+
+    A lease that ended without a rollback is renewed too: its writer lives, and nobody has decided otherwise.
+    """
+    refuse_unless(table, instant, {State.REQUESTED, State.INFLIGHT}, "keep a lease")
+    return LeaseRenewed(lease_seconds=command.request.lease_seconds or instant.lease_seconds)

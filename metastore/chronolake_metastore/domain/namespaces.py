@@ -1,0 +1,59 @@
+"""Namespaces: made, and dropped when they are empty."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.events import NamespaceCreated, NamespaceDropped
+from chronolake_model import tables as wire
+from chronolake_model.times import Micros, to_datetime
+
+
+class Namespace(msgspec.Struct, frozen=True):
+    """A namespace as it stands."""
+
+    name: str
+    properties: dict[str, str]
+    created_at: Micros
+
+
+class CreateNamespace(msgspec.Struct, frozen=True, tag=True):
+    request: wire.CreateNamespace
+
+
+class DropNamespace(msgspec.Struct, frozen=True, tag=True):
+    name: str
+
+
+def create(existing: Namespace | None, command: CreateNamespace) -> NamespaceCreated:
+    """Make a namespace; raises ``NamespaceExists``."""
+    if existing is not None:
+        raise errors.NamespaceExists(
+            f"the namespace {existing.name!r} exists already; use it, or choose another name",
+            namespace=existing.name,
+        )
+    return NamespaceCreated(name=command.request.name, properties=command.request.properties)
+
+
+def drop(existing: Namespace | None, tables: int, command: DropNamespace) -> NamespaceDropped:
+    """Drop a namespace that holds no tables; raises ``NamespaceNotFound`` or ``NamespaceNotEmpty``."""
+    if existing is None:
+        raise errors.NamespaceNotFound(command.name)
+    if tables:
+        raise errors.NamespaceNotEmpty(
+            f"the namespace {command.name!r} still has {tables} table(s); drop them first",
+            namespace=command.name,
+            tables=tables,
+        )
+    return NamespaceDropped(name=command.name)
+
+
+def evolve_created(event: NamespaceCreated, time: Micros) -> Namespace:
+    """The namespace that ``event`` made."""
+    return Namespace(event.name, event.properties, time)
+
+
+def document(namespace: Namespace) -> wire.Namespace:
+    """The namespace as the REST API shows it."""
+    return wire.Namespace(namespace.name, namespace.properties, to_datetime(namespace.created_at))

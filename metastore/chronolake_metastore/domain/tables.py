@@ -1,0 +1,148 @@
+"""Tables: what a definition must agree with, made and dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import column_types
+from chronolake_metastore.domain.events import TableCreated, TableDropped
+from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_model import tables as wire
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros, to_datetime
+
+META_COLUMN_PREFIX: Final = "_hoodie_"
+KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table as it stands; a dropped one is kept for those who audit."""
+
+    table_id: UUID
+    definition: wire.CreateTable
+    created_at: Micros
+    dropped_at: Micros | None = None
+
+    @property
+    def name(self) -> str:
+        """``namespace.table``."""
+        return self.definition.name
+
+
+class CreateTable(msgspec.Struct, frozen=True, tag=True):
+    request: wire.CreateTable
+
+
+class DropTable(msgspec.Struct, frozen=True, tag=True):
+    name: str
+
+
+def create(namespace: Namespace | None, existing: Table | None, command: CreateTable) -> TableCreated:
+    """Make a table; raises ``InvalidTable``, ``NamespaceNotFound`` or ``TableExists``."""
+    definition = command.request
+    _check(definition)
+    if namespace is None:
+        raise errors.NamespaceNotFound(split_table_name(definition.name)[0])
+    if existing is not None:
+        raise errors.TableExists(
+            f"the table {definition.name!r} exists already; use it, drop it, or choose another name",
+            table=definition.name,
+        )
+    return TableCreated(definition=definition)
+
+
+def drop(existing: Table | None, command: DropTable) -> TableDropped:
+    """Drop a table: its timeline ends, its files and its history stay. Raises ``TableNotFound``."""
+    if existing is None:
+        raise errors.TableNotFound(command.name)
+    return TableDropped(name=command.name)
+
+
+def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
+    """The table that ``event`` made."""
+    return Table(table_id, event.definition, created_at=time)
+
+
+def evolve_dropped(table: Table, time: Micros) -> Table:
+    """The table once it is dropped."""
+    return msgspec.structs.replace(table, dropped_at=time)
+
+
+def document(table: Table) -> wire.Table:
+    """The table as the REST API shows it."""
+    definition = table.definition
+    return wire.Table(
+        name=definition.name,
+        table_id=str(table.table_id),
+        base_path=definition.base_path,
+        type=definition.type,
+        schema=definition.schema,
+        record_key_fields=definition.record_key_fields,
+        partition_fields=definition.partition_fields,
+        ordering_field=definition.ordering_field,
+        index=definition.index,
+        tick=definition.tick,
+        properties=definition.properties,
+        created_at=to_datetime(table.created_at),
+    )
+
+
+def _check(definition: wire.CreateTable) -> None:
+    _check_schema(definition.schema)
+    names = {field.name for field in definition.schema}
+    ordering = [definition.ordering_field] if definition.ordering_field is not None else []
+    _check_named("record_key_fields", definition.record_key_fields, names)
+    _check_named("partition_fields", definition.partition_fields, names)
+    _check_named("ordering_field", ordering, names)
+    types = {field.name: field.type for field in definition.schema}
+    for role, columns in (
+        ("record key", definition.record_key_fields),
+        ("partition", definition.partition_fields),
+        ("ordering", ordering),
+    ):
+        refused = KEY_TYPES_REFUSED[:3] if role == "ordering" else KEY_TYPES_REFUSED
+        for column in columns:
+            if types[column].lower().lstrip().startswith(refused):
+                raise errors.InvalidTable(
+                    f"the {role} field {column!r} is of type {types[column]}; "
+                    f"{', '.join(refused)} cannot be used",
+                    column=column,
+                )
+
+
+def _check_schema(schema: Iterable[wire.Field]) -> None:
+    seen: set[str] = set()
+    for field in schema:
+        # Spark, Hive and most engines compare names of columns without regard to case.
+        folded = field.name.lower()
+        if folded in seen:
+            raise errors.InvalidTable(
+                f"the schema has the column {field.name!r} twice (case does not count)", column=field.name
+            )
+        if folded.startswith(META_COLUMN_PREFIX):
+            raise errors.InvalidTable(
+                f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is kept for meta columns",
+                column=field.name,
+            )
+        seen.add(folded)
+        try:
+            column_types.check(field.type)
+        except ValueError as exc:
+            raise errors.InvalidTable(
+                f"the column {field.name!r} has the type {field.type[:100]!r}: {exc}", column=field.name
+            ) from exc
+
+
+def _check_named(role: str, columns: list[str], names: set[str]) -> None:
+    if len(set(columns)) != len(columns):
+        raise errors.InvalidTable(f"{role} names a column twice", columns=columns)
+    missing = [column for column in columns if column not in names]
+    if missing:
+        raise errors.InvalidTable(
+            f"{role} names {', '.join(map(repr, missing))}, which the schema does not have", columns=missing
+        )

@@ -1,0 +1,160 @@
+"""Reading a table's files: what is live as of a completion time, and what changed between two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import msgspec
+
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import files as stored, instants as stored_instants
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_model import files as wire
+from chronolake_model.file_names import FileKind
+from chronolake_model.times import Micros, Tick, format_time
+
+BEFORE_ALL = Micros(0)
+"""Earlier than any instant."""
+CHANGED_INSTANTS_MAX = 100_000
+"""Instants that one answer about changes covers; a longer range is answered up to the last of them."""
+
+_FIRST: GroupKey = ("", "")
+
+
+class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True):
+    as_of: cursors.Time
+    group: GroupKey
+
+
+class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True):
+    start: cursors.Time
+    end: cursors.Time
+    group: GroupKey
+
+
+async def snapshot(
+    database: Database,
+    table_name: str,
+    as_of: Micros | None,
+    partition_path: str | None,
+    limit: int,
+    cursor: str | None,
+) -> wire.Snapshot:
+    """A page of ``limit`` live file slices; the first page fixes the completion time for all of them.
+
+    Raises ``TableNotFound`` or ``InvalidCursor``.
+    """
+    after = _FIRST
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            # The last completion, not the time that was asked for: nothing completes at or before it any
+            # more, so that the answer stays true.
+            pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
+        else:
+            place = cursors.decode(cursor, _SnapshotPlace)
+            pinned, after = Micros(place.as_of), place.group
+        if pinned is None:
+            return wire.Snapshot(table.name, None, [], None)
+        found = await stored.snapshot(connection, table.table_id, pinned, partition_path, after, limit)
+    tick = table.definition.tick
+    slices = _slices(found, tick)
+    more = cursors.encode(_SnapshotPlace(pinned, _key(slices[-1]))) if len(slices) == limit else None
+    return wire.Snapshot(table.name, format_time(pinned, tick), slices, more)
+
+
+async def changes(
+    database: Database,
+    table_name: str,
+    after_time: Micros | None,
+    until: Micros | None,
+    limit: int,
+    cursor: str | None,
+) -> wire.Changes:
+    """A page of the file groups touched by what completed in (after_time, until].
+
+    Raises ``TableNotFound`` or ``InvalidCursor``.
+    """
+    start = BEFORE_ALL if after_time is None else after_time
+    after = _FIRST
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            end = await stored_instants.latest_completion(connection, table.table_id, until)
+        else:
+            place = cursors.decode(cursor, _ChangesPlace)
+            start, end, after = Micros(place.start), Micros(place.end), place.group
+        if end is None or end <= start:
+            return _no_changes(table, after_time)
+        instants = await stored_instants.completed_between(
+            connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
+        )
+        end = instants[-1][1]
+        groups = await stored.changed_groups(connection, table.table_id, (start, end), after, limit)
+        before = await stored.files_of(connection, table.table_id, groups, start)
+        now = await stored.files_of(connection, table.table_id, groups, end)
+    tick = table.definition.tick
+    return wire.Changes(
+        table=table.name,
+        from_=None if start == BEFORE_ALL else format_time(start, tick),
+        to=format_time(end, tick),
+        instants=[
+            wire.CompletedInstant(format_time(requested, tick), format_time(completed, tick))
+            for requested, completed in instants
+        ],
+        file_groups=_changed(groups, _slices(before, tick), _slices(now, tick)),
+        next_cursor=cursors.encode(_ChangesPlace(start, end, groups[-1])) if len(groups) == limit else None,
+    )
+
+
+def _no_changes(table: Table, after_time: Micros | None) -> wire.Changes:
+    start = None if after_time is None else format_time(after_time, table.definition.tick)
+    return wire.Changes(table.name, start, start, [], [], None)
+
+
+def _changed(
+    groups: Sequence[GroupKey], before: Sequence[wire.FileSlice], after: Sequence[wire.FileSlice]
+) -> list[wire.ChangedFileGroup]:
+    befores = {_key(file_slice): file_slice for file_slice in before}
+    afters = {_key(file_slice): file_slice for file_slice in after}
+    return [
+        wire.ChangedFileGroup(group[0], group[1], befores.get(group), afters.get(group)) for group in groups
+    ]
+
+
+def _key(file_slice: wire.FileSlice) -> GroupKey:
+    return file_slice.partition_path, file_slice.file_id
+
+
+def _slices(files: Sequence[PublishedFile], tick: Tick) -> list[wire.FileSlice]:
+    """One slice per file group; ``files`` come sorted by group, base file first, logs by completion time."""
+    return [_slice(list(group), tick) for _, group in groupby(files, key=lambda file: file.group)]
+
+
+def _slice(files: Sequence[PublishedFile], tick: Tick) -> wire.FileSlice:
+    bases = [file for file in files if file.kind == FileKind.BASE]
+    logs = [file for file in files if file.kind == FileKind.LOG]
+    assert len(bases) <= 1, "a file group has one live base file"
+    # A group that has only logs yet is a slice by the first of them.
+    instant_time = (bases or logs)[0].requested_time
+    return wire.FileSlice(
+        partition_path=files[0].partition_path,
+        file_id=files[0].file_id,
+        base_instant_time=format_time(instant_time, tick),
+        base_file=_document(bases[0], tick) if bases else None,
+        log_files=[_document(log, tick) for log in logs],
+    )
+
+
+def _document(file: PublishedFile, tick: Tick) -> wire.DataFile:
+    folder = f"{file.partition_path}/" if file.partition_path else ""
+    return wire.DataFile(
+        path=folder + file.file_name,
+        size_bytes=file.size_bytes,
+        records=file.records,
+        requested_time=format_time(file.requested_time, tick),
+        completion_time=format_time(file.completion_time, tick),
+    )

@@ -1,0 +1,48 @@
+"""Reading a table's timeline."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import instants
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import instants as stored
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.instants import Filter
+from chronolake_model import instants as wire
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import TimeOrder
+
+
+class _Place(msgspec.Struct, frozen=True, array_like=True):
+    time: cursors.Time
+
+
+async def get(database: Database, table_name: str, requested_time: Micros) -> wire.Instant:
+    """One instant; raises ``TableNotFound`` or ``InstantNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        instant = await stored.get(connection, table.table_id, requested_time)
+    if instant is None:
+        raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
+    return instants.document(table, instant)
+
+
+async def page(
+    database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None
+) -> wire.InstantPage:
+    """Instants that pass the filter, in its order; raises ``TableNotFound`` or ``InvalidCursor``."""
+    after = None if cursor is None else Micros(cursors.decode(cursor, _Place).time)
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        found = await stored.page(connection, table.table_id, wanted, after, limit)
+    more = cursors.encode(_Place(_ordered_by(found[-1], wanted.order_by))) if len(found) == limit else None
+    return wire.InstantPage([instants.document(table, instant) for instant in found], more)
+
+
+def _ordered_by(instant: instants.Instant, order_by: TimeOrder) -> Micros:
+    if order_by is TimeOrder.REQUESTED_TIME:
+        return instant.requested_time
+    assert instant.completion_time is not None, "ordered by completion time, only completed ones are listed"
+    return instant.completion_time

@@ -1,0 +1,28 @@
+"""Reading namespaces."""
+
+from __future__ import annotations
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import namespaces
+from chronolake_metastore.queries import cursors
+from chronolake_metastore.store import catalog
+from chronolake_metastore.store.engine import Database
+from chronolake_model import tables as wire
+
+
+async def get(database: Database, name: str) -> wire.Namespace:
+    """One namespace; raises ``NamespaceNotFound``."""
+    async with database.reading() as connection:
+        namespace = await catalog.get_namespace(connection, name)
+    if namespace is None:
+        raise errors.NamespaceNotFound(name)
+    return namespaces.document(namespace)
+
+
+async def page(database: Database, limit: int, cursor: str | None) -> wire.NamespacePage:
+    """Namespaces in the order of their names; raises ``InvalidCursor``."""
+    after = "" if cursor is None else cursors.decode(cursor, str)
+    async with database.reading() as connection:
+        found = await catalog.page_of_namespaces(connection, after, limit)
+    more = cursors.encode(found[-1].name) if len(found) == limit else None
+    return wire.NamespacePage([namespaces.document(namespace) for namespace in found], more)

@@ -1,0 +1,20 @@
+"""Telling the time."""
+
+from __future__ import annotations
+
+from chronolake_metastore.store import clocks
+from chronolake_metastore.store.engine import Database
+from chronolake_model.instants import TimeInterval
+from chronolake_model.times import Micros, Tick, format_time
+
+
+async def interval(database: Database) -> TimeInterval:
+    """The TrueTime interval, in 20 digits.
+
+    Its earliest end is a tick before the wall clock, because a time issued within the running tick is that
+    tick's beginning. From now on no table issues a time at or before it.
+    """
+    async with database.autocommit() as connection:
+        told, latest = await clocks.tell(connection)
+    earliest = Micros(told - Tick.MILLISECOND.micros)
+    return TimeInterval(format_time(earliest, Tick.MICROSECOND), format_time(latest, Tick.MICROSECOND))

@@ -1,0 +1,35 @@
+"""How a server is set up: each setting is a flag of ``serve`` and an environment variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+DATA_DIR: Final = Path("~/.local/share/chronolake")
+"""Where the embedded database lives unless told otherwise."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running server needs to know. The defaults suit one machine and the embedded database."""
+
+    dsn: str
+    """The PostgreSQL to use, as a libpq connection string or URL."""
+    host: str = "127.0.0.1"
+    port: int = 7077
+    role: str = "chronolake_server"
+    """The role that the server takes on in the database; it may append to the log and not change it."""
+    lanes: int = 2
+    """Sequencers side by side, each with a connection of its own; a table always uses the same one."""
+    queue_max: int = 10_000
+    """Commands that may wait in a lane; more are answered 503."""
+    group_max: int = 512
+    """Commands in one transaction at most."""
+    group_files_max: int = 10_000
+    """Write stats in one transaction at most; a command with more has a transaction of its own."""
+    retry_seconds: float = 15.0
+    """How long a command waits for a database that went away before it is answered 503."""
+    pool_size: int = 8
+    """Connections for reading."""
+    max_body_bytes: int = 64 * 1024 * 1024

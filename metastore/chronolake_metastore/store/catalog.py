@@ -1,0 +1,137 @@
+"""Namespaces and tables as projections of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import Row, Select, Text, cast, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store import schema, statements
+from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_model.names import split_table_name
+from chronolake_model.tables import CreateTable
+from chronolake_model.times import Micros
+
+_FIND_NAMESPACES: Final = statements.load("find_namespaces")
+_SAVE_NAMESPACES: Final = statements.load("save_namespaces")
+_DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
+_FIND_TABLES: Final = statements.load("find_tables")
+_SAVE_TABLES: Final = statements.load("save_tables")
+
+
+def find_namespaces(names: Iterable[str]) -> Statement:
+    """Look for namespaces and the number of their tables."""
+    return _FIND_NAMESPACES, {"names": sorted(set(names))}
+
+
+def found_namespaces(rows: Rows) -> list[tuple[Namespace, int]]:
+    """Each namespace with the number of its tables."""
+    return [
+        (Namespace(name, msgspec.json.decode(properties), Micros(created_at)), tables)
+        for name, properties, created_at, tables in rows
+    ]
+
+
+def save_namespaces(namespaces: Sequence[Namespace]) -> Statement:
+    """Save namespaces that were made."""
+    return _SAVE_NAMESPACES, {
+        "name": [namespace.name for namespace in namespaces],
+        "properties": [msgspec.json.encode(namespace.properties).decode() for namespace in namespaces],
+        "created_at": [namespace.created_at for namespace in namespaces],
+    }
+
+
+def delete_namespaces(names: Iterable[str]) -> Statement:
+    """Take dropped namespaces out of the projection; the log keeps them."""
+    return _DELETE_NAMESPACES, {"names": sorted(names)}
+
+
+def find_tables(names: Iterable[str]) -> Statement:
+    """Look for tables that are not dropped."""
+    parts = [split_table_name(name) for name in sorted(set(names))]
+    return _FIND_TABLES, {
+        "namespaces": [namespace for namespace, _ in parts],
+        "tables": [table for _, table in parts],
+    }
+
+
+def found_tables(rows: Rows) -> list[Table]:
+    """The tables that ``find_tables`` found."""
+    return [table_of(table_id, definition, created_at) for table_id, definition, created_at in rows]
+
+
+def table_of(table_id: UUID, definition: str, created_at: int) -> Table:
+    """A live table, from its columns."""
+    return Table(table_id, msgspec.json.decode(definition, type=CreateTable), Micros(created_at))
+
+
+def save_tables(tables: Sequence[Table]) -> Statement:
+    """Save tables that were made or dropped."""
+    names = [split_table_name(table.name) for table in tables]
+    return _SAVE_TABLES, {
+        "table_id": [table.table_id for table in tables],
+        "namespace": [namespace for namespace, _ in names],
+        "name": [name for _, name in names],
+        "definition": [msgspec.json.encode(table.definition).decode() for table in tables],
+        "created_at": [table.created_at for table in tables],
+        "dropped_at": [table.dropped_at for table in tables],
+    }
+
+
+async def page_of_namespaces(connection: AsyncConnection, after: str, limit: int) -> list[Namespace]:
+    """Namespaces behind ``after`` in the order of their names."""
+    namespace = schema.namespace.c
+    rows = await connection.execute(
+        _select_namespaces().where(namespace.name > after).order_by(namespace.name).limit(limit)
+    )
+    return [_namespace(row) for row in rows]
+
+
+async def get_namespace(connection: AsyncConnection, name: str) -> Namespace | None:
+    """The namespace of this name, if there is one."""
+    row = (await connection.execute(_select_namespaces().where(schema.namespace.c.name == name))).one_or_none()
+    return None if row is None else _namespace(row)
+
+
+async def page_of_tables(
+    connection: AsyncConnection, namespace: str | None, after: tuple[str, str], limit: int
+) -> list[Table]:
+    """Live tables, of one namespace or of all, behind ``after`` (namespace, table) in the order of names."""
+    table = schema.lake_table.c
+    names = tuple_(table.namespace, table.name)
+    query = _select_tables().where(names > after).order_by(table.namespace, table.name).limit(limit)
+    if namespace is not None:
+        query = query.where(table.namespace == namespace)
+    return [table_of(*row) for row in await connection.execute(query)]
+
+
+async def get_table(connection: AsyncConnection, name: str) -> Table | None:
+    """The live table of this name, if there is one."""
+    namespace, table = split_table_name(name)
+    columns = schema.lake_table.c
+    query = _select_tables().where(columns.namespace == namespace, columns.name == table)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else table_of(*row)
+
+
+def _select_namespaces() -> Select[Any]:
+    namespace = schema.namespace.c
+    return select(namespace.name, cast(namespace.properties, Text), func.micros(namespace.created_at))
+
+
+def _namespace(row: Row[Any]) -> Namespace:
+    name, properties, created_at = tuple(row)
+    return Namespace(name, msgspec.json.decode(properties), Micros(created_at))
+
+
+def _select_tables() -> Select[Any]:
+    table = schema.lake_table.c
+    return select(table.table_id, cast(table.definition, Text), func.micros(table.created_at)).where(
+        table.dropped_at.is_(None)
+    )

@@ -1,0 +1,70 @@
+"""Clocks: locked before anything is decided, saved with what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.transaction import Rows, Statement, Transaction
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros, Tick
+
+_LOCK: Final = statements.load("lock_clocks")
+_SAVE: Final = statements.load("save_clocks")
+_NOW: Final = "SELECT greatest(now_us(), (SELECT micros(told) FROM wall_clock))"
+_TELL: Final = text(statements.load("tell_time"))
+_TICKS: Final = {tick.micros: tick for tick in Tick}
+
+
+async def lock(tx: Transaction, tables: Iterable[str], others: Iterable[UUID] = ()) -> dict[UUID, Clock]:
+    """Lock the clocks of the named tables and of the ``others``, in one fixed order, and read them.
+
+    A table that is not there has no clock.
+    """
+    names = [split_table_name(table) for table in sorted(set(tables))]
+    rows = await tx.query(
+        _LOCK,
+        {
+            "namespaces": [namespace for namespace, _ in names],
+            "tables": [name for _, name in names],
+            "others": sorted(others),
+        },
+    )
+    return {
+        table_id: Clock(table_id, _TICKS[tick_us], Micros(last_time), version, bytes(head))
+        for table_id, tick_us, last_time, version, head in rows
+    }
+
+
+def read_now() -> Statement:
+    """The wall clock of the database, never behind what was told; to be asked for when locks are held."""
+    return _NOW, {}
+
+
+def now_from(rows: Rows) -> Micros:
+    """The time that ``read_now`` gave."""
+    return Micros(rows[0][0])
+
+
+def save(clocks: Iterable[Clock]) -> Statement:
+    """Save the heads of the tables' logs."""
+    saved = list(clocks)
+    return _SAVE, {
+        "table_id": [clock.table_id for clock in saved],
+        "tick_us": [clock.tick.micros for clock in saved],
+        "last_time": [clock.last_time for clock in saved],
+        "version": [clock.version for clock in saved],
+        "hash": [clock.head for clock in saved],
+    }
+
+
+async def tell(connection: AsyncConnection) -> tuple[Micros, Micros]:
+    """The wall clock, which from now on counts as told, and the latest time that any table may have issued."""
+    told, latest = (await connection.execute(_TELL)).one()
+    return Micros(told), Micros(latest)

@@ -1,0 +1,122 @@
+"""The log itself: events are appended, and read back in order. Nothing else can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain import files
+from chronolake_metastore.domain.events import PAYLOADS, Event, encode_payload
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.transaction import Statement, Transaction
+from chronolake_model.files import WriteStat
+from chronolake_model.times import Micros
+
+_APPEND: Final = statements.load("append_events")
+_APPEND_WRITE_STATS: Final = statements.load("append_write_stats")
+_READ: Final = """
+    SELECT
+        table_id, version, micros(time), micros(instant), actor, request_id, type, payload::text,
+        previous_hash, hash, position, transaction_id::text
+    FROM event
+    WHERE (transaction_id, position) > (%(transaction_id)s::xid8, %(position)s)
+    ORDER BY transaction_id, position
+    LIMIT %(limit)s
+"""
+_READ_PAGE: Final = 1_000
+_STAT_COLUMNS: Final = (
+    "partition_path",
+    "file_id",
+    "file_name",
+    "size_bytes",
+    "records",
+    "inserts",
+    "updates",
+    "deletes",
+)
+
+
+class PublishedFiles(msgspec.Struct, frozen=True):
+    """The write stats that the event of this ``version`` published."""
+
+    table_id: UUID
+    version: int
+    write_stats: Sequence[WriteStat]
+
+
+def append(events: Sequence[Event]) -> Statement:
+    """Append ``events``, in their order."""
+    return _APPEND, {
+        "table_id": [event.table_id for event in events],
+        "version": [event.version for event in events],
+        "type": [event.type for event in events],
+        "instant": [event.instant for event in events],
+        "time": [event.time for event in events],
+        "actor": [event.actor for event in events],
+        "request_id": [event.request_id for event in events],
+        "payload": [encode_payload(event.payload).decode() for event in events],
+        "previous_hash": [event.previous_hash for event in events],
+        "hash": [event.hash for event in events],
+    }
+
+
+def append_write_stats(published: Sequence[PublishedFiles]) -> Statement:
+    """Append the files that completed instants published."""
+    rows = [
+        (entry.table_id, entry.version, ordinal, stat)
+        for entry in published
+        for ordinal, stat in enumerate(entry.write_stats)
+    ]
+    parameters: dict[str, list[object]] = {
+        "table_id": [table_id for table_id, _, _, _ in rows],
+        "version": [version for _, version, _, _ in rows],
+        "ordinal": [ordinal for _, _, ordinal, _ in rows],
+        "kind": [files.kind_of(stat).value for _, _, _, stat in rows],
+    }
+    for column in _STAT_COLUMNS:
+        parameters[column] = [getattr(stat, column) for _, _, _, stat in rows]
+    return _APPEND_WRITE_STATS, parameters
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """A place in the order across tables: after the event of this transaction and position."""
+
+    transaction_id: str = "0"
+    position: int = 0
+
+
+async def read(tx: Transaction, after: Cursor) -> tuple[list[Event], Cursor]:
+    """The next page of events in the order across tables, and the place to go on from.
+
+    Within a table the order is that of its versions. Whoever reads while others append must not pass
+    ``pg_snapshot_xmin``; this reads whatever is there, for a log that nobody appends to.
+    """
+    rows = await tx.query(
+        _READ,
+        {"transaction_id": after.transaction_id, "position": after.position, "limit": _READ_PAGE},
+    )
+    if not rows:
+        return [], after
+    return [_event(row) for row in rows], Cursor(transaction_id=rows[-1][11], position=rows[-1][10])
+
+
+def _event(row: tuple[object, ...]) -> Event:
+    table_id, version, time, instant, actor, request_id, name, payload, previous_hash, digest, *_ = row
+    assert isinstance(name, str) and isinstance(payload, str)
+    return msgspec.convert(
+        Event(
+            table_id=table_id,  # type: ignore[arg-type]  # columns of the types that the schema has
+            version=version,  # type: ignore[arg-type]
+            time=Micros(time),  # type: ignore[arg-type]
+            instant=instant,  # type: ignore[arg-type]
+            actor=actor,  # type: ignore[arg-type]
+            request_id=request_id,  # type: ignore[arg-type]
+            payload=msgspec.json.decode(payload, type=PAYLOADS[name]),
+            previous_hash=bytes(previous_hash),  # type: ignore[call-overload]
+            hash=bytes(digest),  # type: ignore[call-overload]
+        ),
+        Event,
+    )

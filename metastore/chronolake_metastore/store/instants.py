@@ -1,0 +1,207 @@
+"""Instants as a projection of the log: one row each, in its present state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, Text, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.store import schema, statements
+from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_model.instants import WriteSummary
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros, to_datetime
+from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
+
+_FIND: Final = statements.load("find_instants")
+_SAVE: Final = statements.load("save_instants")
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Which instants of a table are asked for. Ranges are (from, to]; nothing given means no limit."""
+
+    states: frozenset[State] = frozenset()
+    actions: frozenset[Action] = frozenset()
+    requested_from: Micros | None = None
+    requested_to: Micros | None = None
+    completed_from: Micros | None = None
+    completed_to: Micros | None = None
+    order_by: TimeOrder = TimeOrder.REQUESTED_TIME
+    direction: Direction = Direction.ASCENDING
+
+
+def find(named: Iterable[tuple[str, Micros]]) -> Statement:
+    """Look for instants by the names of their tables and their requested times."""
+    keys = [(*split_table_name(table), requested_time) for table, requested_time in sorted(set(named))]
+    return _FIND, {
+        "namespaces": [namespace for namespace, _, _ in keys],
+        "tables": [table for _, table, _ in keys],
+        "requested_times": [requested_time for _, _, requested_time in keys],
+    }
+
+
+def found(rows: Rows) -> list[tuple[UUID, Instant]]:
+    """Each instant with the id of its table."""
+    return [(row[0], instant_of(row[1:])) for row in rows]
+
+
+def instant_of(columns: Sequence[object]) -> Instant:
+    """An instant from its columns, in the order of ``find_instants.sql``."""
+    (
+        requested_time,
+        action,
+        operation,
+        state,
+        writer,
+        lease_seconds,
+        lease_expires_at,
+        version,
+        completion_time,
+        rollback_reason,
+        summary,
+        extra_metadata,
+    ) = columns
+    assert isinstance(extra_metadata, str)
+    return msgspec.convert(
+        {
+            "requested_time": requested_time,
+            "action": action,
+            "operation": operation,
+            "state": state,
+            "writer": writer,
+            "lease_seconds": lease_seconds,
+            "lease_expires_at": lease_expires_at,
+            "version": version,
+            "completion_time": completion_time,
+            "rollback_reason": rollback_reason,
+            "summary": _summary(summary),
+            "extra_metadata": msgspec.json.decode(extra_metadata),
+        },
+        Instant,
+    )
+
+
+def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
+    """Save instants in their present state."""
+    columns = (
+        "requested_time",
+        "action",
+        "operation",
+        "state",
+        "writer",
+        "lease_seconds",
+        "lease_expires_at",
+    )
+    more = ("version", "completion_time", "rollback_reason")
+    parameters: dict[str, list[object]] = {
+        name: [getattr(instant, name) for _, instant in instants] for name in columns + more
+    }
+    parameters["table_id"] = [table_id for table_id, _ in instants]
+    parameters["summary"] = [
+        None if instant.summary is None else msgspec.json.encode(instant.summary).decode()
+        for _, instant in instants
+    ]
+    parameters["extra_metadata"] = [
+        msgspec.json.encode(instant.extra_metadata).decode() for _, instant in instants
+    ]
+    return _SAVE, parameters
+
+
+def _summary(text: object) -> WriteSummary | None:
+    return None if text is None else msgspec.json.decode(str(text), type=WriteSummary)
+
+
+async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
+    """The instant requested at this time, if there is one."""
+    query = _select(table_id).where(schema.instant.c.requested_time == to_datetime(requested_time))
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else instant_of(row)
+
+
+async def page(
+    connection: AsyncConnection, table_id: UUID, wanted: Filter, after: Micros | None, limit: int
+) -> list[Instant]:
+    """Instants that pass the filter, in its order, behind the time ``after`` by which they are ordered."""
+    ordered = schema.instant.c[wanted.order_by]
+    ascending = wanted.direction is Direction.ASCENDING
+    query = _select(table_id).where(*_conditions(wanted), ordered.is_not(None)).limit(limit)
+    query = query.order_by(ordered.asc() if ascending else ordered.desc())
+    if after is not None:
+        behind = to_datetime(after)
+        query = query.where(ordered > behind if ascending else ordered < behind)
+    return [instant_of(row) for row in await connection.execute(query)]
+
+
+async def latest_completion(connection: AsyncConnection, table_id: UUID, until: Micros | None) -> Micros | None:
+    """The last completion time of a table, of those at or before ``until`` if that is given."""
+    columns = schema.instant.c
+    query = (
+        select(func.micros(columns.completion_time))
+        .where(columns.table_id == table_id, columns.completion_time.is_not(None))
+        .order_by(columns.completion_time.desc())
+        .limit(1)
+    )
+    if until is not None:
+        query = query.where(columns.completion_time <= to_datetime(until))
+    found = (await connection.execute(query)).scalar_one_or_none()
+    return None if found is None else Micros(found)
+
+
+async def completed_between(
+    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, limit: int
+) -> list[tuple[Micros, Micros]]:
+    """Requested and completion times of the instants completed in (after, until], by completion time."""
+    columns = schema.instant.c
+    query = (
+        select(func.micros(columns.requested_time), func.micros(columns.completion_time))
+        .where(
+            columns.table_id == table_id,
+            columns.completion_time > to_datetime(after),
+            columns.completion_time <= to_datetime(until),
+        )
+        .order_by(columns.completion_time)
+        .limit(limit)
+    )
+    return [(Micros(requested), Micros(completed)) for requested, completed in await connection.execute(query)]
+
+
+def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+    columns = schema.instant.c
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.states:
+        conditions.append(columns.state.in_(sorted(wanted.states)))
+    if wanted.actions:
+        conditions.append(columns.action.in_(sorted(wanted.actions)))
+    for column, after, until in (
+        (columns.requested_time, wanted.requested_from, wanted.requested_to),
+        (columns.completion_time, wanted.completed_from, wanted.completed_to),
+    ):
+        if after is not None:
+            conditions.append(column > to_datetime(after))
+        if until is not None:
+            conditions.append(column <= to_datetime(until))
+    return conditions
+
+
+def _select(table_id: UUID) -> Select[Any]:
+    """The columns in the order of ``find_instants.sql``, without the table's id."""
+    columns = schema.instant.c
+    return select(
+        func.micros(columns.requested_time),
+        columns.action,
+        columns.operation,
+        columns.state,
+        columns.writer,
+        columns.lease_seconds,
+        func.micros(columns.lease_expires_at),
+        columns.version,
+        func.micros(columns.completion_time),
+        columns.rollback_reason,
+        cast(columns.summary, Text),
+        cast(columns.extra_metadata, Text),
+    ).where(columns.table_id == table_id)

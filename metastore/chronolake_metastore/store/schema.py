@@ -1,0 +1,54 @@
+"""The projections as SQLAlchemy sees them, for selects that are built from parts.
+
+The database is made by ``chronolake_migrations``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, Text, Uuid
+from sqlalchemy.dialects.postgresql import JSONB
+
+SCHEMA: Final = "chronolake"
+REVISION: Final = "0001"
+"""The revision of the database that this server knows."""
+
+metadata: Final = MetaData(schema=SCHEMA)
+
+namespace: Final = Table(
+    "namespace",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("properties", JSONB, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+)
+
+lake_table: Final = Table(
+    "lake_table",
+    metadata,
+    Column("table_id", Uuid, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("definition", JSONB, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("dropped_at", DateTime(timezone=True)),
+)
+
+instant: Final = Table(
+    "instant",
+    metadata,
+    Column("table_id", Uuid, primary_key=True),
+    Column("requested_time", DateTime(timezone=True), primary_key=True),
+    Column("completion_time", DateTime(timezone=True)),
+    Column("action", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("writer", Text, nullable=False),
+    Column("lease_seconds", Integer, nullable=False),
+    Column("lease_expires_at", DateTime(timezone=True)),
+    Column("rollback_reason", Text),
+    Column("summary", JSONB),
+    Column("extra_metadata", JSONB, nullable=False),
+    Column("version", BigInteger, nullable=False),
+)

@@ -1,0 +1,7 @@
+-- unnest keeps the order of its arrays, and identity follows it: position rises with version.
+INSERT INTO event (table_id, version, type, instant, time, actor, request_id, payload, previous_hash, hash)
+SELECT table_id, version, type, moment(instant), moment(time), actor, request_id, payload::jsonb, previous_hash, hash
+FROM unnest(
+    %(table_id)s::uuid[], %(version)s::bigint[], %(type)s::text[], %(instant)s::bigint[], %(time)s::bigint[],
+    %(actor)s::text[], %(request_id)s::text[], %(payload)s::text[], %(previous_hash)s::bytea[], %(hash)s::bytea[]
+) AS appended (table_id, version, type, instant, time, actor, request_id, payload, previous_hash, hash)

@@ -1,0 +1,9 @@
+INSERT INTO write_stat (
+    table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts, updates, deletes
+)
+SELECT *
+FROM unnest(
+    %(table_id)s::uuid[], %(version)s::bigint[], %(ordinal)s::int[], %(partition_path)s::text[], %(file_id)s::text[],
+    %(file_name)s::text[], %(kind)s::text[], %(size_bytes)s::bigint[], %(records)s::bigint[], %(inserts)s::bigint[],
+    %(updates)s::bigint[], %(deletes)s::bigint[]
+)

@@ -1,0 +1,16 @@
+-- The clocks of the tables that a group of commands names, and the catalog's if it is asked for, locked in one
+-- fixed order: two groups that touch the same tables wait for each other and never in a circle.
+SELECT c.table_id, c.tick_us, micros(c.last_time), c.version, c.hash
+FROM clock c
+WHERE c.table_id = ANY (
+    ARRAY(
+        SELECT t.table_id
+        FROM lake_table t
+        JOIN unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
+            ON t.namespace = named.namespace AND t.name = named.name
+        WHERE t.dropped_at IS NULL
+    )
+    || %(others)s::uuid[]
+)
+ORDER BY c.table_id
+FOR UPDATE OF c

