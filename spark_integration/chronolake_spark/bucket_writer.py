@@ -176,9 +176,7 @@ class _GroupWriter:
             wanted.append(self._job.ordering_field)
         return file.read(columns=wanted) if file else self._schema.empty_table().select(wanted)
 
-    def _file_rows(
-        self, file: pq.ParquetFile | None, decision: Decision, new: pa.Table
-    ) -> Iterator[pa.Table]:
+    def _file_rows(self, file: pq.ParquetFile | None, decision: Decision, new: pa.Table) -> Iterator[pa.Table]:
         """The stored rows that stay, then the new ones."""
         start = 0
         for stored in self._row_groups(file):
@@ -195,9 +193,7 @@ class _GroupWriter:
     def _named(self, stored: pa.Table) -> pa.Table:
         names = pa.repeat(pa.scalar(self._file_name), len(stored))
         index = stored.schema.get_field_index(columns.FILE_NAME)
-        return (
-            stored.set_column(index, columns.FILE_NAME, names).select(self._schema.names).cast(self._schema)
-        )
+        return stored.set_column(index, columns.FILE_NAME, names).select(self._schema.names).cast(self._schema)
 
     def _stamped(self, new: pa.Table) -> pa.Table:
         """New rows with Hudi's five columns: the instant, a number unique in it, the key, the place."""

@@ -86,9 +86,7 @@ def _escaped(text: Column) -> Column:
     )
     is_special = text.rlike(f"[{re.escape(_ESCAPED)}]")
     return (
-        sf.when(_is_missing(text), DEFAULT_PARTITION)
-        .when(is_special, sf.array_join(chars, ""))
-        .otherwise(text)
+        sf.when(_is_missing(text), DEFAULT_PARTITION).when(is_special, sf.array_join(chars, "")).otherwise(text)
     )
 
 
@@ -104,10 +102,8 @@ def _is_ambiguous(text: Column, fields: Sequence[Field]) -> Column:
 
 def _missing(fields: Sequence[Field]) -> str:
     names = ", ".join(field.name for field in fields)
-    which = "is null or empty" if len(fields) == 1 else "are all null or empty"
-    return (
-        f"the record key ({names}): there are rows where its values {which}; fill them in or filter them out"
-    )
+    which = "value is null or empty" if len(fields) == 1 else "values are all null or empty"
+    return f"the record key ({names}): there are rows where its {which}; fill them in or filter them out"
 
 
 def _ambiguous(fields: Sequence[Field]) -> str:

@@ -71,9 +71,7 @@ def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> pa.Table:
     return incoming.take(pa.array(np.sort(order[is_last])))
 
 
-def decide(
-    stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, existing: Existing
-) -> Decision:
+def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, existing: Existing) -> Decision:
     """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering field suffice)."""
     match = pc.index_in(_keys(stored), value_set=_keys(incoming))
     is_matched = _mask(pc.is_valid(match))
@@ -112,9 +110,7 @@ def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existi
         updates=0,
         deletes=0,
         duplicates=int(np.sum(refused)),
-        duplicate_key=incoming[columns.RECORD_KEY][int(np.argmax(refused))].as_py()
-        if refused.any()
-        else None,
+        duplicate_key=incoming[columns.RECORD_KEY][int(np.argmax(refused))].as_py() if refused.any() else None,
     )
 
 

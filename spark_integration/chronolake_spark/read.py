@@ -100,9 +100,7 @@ def _spark_root(base_path: str) -> str:
     Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.
     """
     folder = Folder.of(base_path)
-    return (
-        f"file://{folder.root}" if isinstance(folder.filesystem, LocalFileSystem) else base_path.rstrip("/")
-    )
+    return f"file://{folder.root}" if isinstance(folder.filesystem, LocalFileSystem) else base_path.rstrip("/")
 
 
 @contextlib.contextmanager

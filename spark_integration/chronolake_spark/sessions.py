@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from chronolake_spark import datasource, java
+from chronolake_spark import java
 
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 SETTINGS: Mapping[str, str] = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -39,11 +44,29 @@ def session(
     ``memory`` is the driver's, in Java's notation; ``settings`` go over ``SETTINGS``.
     Raises ``JavaNotFound``.
     """
+    if running := SparkSession.getActiveSession():
+        return running
     if home := java.home():
         os.environ["JAVA_HOME"] = home
+    # Else the workers are whatever `python3` the path has, which knows neither Arrow nor this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", memory)
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    datasource.register(spark)
-    return spark
+    return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def borrowed(while_starting: Callable[[], contextlib.AbstractContextManager[object]]) -> Iterator[SparkSession]:
+    """The session that runs already, or one that is started now and stopped at the end."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    with while_starting():
+        spark = session()
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,288 @@
+"""The demo: start a metastore, load a table through Spark, look at its timeline, its past and its changes.
+
+    make demo                                        TPC-H orders, with corrections, late news and deletes
+    make demo DATA=<folder> [KEY=a,b] [ORDERING=ts] [PARTITION=col] [OP_COLUMN=op]     your own files
+
+Everything lives under ./.demo, and stays there: run it again, and it finds what it did before. A server that
+the demo started is stopped at its end, however it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import order_changes
+import record_keys
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DecimalType, DoubleType, FloatType, IntegerType, LongType
+from rich.console import Console
+from rich.table import Table
+
+import chronolake
+import chronolake_spark
+from chronolake.cli import main as command_line, output
+from chronolake_model.instants import Instant
+from chronolake_model.vocabulary import Direction, State, TimeOrder
+
+HOME = Path(".demo").absolute()
+SERVER_START_SECONDS = 120
+COMMITS_SHOWN = 8
+ROWS_SHOWN = 5
+console = Console(highlight=False)
+
+
+class DemoFailed(Exception):
+    """The demo cannot go on; says why and what to do."""
+
+
+def main() -> int:
+    """Run the demo; returns the exit code."""
+    options = parsed_options()
+    try:
+        job = own_files(options) if options.data else tpch_orders()
+        with server() as url:
+            os.environ["CHRONOLAKE_URL"] = url
+            show(job)
+    except (DemoFailed, chronolake.ChronolakeError) as exc:
+        console.print(f"[bold red]The demo failed:[/] {exc}")
+        return 1
+    except KeyboardInterrupt:
+        console.print("Stopped.")
+        return 130
+    return 0
+
+
+def parsed_options() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description="Show Chronolake at work.")
+    parser.add_argument("--data", help="a folder, file or pattern of your own Parquet or CSV files")
+    parser.add_argument("--key", help="its record key: columns, with commas; found out if not given")
+    parser.add_argument("--ordering", help="the column whose larger value wins; else the later file does")
+    parser.add_argument("--partition", help="a column, or name=SQL expression")
+    parser.add_argument("--op-column", help="the column that says d or delete")
+    return parser.parse_args()
+
+
+class Job:
+    """What to load: a table's name, and the options of ``chronolake ingest``."""
+
+    def __init__(self, table: str, source: str, **options: str | None) -> None:
+        self.table = table
+        self.arguments = ["ingest", "--table", table, "--source", source, "--one-commit-per-file"]
+        self.arguments += ["--base-path", str(HOME / "tables" / table.replace(".", "/"))]
+        for name, value in options.items():
+            if value is not None:
+                self.arguments += [f"--{name.replace('_', '-')}", value]
+
+
+def tpch_orders() -> Job:
+    """TPC-H's orders as a stream of changes, generated when they are not there yet."""
+    folder = HOME / "orders"
+    if not folder.is_dir():
+        heading("Generate TPC-H orders and a stream of changes to them")
+        try:
+            order_changes.generate(folder)
+        except (OSError, subprocess.CalledProcessError) as exc:
+            raise DemoFailed(
+                f"tpchgen-cli could not generate the orders ({exc}); run `make install`, which installs it, "
+                "or show your own files with make demo DATA=<folder>"
+            ) from exc
+    return Job(
+        "demo.orders",
+        str(folder),
+        key="o_orderkey",
+        ordering="updated_at",
+        partition="order_year=year(o_orderdate)",
+        op_column="op",
+        buckets="2",
+    )
+
+
+def own_files(options: argparse.Namespace) -> Job:
+    """The user's files; what is not said of them is found out."""
+    key = options.key
+    if key is None:
+        heading(f"Find a record key in {options.data}")
+        picked = record_keys.pick(options.data)
+        if picked is None:
+            raise DemoFailed(
+                "no column, and no pair of columns, is unique and without nulls in every file; "
+                "say what identifies a record: make demo DATA=... KEY=a,b,c"
+            )
+        key = ",".join(picked)
+        console.print(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", Path(options.data).absolute().name).strip("_") or "table"
+    return Job(
+        f"demo.{name}",
+        options.data,
+        key=key,
+        ordering=options.ordering,
+        partition=options.partition,
+        op_column=options.op_column,
+    )
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """A metastore with the embedded database under ./.demo; gives its URL, and stops it at the end."""
+    heading("Start the metastore")
+    HOME.mkdir(exist_ok=True)
+    log_path = HOME / "metastore.log"
+    port = free_port()
+    command = [tool("chronolake-metastore"), "serve", "--port", str(port), "--data-dir", str(data_dir())]
+    with log_path.open("ab") as log, contextlib.ExitStack() as at_the_end:
+        try:
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        except OSError as exc:
+            raise DemoFailed(f"{command[0]} does not start ({exc}); run `make install`") from exc
+        at_the_end.callback(stop, process)
+        url = f"http://127.0.0.1:{port}"
+        wait_until_it_answers(process, url, log_path)
+        console.print(f"It answers at {url} (process {process.pid}, log {log_path.relative_to(Path.cwd())})")
+        yield url
+
+
+def wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log_path: Path) -> None:
+    """Wait for the server's first answer, or say why there will be none."""
+    deadline = time.monotonic() + SERVER_START_SECONDS
+    with chronolake.connect(url, retry_seconds=0) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            with contextlib.suppress(chronolake.ChronolakeError):
+                client.time()
+                return
+            time.sleep(0.1)
+    said = "\n".join(log_path.read_text(errors="replace").splitlines()[-15:])
+    raise DemoFailed(
+        f"the metastore did not start; the end of {log_path} says:\n{said}\n"
+        "If a server of an earlier demo still runs, stop it; `make clean` removes what the demo left"
+    )
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop the server, and do not go before it has stopped."""
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def show(job: Job) -> None:
+    """Ingest, then show the timeline, the past and the changes."""
+    heading("Start Spark")
+    spark = chronolake_spark.session("chronolake demo")
+    try:
+        heading("The main job: one commit per file", f"chronolake {' '.join(job.arguments)}")
+        run(job.arguments)
+        heading("The timeline", f"chronolake timeline {job.table}")
+        run(["timeline", job.table])
+        table = chronolake_spark.table(spark, job.table)
+        commits = last_commits(table)
+        heading("Time travel: the table as of each commit", "table.snapshot(as_of=completion_time)")
+        show_past(table, commits)
+        if len(commits) > 1:
+            heading("What the last commit changed", "table.incremental(from_=..., to=...)")
+            show_changes(table, commits[-2].completion_time, commits[-1].completion_time)
+    finally:
+        spark.stop()
+    heading("What to look at next")
+    console.print(NEXT.format(table=job.table, data_dir=data_dir().relative_to(Path.cwd())))
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run a command of ``chronolake`` in this process, which has Spark already."""
+    if code := command_line.run(list(arguments)):
+        raise DemoFailed(
+            f"`chronolake {arguments[0]}` ended with {code}; what it said is above. "
+            "`make clean` removes what earlier runs left under ./.demo"
+        )
+
+
+def last_commits(table: chronolake_spark.SparkTable) -> list[Instant]:
+    """The newest completed instants, oldest first."""
+    newest = table.metastore.instants(
+        state=State.COMPLETED,
+        order_by=TimeOrder.COMPLETION_TIME,
+        direction=Direction.DESCENDING,
+        limit=COMMITS_SHOWN,
+    )
+    return list(newest)[::-1]
+
+
+def show_past(table: chronolake_spark.SparkTable, commits: Sequence[Instant]) -> None:
+    """Rows, and the total of one column, as of each commit."""
+    number = number_column(table)
+    shown = Table("as of (completion time)", "records", f"sum of {number}" if number else "")
+    for commit in commits:
+        total = sf.sum(f"`{number}`") if number else sf.lit("")
+        row = table.snapshot(as_of=commit.completion_time).select(sf.count("*"), total).first()
+        shown.add_row(output.utc(commit.completion_time), f"{row[0]:,}", f"{row[1]:,}" if number else "")
+    console.print(shown)
+
+
+def number_column(table: chronolake_spark.SparkTable) -> str | None:
+    """A column whose total says something: the first number that is no key."""
+    numbers = (DecimalType, DoubleType, FloatType, LongType, IntegerType)
+    names = [field.name for field in table.snapshot().schema if isinstance(field.dataType, numbers)]
+    no_keys = [name for name in names if name not in table.definition.record_key_fields]
+    fractions = [field.name for field in table.snapshot().schema if isinstance(field.dataType, numbers[:3])]
+    return next(iter([*(name for name in fractions if name in no_keys), *no_keys]), None)
+
+
+def show_changes(table: chronolake_spark.SparkTable, from_: str | None, to: str | None) -> None:
+    """How much changed in the range, and the first rows of it."""
+    changes = table.incremental(from_, to).cache()
+    for row in changes.groupBy("_change_type").count().orderBy("_change_type").collect():
+        console.print(f"{row['count']:,} x {row['_change_type']}, for example:")
+        same = changes.where(sf.col("_change_type") == row["_change_type"])
+        same.orderBy(*table.definition.record_key_fields).show(ROWS_SHOWN, truncate=24)
+
+
+NEXT = """\
+The data stays under ./.demo, and so can be looked at further. Start the server again:
+  .venv/bin/chronolake-metastore serve --data-dir {data_dir}
+and in another terminal:
+  .venv/bin/chronolake timeline {table}          every instant: who, what, when
+  .venv/bin/chronolake snapshot {table}          the files that a reader reads now
+  .venv/bin/chronolake changes {table}           what changed, by file group
+  .venv/bin/chronolake tables show {table}       the table's definition
+Your own files: make demo DATA=<folder of Parquet or CSV files>. Remove it all: make clean"""
+
+
+def heading(title: str, how: str = "") -> None:
+    """Begin a part of the show; ``how`` is what a reader would type."""
+    console.print(f"\n[bold cyan]{title}[/]")
+    if how:
+        console.print(f"$ {how}" if how.startswith("chronolake ") else how, style="dim", markup=False)
+
+
+def data_dir() -> Path:
+    """Where the embedded database lives."""
+    return HOME / "metastore"
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def tool(name: str) -> str:
+    """A program that is installed beside this Python."""
+    return str(Path(sys.executable).with_name(name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

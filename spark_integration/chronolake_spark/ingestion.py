@@ -1,0 +1,220 @@
+"""The main job: files in, commits out. What ``chronolake ingest`` runs; a program may run it too."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+from pyspark.sql.types import StructType
+
+import chronolake
+from chronolake.errors import TableNotFound
+from chronolake_model.names import split_table_name
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import State, TableType
+from chronolake_spark import errors, schema, sources, tables
+
+DIGEST = "ingest.digest"
+"""In a commit's extra metadata: the fingerprint of the files' content, by which a later run knows them."""
+SOURCE = "ingest.source"
+"""In a commit's extra metadata: the names of the files, or how many they were."""
+
+_DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
+_DELETES = ("d", "delete", "deleted")
+_MESSAGE_CHARS_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``."""
+
+    table: str
+    source: str
+    key: tuple[str, ...]
+    base_path: str
+    ordering: str | None = None
+    partition: tuple[str, ...] = ()
+    op_column: str | None = None
+    one_commit_per_file: bool = False
+    buckets: int = 4
+    table_type: TableType = TableType.COPY_ON_WRITE
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Files that become one commit."""
+
+    files: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.files[0].name if len(self.files) == 1 else f"{len(self.files)} files"
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """A commit that holds a batch; ``seconds`` is what it took, reading included."""
+
+    source: str
+    requested_time: str
+    completion_time: str
+    inserts: int
+    updates: int
+    deletes: int
+    seconds: float
+
+
+class Ingestion:
+    """One ingest, step by step: the files are found at once, ``open_table`` makes the table, ``run`` commits.
+
+    Raises ``SourceUnreadable``, and ``ValueError`` when the table's name is none.
+    """
+
+    def __init__(self, client: chronolake.Client, spark: SparkSession, request: Request) -> None:
+        self.namespace, _ = split_table_name(request.table)
+        self.request = request
+        self.source = sources.find(request.source)
+        self._client = client
+        self._spark = spark
+        self._struct: StructType | None = None
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The commits to be, in order."""
+        files = self.source.files
+        return [Batch((file,)) for file in files] if self.request.one_commit_per_file else [Batch(files)]
+
+    def open_table(self) -> tuple[tables.SparkTable, bool]:
+        """The table, and whether it was made now.
+
+        Raises ``TableMismatch`` when there is one with another key, ordering field, partitions or type.
+        """
+        try:
+            _check_same(self._client.table(self.request.table).definition, self.request)
+            created = False
+        except TableNotFound:
+            self._create()
+            created = True
+        return tables.table(self._spark, self.request.table, client=self._client), created
+
+    def run(self, table: tables.SparkTable) -> Iterator[tuple[Batch, Committed | None]]:
+        """Commit batch by batch; None stands for one that the table has already."""
+        known = _known_digests(table.metastore)
+        for batch in self.batches:
+            digest = sources.digest(batch.files)
+            if digest in known:
+                yield batch, None
+                continue
+            known.add(digest)
+            yield batch, self._commit(table, batch, digest)
+
+    def _commit(self, table: tables.SparkTable, batch: Batch, digest: str) -> Committed:
+        start = time.monotonic()
+        with _readable(batch.name):
+            instant = table.upsert(
+                self._frame(batch.files),
+                delete_when=self._delete_condition(),
+                extra_metadata={SOURCE: batch.name, DIGEST: digest},
+            )
+        summary = instant.summary or chronolake.WriteSummary()
+        return Committed(
+            source=batch.name,
+            requested_time=instant.requested_time,
+            completion_time=instant.completion_time or "",
+            inserts=summary.inserts,
+            updates=summary.updates,
+            deletes=summary.deletes,
+            seconds=time.monotonic() - start,
+        )
+
+    def _create(self) -> None:
+        request = self.request
+        if not request.key:
+            raise errors.TableMismatch(
+                f"there is no table {request.table} yet; to make it, say which columns are its record key: "
+                "--key id, or --key date,country"
+            )
+        with _readable(request.source):
+            struct = self._frame(self.source.files).schema
+        _check_columns(struct, request)
+        self._client.create_namespace(self.namespace, if_not_exists=True)
+        tables.create_table(
+            self._client,
+            request.table,
+            StructType([field for field in struct if field.name != request.op_column]),
+            base_path=request.base_path,
+            record_key_fields=request.key,
+            partition_fields=_partition_fields(request),
+            ordering_field=request.ordering,
+            buckets=request.buckets,
+            type=request.table_type,
+        )
+
+    def _frame(self, files: Sequence[Path]) -> DataFrame:
+        """The rows of ``files`` with the columns that the partitions derive from them."""
+        if self._struct is None:
+            self._struct = sources.read(self._spark, self.source, self.source.files).schema
+        frame = sources.read(self._spark, self.source, files, self._struct)
+        for text in self.request.partition:
+            if derived := _DERIVED.fullmatch(text):
+                frame = frame.withColumn(derived["name"], sf.expr(derived["expression"]))
+        return frame
+
+    def _delete_condition(self) -> Column | None:
+        if self.request.op_column is None:
+            return None
+        return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*_DELETES)
+
+
+def _known_digests(table: chronolake.Table) -> set[str]:
+    """The fingerprints of what the table's commits hold."""
+    completed = table.instants(state=State.COMPLETED)
+    return {instant.extra_metadata[DIGEST] for instant in completed if DIGEST in instant.extra_metadata}
+
+
+def _partition_fields(request: Request) -> list[str]:
+    matches = [(text, _DERIVED.fullmatch(text)) for text in request.partition]
+    return [match["name"] if match else text for text, match in matches]
+
+
+def _check_columns(struct: StructType, request: Request) -> None:
+    optional = [name for name in (request.ordering, request.op_column) if name is not None]
+    wanted = [*request.key, *_partition_fields(request), *optional]
+    unknown = [name for name in wanted if name not in struct.names]
+    if unknown:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(unknown)}; "
+            f"they have {', '.join(struct.names)}",
+            {"missing": unknown},
+        )
+
+
+def _check_same(table: Table, request: Request) -> None:
+    """Refuse a request that takes the table for another than it is; what it leaves out, it takes as it is."""
+    asked_and_found = {
+        "the record key": (list(request.key), table.record_key_fields),
+        "the ordering field": ([request.ordering] if request.ordering else [], [table.ordering_field]),
+        "the partitions": (_partition_fields(request), table.partition_fields),
+    }
+    for what, (asked, found) in asked_and_found.items():
+        if asked and asked != found:
+            raise errors.TableMismatch(
+                f"{table.name} exists, and {what} is {found}, not {asked}; leave the option out to take the "
+                "table as it is, or choose another name with --table"
+            )
+
+
+@contextlib.contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Turn what Spark says of bad files or expressions into an error that names them."""
+    try:
+        yield
+    except PySparkException as exc:
+        said = str(exc).partition("\nJVM stacktrace")[0].strip()
+        raise errors.SourceUnreadable(f"{what} cannot be ingested: {said[:_MESSAGE_CHARS_MAX]}") from exc
