@@ -13,6 +13,8 @@ Errors are in ``chronolake.errors``; the words and bodies shared with the server
 from __future__ import annotations
 
 from chronolake import errors
+from chronolake._async_client import AsyncClient, AsyncTable, connect_async
+from chronolake._async_write import AsyncWrite
 from chronolake._client import Client, connect
 from chronolake._table import Table
 from chronolake._transport import version as _version
@@ -37,6 +39,9 @@ __version__ = _version()
 
 __all__ = [
     "Action",
+    "AsyncClient",
+    "AsyncTable",
+    "AsyncWrite",
     "BucketIndex",
     "ChangedFileGroup",
     "Changes",
@@ -64,5 +69,6 @@ __all__ = [
     "WriteSummary",
     "__version__",
     "connect",
+    "connect_async",
     "errors",
 ]

@@ -35,7 +35,10 @@ from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
 
 LIMIT_MAX = 1_000
-"""The largest page that a server gives."""
+"""The largest page of instants, tables or namespaces that a server gives."""
+
+FILES_LIMIT_MAX = 10_000
+"""The largest page of file slices or file groups."""
 
 Answer = TypeVar("Answer")
 _Query = tuple[tuple[str, str], ...]
@@ -171,13 +174,13 @@ def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> C
 
 def snapshot(name: str, as_of: str | None, partition_path: str | None) -> Call[Snapshot]:
     """The live file slices."""
-    pairs = _query(as_of=as_of, partition_path=partition_path, limit=LIMIT_MAX)
+    pairs = _query(as_of=as_of, partition_path=partition_path, limit=FILES_LIMIT_MAX)
     return Call("GET", f"{_table_path(name)}/snapshot", Snapshot, pairs)
 
 
 def changes(name: str, from_: str | None, to: str | None) -> Call[Changes]:
     """What completed in (from, to]."""
-    pairs = (*_query(**{"from": from_}), *_query(to=to, limit=LIMIT_MAX))
+    pairs = (*_query(**{"from": from_}), *_query(to=to, limit=FILES_LIMIT_MAX))
     return Call("GET", f"{_table_path(name)}/changes", Changes, pairs)
 
 

@@ -47,9 +47,7 @@ class Client:
         Raises ``NamespaceExists``.
         """
         try:
-            return self._transport.send(
-                _calls.create_namespace(CreateNamespace(name, dict(properties or {})))
-            )
+            return self._transport.send(_calls.create_namespace(CreateNamespace(name, dict(properties or {}))))
         except errors.NamespaceExists:
             if not if_not_exists:
                 raise

@@ -58,7 +58,7 @@ class Table:
         """
         body = BeginInstant(
             writer or default_writer(),
-            action or write_action(self._definition.type),
+            action or write_action(self.definition.type),
             operation,
             lease_seconds,
             inflight,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import getpass
 import importlib.metadata
@@ -11,7 +12,7 @@ import socket
 import time
 import urllib.parse
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TypeVar
 
 import httpx
@@ -86,6 +87,47 @@ class Transport:
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()
+
+
+class AsyncTransport:
+    """Sends calls, awaiting. Tasks of one event loop may share it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._http = httpx.AsyncClient(
+            base_url=endpoint.url, timeout=endpoint.timeout_seconds, headers=standing_headers()
+        )
+
+    async def send(
+        self, call: Call[_Answer], *, key: str | None = None, retry_seconds: float | None = None
+    ) -> _Answer:
+        """As ``Transport.send``; a cancelled command may or may not have happened."""
+        headers = headers_of(call, key or new_key())
+        patience = Patience(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        while True:
+            try:
+                with no_answer_is_an_error(self.endpoint.url):
+                    response = await self._http.request(
+                        call.method, call.path, params=call.query, content=call.body, headers=headers
+                    )
+                return answer_of(call, response)
+            except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
+                pause = patience.pause_after(failure)
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def pages(self, call: Call[_Page]) -> AsyncGenerator[_Page, None]:
+        """All pages of a list, each fetched when it is asked for."""
+        page = await self.send(call)
+        yield page
+        while page.next_cursor is not None:
+            page = await self.send(call.page_at(page.next_cursor))
+            yield page
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
 
 
 class Patience:

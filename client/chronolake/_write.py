@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-from chronolake import _calls, errors
+from chronolake import errors
 from chronolake._calls import Call
 from chronolake._lease import LeaseRenewal
-from chronolake._transport import Transport, new_key
+from chronolake._progress import BEST_EFFORT_SECONDS, Progress
+from chronolake._transport import Transport
 from chronolake_model.files import WriteStat
-from chronolake_model.instants import CompleteInstant, Heartbeat, Instant, RollbackInstant
-from chronolake_model.vocabulary import State
-
-_REASON_CHARS_MAX = 4_096
-_BEST_EFFORT_SECONDS = 10.0
+from chronolake_model.instants import Instant
 
 _Answer = TypeVar("_Answer")
 
@@ -35,33 +31,28 @@ class Write:
 
     def __init__(self, transport: Transport, instant: Instant) -> None:
         self._transport = transport
-        self._lock = threading.Lock()
-        self._instant = instant
-        self._stats: list[WriteStat] = []
-        self._unanswered: dict[Call[Any], str] = {}
+        self._progress = Progress(instant)
         self._renewal: LeaseRenewal | None = None
-        self._rolled_back_here = False
 
     @property
     def table(self) -> str:
         """The table's name."""
-        return self._instant.table
+        return self.instant.table
 
     @property
     def requested_time(self) -> str:
         """The instant's requested time, which names it."""
-        return self._instant.requested_time
+        return self.instant.requested_time
 
     @property
     def instant(self) -> Instant:
         """The instant as last heard of; ``refresh`` asks again."""
-        return self._instant
+        return self._progress.instant
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
         """The write stats added so far."""
-        with self._lock:
-            return tuple(self._stats)
+        return self._progress.stats
 
     @property
     def lost(self) -> errors.RequestRefused | None:
@@ -73,12 +64,11 @@ class Write:
 
     def add(self, stat: WriteStat) -> None:
         """Remember a written file, to be published by ``complete``."""
-        with self._lock:
-            self._stats.append(stat)
+        self._progress.add(stat)
 
     def inflight(self) -> Instant:
         """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
-        return self._learn(self._command(_calls.to_inflight(self.table, self.requested_time)))
+        return self._progress.learn(self._command(self._progress.inflight_call()))
 
     def complete(
         self, write_stats: Iterable[WriteStat] = (), extra_metadata: Mapping[str, str] | None = None
@@ -92,9 +82,7 @@ class Write:
         """
         if self.lost is not None:
             raise self.lost
-        body = CompleteInstant([*self.stats, *write_stats], dict(extra_metadata or {}))
-        call = _calls.complete_instant(self.table, self.requested_time, body)
-        return self._learn(self._command(call))
+        return self._progress.learn(self._command(self._progress.complete_call(write_stats, extra_metadata)))
 
     def rollback(self, reason: str = "") -> Instant:
         """Give the instant up: nothing that it wrote will be seen.
@@ -108,16 +96,15 @@ class Write:
 
         Raises ``InstantRolledBack`` when somebody gave the instant up after the lease had ended.
         """
-        call = _calls.heartbeat(self.table, self.requested_time, Heartbeat(lease_seconds))
-        return self._learn(self._transport.send(call))
+        return self._progress.learn(self._transport.send(self._progress.heartbeat_call(lease_seconds)))
 
     def refresh(self) -> Instant:
         """Ask how the instant stands now."""
-        return self._learn(self._transport.send(_calls.instant(self.table, self.requested_time)))
+        return self._progress.learn(self._transport.send(self._progress.refresh_call()))
 
     def __enter__(self) -> Self:
         self._renewal = LeaseRenewal(
-            self._renew, lease_seconds=self._instant.lease_seconds, name=self.requested_time
+            self._renew, lease_seconds=self.instant.lease_seconds, name=self.requested_time
         )
         self._renewal.start()
         return self
@@ -127,7 +114,7 @@ class Write:
     ) -> None:
         if exc is not None:
             self._give_up(exc)
-        elif self._instant.state is not State.COMPLETED and not self._rolled_back_here:
+        elif not self._progress.is_settled():
             self._finish()
         self._stop_renewal()
 
@@ -145,59 +132,35 @@ class Write:
         finally:
             self._stop_renewal()
 
+    def _give_up(self, exc: BaseException) -> None:
+        """Roll back because of ``exc``, which is never hidden: what goes wrong here becomes its note."""
+        self._stop_renewal()
+        if self._progress.is_gone(exc, self.lost):
+            return
+        try:
+            self._rollback(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
+        except errors.ChronolakeError as failure:
+            self._progress.note_on(exc, failure)
+
     def _stop_renewal(self) -> None:
         if self._renewal is not None:
             self._renewal.stop()
 
     def _renew(self) -> None:
         # One try: the renewal's own loop decides when to try again.
-        call = _calls.heartbeat(self.table, self.requested_time, Heartbeat())
-        self._learn(self._transport.send(call, retry_seconds=0))
-
-    def _give_up(self, exc: BaseException) -> None:
-        """Roll back because of ``exc``, which is never hidden: what goes wrong here becomes its note."""
-        self._stop_renewal()
-        gone = self.lost is not None or isinstance(exc, errors.InstantRolledBack)
-        if gone or not self._instant.state.is_pending:
-            return
-        try:
-            self._rollback(f"{type(exc).__name__}: {exc}", retry_seconds=_BEST_EFFORT_SECONDS)
-        except errors.InstantRolledBack:
-            return
-        except errors.ChronolakeError as failure:
-            which = f"instant {self.requested_time} of {self.table}"
-            exc.add_note(f"chronolake: {which} was not rolled back: {failure}")
+        self._progress.learn(self._transport.send(self._progress.heartbeat_call(None), retry_seconds=0))
 
     def _rollback(self, reason: str, *, retry_seconds: float | None) -> Instant:
-        # We speak for the instant's writer, so its own lease does not stand in the way.
-        body = RollbackInstant(self._instant.writer, reason[:_REASON_CHARS_MAX])
-        call = _calls.rollback_instant(self.table, self.requested_time, body)
-        instant = self._learn(self._command(call, retry_seconds=retry_seconds))
-        self._rolled_back_here = True
-        return instant
+        answer = self._command(self._progress.rollback_call(reason), retry_seconds=retry_seconds)
+        self._progress.rolled_back_here = True
+        return self._progress.learn(answer)
 
     def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
-        """Send a command under a key that stays its own until the server has answered it.
-
-        So the caller may repeat what ended in ``ConnectionFailed``: it is the same command, not a second.
-        """
-        with self._lock:
-            key = self._unanswered.setdefault(call, new_key())
+        key = self._progress.key_of(call)
         try:
             answer = self._transport.send(call, key=key, retry_seconds=retry_seconds)
         except errors.RequestRefused:
-            self._forget(call)
+            self._progress.answered(call)
             raise
-        self._forget(call)
+        self._progress.answered(call)
         return answer
-
-    def _forget(self, call: Call[Any]) -> None:
-        with self._lock:
-            self._unanswered.pop(call, None)
-
-    def _learn(self, instant: Instant) -> Instant:
-        # The answer to a heartbeat may arrive after that to complete: the later version is the truer.
-        with self._lock:
-            if instant.version >= self._instant.version:
-                self._instant = instant
-        return instant

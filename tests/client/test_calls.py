@@ -36,7 +36,7 @@ def test_the_next_page_is_the_same_question_with_one_cursor() -> None:
 
     third = first.page_at("second").page_at("third")
 
-    assert first.query == (("from", TIME), ("limit", "1000"))
+    assert first.query == (("from", TIME), ("limit", "10000"))
     assert third.query == (*first.query, ("cursor", "third"))
 
 

@@ -47,10 +47,14 @@ _options: contextvars.ContextVar[CommonOptions] = contextvars.ContextVar(
 )
 
 
-def client(*, retry_seconds: float = RETRY_SECONDS) -> _client.Client:
-    """A client of the server that the command line names; a bad ``--url`` is a usage error."""
+def client(*, retry_seconds: float | None = None) -> _client.Client:
+    """A client of the server that the command line names; a bad ``--url`` is a usage error.
+
+    It retries for ``RETRY_SECONDS`` unless told otherwise.
+    """
+    patience = RETRY_SECONDS if retry_seconds is None else retry_seconds
     try:
-        return _client.connect(_options.get().url, retry_seconds=retry_seconds)
+        return _client.connect(_options.get().url, retry_seconds=patience)
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="--url") from exc
 
@@ -63,9 +67,7 @@ def wants_json() -> bool:
 def fail(message: str, *, exit_code: int = 1) -> NoReturn:
     """End the command: ``message`` on stderr (a document with ``--json``), ``exit_code`` to the shell."""
     text = (
-        json.dumps({"title": "The command failed", "detail": message})
-        if wants_json()
-        else f"Error: {message}"
+        json.dumps({"title": "The command failed", "detail": message}) if wants_json() else f"Error: {message}"
     )
     print(text, file=sys.stderr)
     raise typer.Exit(exit_code)

@@ -25,7 +25,7 @@ def list_namespaces() -> None:
         {"namespaces": found},
         lambda console: console.print(
             output.table_of(
-                ("name", "properties", "created"),
+                ("name", "properties~", "created"),
                 ((one.name, one.properties, f"{one.created_at:%Y-%m-%d %H:%M:%S}") for one in found),
             )
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -95,8 +96,12 @@ def properties(texts: list[str]) -> dict[str, str]:
 
 def confirm_drop(what: str, yes: bool) -> None:
     """Ask before ``what`` is dropped; anything but yes ends the command."""
-    if not yes:
-        typer.confirm(f"Drop {what}?", abort=True, err=True)
+    if yes:
+        return
+    # Typer's own question writes a part of itself to stdout, which belongs to the JSON document.
+    print(f"Drop {what}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort
 
 
 TableArgument = Annotated[

@@ -52,21 +52,19 @@ def console() -> Console:
     return Console(file=sys.stdout, highlight=False, width=None if narrow else _PIPED_WIDTH)
 
 
-def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str | None = None) -> Table:
-    """A table for people. A column whose name ends in ``#`` holds numbers; times are never broken."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """A table for people. ``name#`` is a column of numbers; only ``name~`` may be broken to fit the screen."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
-        number = column.endswith("#")
-        whole = number or column.rstrip("#") in _NEVER_BROKEN
         table.add_column(
-            column.rstrip("#"), justify="right" if number else "left", no_wrap=whole, overflow="fold"
+            column.rstrip("#~"),
+            justify="right" if column.endswith("#") else "left",
+            no_wrap=not column.endswith("~"),
+            overflow="fold",
         )
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     return table
-
-
-_NEVER_BROKEN = frozenset({"requested", "completed", "requested (UTC)", "base instant", "created", "state"})
 
 
 def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
@@ -130,9 +128,7 @@ def report(error: errors.ChronolakeError) -> int:
 def _document(error: errors.ChronolakeError) -> str:
     if error.problem is not None:
         return json_document(error.problem)
-    return json_document(
-        {"type": "about:blank", "title": _NO_ANSWER, "code": error.code, "detail": str(error)}
-    )
+    return json_document({"type": "about:blank", "title": _NO_ANSWER, "code": error.code, "detail": str(error)})
 
 
 def _sentences(error: errors.ChronolakeError) -> str:

@@ -56,7 +56,7 @@ def _print_snapshot(console: Console, found: Snapshot) -> None:
     if found.as_of is None:
         console.print(f"{found.table}: nothing has completed")
         return
-    columns = ("partition", "file group", "base instant", "log files#", "bytes#", "records#")
+    columns = ("partition~", "file group~", "base instant", "log files#", "bytes#", "records#")
     rows = (
         (
             one.partition_path,
@@ -91,7 +91,7 @@ def _print_changes(console: Console, found: Changes) -> None:
         (one.partition_path, one.file_id, _slice_time(one.before), _slice_time(one.after))
         for one in found.file_groups
     )
-    console.print(output.table_of(("partition", "file group", "slice before", "slice after"), rows))
+    console.print(output.table_of(("partition~", "file group~", "slice before", "slice after"), rows))
     console.print(f"{found.table}: completed in ({found.from_ or 'the beginning'}, {found.to or 'now'}]")
 
 

@@ -16,14 +16,12 @@ _REQUIRED = ":required"
 
 
 def list_tables(
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", help="Only those of this namespace.")
-    ] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", help="Only those of this namespace.")] = None,
 ) -> None:
     """List all tables."""
     with context.client() as client:
         found = [one.definition for one in client.tables(namespace)]
-    columns = ("name", "type", "key", "partition", "buckets#", "base path", "created")
+    columns = ("name", "type", "key~", "partition~", "buckets#", "base path~", "created")
     rows = (
         (
             one.name,
@@ -67,9 +65,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
         str | None, typer.Option("--ordering", help="Of two records of a key the one greater here wins.")
     ] = None,
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition.")] = 4,
-    type_: Annotated[
-        TableType, typer.Option("--type", help="How updates are kept.")
-    ] = TableType.COPY_ON_WRITE,
+    type_: Annotated[TableType, typer.Option("--type", help="How updates are kept.")] = TableType.COPY_ON_WRITE,
     tick: Annotated[Tick, typer.Option("--tick", help="The step of the table's clock.")] = Tick.MILLISECOND,
     property_: options.PropertyOption = None,
     if_not_exists: options.IfNotExistsOption = False,
@@ -128,4 +124,4 @@ def _print_definition(console: Console, table: Table) -> None:
     )
     console.print(output.pairs_of(pairs))
     rows = ((one.name, one.type, one.nullable) for one in table.schema)
-    console.print(output.table_of(("column", "column type", "nullable"), rows))
+    console.print(output.table_of(("column", "type~", "nullable"), rows))

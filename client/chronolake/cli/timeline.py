@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from chronolake.cli import context, options, output
-from chronolake_model.instants import Instant, WriteSummary
+from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, Direction, State
 
-_WIDTH_FOR_UTC = 150
-_COLUMNS = ("completed", "action", "operation", "state", "writer", "files#", "records#", "duration#")
+_WIDTH_FOR_OPERATION = 95
+_WIDTH_FOR_COMPLETED = 110
+_WIDTH_FOR_UTC = 140
 
 
 def timeline(
@@ -61,25 +63,28 @@ def time() -> None:
 
 
 def _print_timeline(console: Console, instants: list[Instant], limit: int) -> None:
-    wide = console.width >= _WIDTH_FOR_UTC
-    columns = ("requested", *(("requested (UTC)",) if wide else ()), *_COLUMNS)
-    console.print(output.table_of(columns, (_row(one, wide) for one in instants)))
+    # Requested time and duration say when an instant completed: a narrow screen does without that column.
+    left_out = {
+        *(("operation",) if console.width < _WIDTH_FOR_OPERATION else ()),
+        *(("completed",) if console.width < _WIDTH_FOR_COMPLETED else ()),
+        *(("requested (UTC)",) if console.width < _WIDTH_FOR_UTC else ()),
+    }
+    shown = [name for name in _CELLS if name not in left_out]
+    rows = ([_CELLS[name](one) for name in shown] for one in instants)
+    console.print(output.table_of(shown, rows))
     if len(instants) == limit:
         console.print(f"The newest {limit}; --limit shows more.")
 
 
-def _row(instant: Instant, wide: bool) -> tuple[object, ...]:
-    summary = instant.summary or WriteSummary()
-    counted = instant.summary is not None
-    return (
-        instant.requested_time,
-        *((output.utc(instant.requested_time),) if wide else ()),
-        instant.completion_time,
-        instant.action,
-        instant.operation,
-        instant.state,
-        instant.writer,
-        summary.files if counted else None,
-        summary.records if counted else None,
-        output.seconds_between(instant.requested_time, instant.completion_time),
-    )
+_CELLS: dict[str, Callable[[Instant], object]] = {
+    "requested": lambda one: one.requested_time,
+    "requested (UTC)": lambda one: output.utc(one.requested_time),
+    "completed": lambda one: one.completion_time,
+    "action": lambda one: one.action,
+    "operation": lambda one: one.operation,
+    "state": lambda one: one.state,
+    "writer~": lambda one: one.writer,
+    "files#": lambda one: one.summary.files if one.summary else None,
+    "records#": lambda one: one.summary.records if one.summary else None,
+    "duration#": lambda one: output.seconds_between(one.requested_time, one.completion_time),
+}

@@ -1,0 +1,157 @@
+"""One write, awaited: ``_write`` for an event loop, with the lease renewed by a task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from chronolake import errors
+from chronolake._calls import Call
+from chronolake._lease import lost_by, pause_seconds_of
+from chronolake._progress import BEST_EFFORT_SECONDS, Progress
+from chronolake._transport import AsyncTransport
+from chronolake_model.files import WriteStat
+from chronolake_model.instants import Instant
+
+_Answer = TypeVar("_Answer")
+
+
+class AsyncWrite:
+    """An instant in the hands of a writer; as ``Write``, with ``async with`` and ``await``.
+
+    The block's lease is renewed by a task: a block that never awaits is silent.
+    """
+
+    def __init__(self, transport: AsyncTransport, instant: Instant) -> None:
+        self._transport = transport
+        self._progress = Progress(instant)
+        self._renewal: asyncio.Task[None] | None = None
+        self._lost: errors.RequestRefused | None = None
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.instant.table
+
+    @property
+    def requested_time(self) -> str:
+        """The instant's requested time, which names it."""
+        return self.instant.requested_time
+
+    @property
+    def instant(self) -> Instant:
+        """The instant as last heard of; ``refresh`` asks again."""
+        return self._progress.instant
+
+    @property
+    def stats(self) -> tuple[WriteStat, ...]:
+        """The write stats added so far."""
+        return self._progress.stats
+
+    @property
+    def lost(self) -> errors.RequestRefused | None:
+        """As ``Write.lost``."""
+        return self._lost
+
+    def add(self, stat: WriteStat) -> None:
+        """Remember a written file, to be published by ``complete``."""
+        self._progress.add(stat)
+
+    async def inflight(self) -> Instant:
+        """As ``Write.inflight``."""
+        return self._progress.learn(await self._command(self._progress.inflight_call()))
+
+    async def complete(
+        self, write_stats: Iterable[WriteStat] = (), extra_metadata: Mapping[str, str] | None = None
+    ) -> Instant:
+        """As ``Write.complete``."""
+        if self._lost is not None:
+            raise self._lost
+        call = self._progress.complete_call(write_stats, extra_metadata)
+        return self._progress.learn(await self._command(call))
+
+    async def rollback(self, reason: str = "") -> Instant:
+        """As ``Write.rollback``."""
+        return await self._rollback(reason, retry_seconds=None)
+
+    async def heartbeat(self, lease_seconds: int | None = None) -> Instant:
+        """As ``Write.heartbeat``."""
+        call = self._progress.heartbeat_call(lease_seconds)
+        return self._progress.learn(await self._transport.send(call))
+
+    async def refresh(self) -> Instant:
+        """Ask how the instant stands now."""
+        return self._progress.learn(await self._transport.send(self._progress.refresh_call()))
+
+    async def __aenter__(self) -> Self:
+        # A TaskGroup would wrap the block's own exception in a group; this task is ended in __aexit__ instead,
+        # and can fail by nothing but a bug, which ending it brings to light.
+        self._renewal = asyncio.create_task(self._renew(), name=f"chronolake-lease-{self.requested_time}")
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, exc: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        try:
+            if exc is not None:
+                await self._give_up(exc)
+            elif not self._progress.is_settled():
+                await self._finish()
+        finally:
+            await self._stop_renewal()
+
+    async def _finish(self) -> None:
+        try:
+            await self.complete()
+        except errors.RequestRefused as refused:
+            await self._give_up(refused)
+            raise
+
+    async def _give_up(self, exc: BaseException) -> None:
+        await self._stop_renewal()
+        if self._progress.is_gone(exc, self._lost):
+            return
+        try:
+            await self._rollback(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
+        except errors.ChronolakeError as failure:
+            self._progress.note_on(exc, failure)
+
+    async def _stop_renewal(self) -> None:
+        task, self._renewal = self._renewal, None
+        if task is None:
+            return
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            raise bug
+
+    async def _renew(self) -> None:
+        arrived = True
+        while True:
+            await asyncio.sleep(pause_seconds_of(self.instant.lease_seconds, arrived))
+            try:
+                call = self._progress.heartbeat_call(None)
+                self._progress.learn(await self._transport.send(call, retry_seconds=0))
+                arrived = True
+            except errors.RequestRefused as refused:
+                self._lost = lost_by(refused)
+                return
+            except errors.ChronolakeError:
+                arrived = False
+
+    async def _rollback(self, reason: str, *, retry_seconds: float | None) -> Instant:
+        answer = await self._command(self._progress.rollback_call(reason), retry_seconds=retry_seconds)
+        self._progress.rolled_back_here = True
+        return self._progress.learn(answer)
+
+    async def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
+        key = self._progress.key_of(call)
+        try:
+            answer = await self._transport.send(call, key=key, retry_seconds=retry_seconds)
+        except errors.RequestRefused:
+            self._progress.answered(call)
+            raise
+        self._progress.answered(call)
+        return answer

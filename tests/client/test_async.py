@@ -1,0 +1,153 @@
+"""The awaited client: the same calls over the same server; here what differs, the waiting and the lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+import chronolake
+from chronolake import State, errors
+from tests.client.conftest import SCHEMA
+from tests.client.gateway import Fault, Gateway
+from tests.client.test_writes import stat_of
+
+pytestmark = pytest.mark.anyio
+
+WAIT_SECONDS = 20.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def async_client(server_url: str) -> AsyncIterator[chronolake.AsyncClient]:
+    async with chronolake.connect_async(server_url, retry_seconds=10) as client:
+        yield client
+
+
+@pytest.fixture
+async def async_table(async_client: chronolake.AsyncClient, table: chronolake.Table) -> chronolake.AsyncTable:
+    return await async_client.table(table.name)
+
+
+async def publish(table: chronolake.AsyncTable, bucket: int = 0) -> chronolake.Instant:
+    async with await table.begin() as write:
+        write.add(stat_of(write, bucket))
+    return write.instant
+
+
+async def test_namespaces_and_tables_are_made_listed_and_dropped(
+    async_client: chronolake.AsyncClient, namespace: str
+) -> None:
+    made = await async_client.create_table(
+        f"{namespace}.t", base_path="file:///t", schema=SCHEMA, record_key_fields=["id"]
+    )
+
+    assert [one.name async for one in async_client.tables(namespace)] == [made.name]
+    assert namespace in [one.name async for one in async_client.namespaces()]
+    assert (await async_client.create_namespace(namespace, if_not_exists=True)).name == namespace
+    assert (await made.reload()).definition == made.definition
+    assert (await async_client.time()).latest
+    await async_client.drop_table(made.name)
+    await async_client.drop_namespace(namespace)
+    with pytest.raises(errors.NamespaceNotFound):
+        await async_client.namespace(namespace)
+
+
+async def test_a_block_that_ends_well_publishes(async_table: chronolake.AsyncTable) -> None:
+    done = [await publish(async_table, bucket) for bucket in range(3)]
+
+    assert [one async for one in async_table.instants()] == done
+    assert [one async for one in async_table.instants(limit=2)] == done[:2]
+    assert [one async for one in async_table.instants(limit=0)] == []
+    assert len((await async_table.snapshot()).slices) == 3
+    assert len((await async_table.changes(from_=done[0].completion_time)).instants) == 2
+
+
+async def test_a_block_that_raises_rolls_back(async_table: chronolake.AsyncTable) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with await async_table.begin() as write:
+            raise ZeroDivisionError("by zero")
+
+    instant = await async_table.instant(write.requested_time)
+    assert instant.state is State.ROLLED_BACK
+
+
+async def test_a_block_that_is_cancelled_rolls_back(async_table: chronolake.AsyncTable) -> None:
+    begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def write_for_ever() -> None:
+        async with await async_table.begin() as write:
+            begun.set_result(write.requested_time)
+            await asyncio.sleep(3_600)
+
+    task = asyncio.create_task(write_for_ever())
+    requested_time = await begun
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (await async_table.instant(requested_time)).state is State.ROLLED_BACK
+
+
+async def test_an_error_is_not_hidden_when_the_rollback_fails_too(
+    async_table: chronolake.AsyncTable,
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with await async_table.begin() as write:
+            await (await async_table.write(write.requested_time)).complete()
+            raise ZeroDivisionError("by zero")
+
+    assert "not rolled back" in caught.value.__notes__[0]
+
+
+async def test_a_block_that_outlives_its_lease_keeps_it(async_table: chronolake.AsyncTable) -> None:
+    async with await async_table.begin(lease_seconds=1) as write:
+        first = write.instant.version
+        await await_(lambda: write.instant.version >= first + 4)
+
+    assert write.instant.state is State.COMPLETED
+
+
+async def test_a_renewal_that_learns_of_the_rollback_says_so(async_table: chronolake.AsyncTable) -> None:
+    with pytest.raises(errors.InstantRolledBack):
+        async with await async_table.begin(lease_seconds=1) as write:
+            await (await async_table.write(write.requested_time)).rollback("operator")
+            await await_(lambda: write.lost is not None)
+
+
+async def test_an_instant_may_stay_requested_until_it_is_taken_inflight(
+    async_table: chronolake.AsyncTable,
+) -> None:
+    write = await async_table.begin(inflight=False)
+
+    assert (await write.inflight()).state is State.INFLIGHT
+    assert (await write.heartbeat(600)).lease_seconds == 600
+    assert (await write.rollback("enough")).rollback_reason == "enough"
+    assert (await write.refresh()).state is State.ROLLED_BACK
+
+
+async def test_commands_whose_answers_are_lost_happen_once(gateway: Gateway, table: chronolake.Table) -> None:
+    async with chronolake.connect_async(gateway.url, retry_seconds=20) as client:
+        troubled = await client.table(table.name)
+        gateway.faults.extend([Fault.LOSE_ANSWER, Fault.BAD_GATEWAY, Fault.LOSE_REQUEST, Fault.BUSY])
+        instant = await publish(troubled)
+
+    assert list(table.instants()) == [instant]
+    assert len(set(gateway.keys)) == 2
+
+
+async def test_many_tasks_may_share_a_client(async_table: chronolake.AsyncTable) -> None:
+    begun = await asyncio.gather(*(async_table.begin() for _ in range(16)))
+
+    assert len({one.requested_time for one in begun}) == 16
+
+
+async def await_(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not condition():  # noqa: ASYNC110  # what the renewal learns announces itself by no event
+            await asyncio.sleep(0.02)

@@ -1,0 +1,368 @@
+"""The command line against a real server: every command, its JSON, every exit code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import chronolake
+from chronolake.cli import main, options, output, plugins, tables
+from tests.client.test_writes import publish
+
+NOBODY = "http://127.0.0.1:9"
+"""Port 9 (discard) is reserved and never served here."""
+
+Cli = Callable[..., "Ran"]
+
+
+class Ran:
+    """One run of the command line."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line, with no server but what it names."""
+    monkeypatch.delenv("CHRONOLAKE_URL", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("chronolake.cli.context.RETRY_SECONDS", 0.0)
+
+    def run(*args: str) -> Ran:
+        code = main.run(args)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def cli(run: Cli, server_url: str) -> Cli:
+    """Runs a command line against the server."""
+    return lambda *args: run("--url", server_url, *args)
+
+
+def test_namespaces_are_made_listed_and_dropped(cli: Cli, namespace: str) -> None:
+    name = f"{namespace}_b"
+
+    made = cli("namespaces", "create", name, "--property", "owner=me", "--json").json
+    listed = cli("namespaces", "list", "--json").json
+    shown = cli("namespaces", "list")
+    dropped = cli("namespaces", "drop", name, "--yes", "--json").json
+
+    assert made["properties"] == {"owner": "me"}
+    assert made in listed["namespaces"]
+    assert name in shown.out
+    assert dropped == {"dropped": name}
+    assert cli("namespaces", "drop", name, "--yes").code == output.NOT_FOUND
+
+
+def test_a_namespace_that_exists_is_a_conflict_unless_that_is_welcome(cli: Cli, namespace: str) -> None:
+    assert cli("namespaces", "create", namespace).code == output.CONFLICT
+    assert cli("namespaces", "create", namespace, "--if-not-exists").code == output.OK
+
+
+def test_a_table_is_made_from_flags_and_shown(cli: Cli, namespace: str) -> None:
+    name = f"{namespace}.events"
+    flags = "--base-path file:///lake/events --field id:bigint:required --field at:timestamp --field day:date"
+    more = "--key id --partition day --ordering at --buckets 7 --type merge_on_read --tick 1us"
+
+    made = cli("tables", "create", name, *flags.split(), *more.split(), "--property", "a=b", "--json").json
+    shown = cli("tables", "show", name, "--json").json
+    for_people = cli("tables", "show", name)
+
+    assert shown == made
+    assert made["schema"][0] == {"name": "id", "type": "bigint", "nullable": False}
+    assert made["index"]["buckets"] == 7
+    assert (made["type"], made["tick"], made["ordering_field"]) == ("merge_on_read", "1us", "at")
+    assert made["partition_fields"] == ["day"]
+    assert made["properties"] == {"a": "b"}
+    assert name in for_people.out
+    assert "merge_on_read" in for_people.out
+
+
+def test_a_table_that_exists_is_a_conflict_unless_that_is_welcome(cli: Cli, table: chronolake.Table) -> None:
+    flags = ("--base-path", "file:///x", "--field", "id:bigint:required", "--key", "id")
+
+    assert cli("tables", "create", table.name, *flags).code == output.CONFLICT
+    assert cli("tables", "create", table.name, *flags, "--if-not-exists").code == output.OK
+
+
+def test_tables_are_listed_and_dropped(cli: Cli, namespace: str, table: chronolake.Table) -> None:
+    listed = cli("tables", "list", "--namespace", namespace, "--json").json
+    shown = cli("tables", "list")
+    dropped = cli("--json", "tables", "drop", table.name, "--yes").json
+
+    assert [one["name"] for one in listed["tables"]] == [table.name]
+    assert table.name in shown.out
+    assert dropped == {"dropped": table.name}
+    assert cli("tables", "show", table.name).code == output.NOT_FOUND
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_without_a_yes_nothing_is_dropped(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+
+    refused = cli("tables", "drop", table.name)
+
+    assert refused.code == output.FAILED
+    assert refused.out == ""
+    assert f"Drop table {table.name}?" in refused.err
+    assert cli("tables", "show", table.name).code == output.OK
+
+
+def test_with_a_yes_it_is_dropped_and_stdout_holds_the_document_alone(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+
+    assert cli("tables", "drop", table.name, "--json").out.startswith("{")
+    assert cli("tables", "show", table.name).code == output.NOT_FOUND
+
+
+def test_the_timeline_shows_the_newest_first_and_what_was_asked_for(cli: Cli, table: chronolake.Table) -> None:
+    done = [publish(table, bucket).requested_time for bucket in range(3)]
+    pending = table.begin().requested_time
+
+    def times(*args: str) -> list[str]:
+        return [one["requested_time"] for one in cli("timeline", table.name, "--json", *args).json["instants"]]
+
+    assert times() == [pending, *reversed(done)]
+    assert times("--limit", "2") == [pending, done[2]]
+    assert times("--limit", "2", "--reverse") == [done[2], pending]
+    assert times("--state", "completed", "--state", "requested") == list(reversed(done))
+    assert times("--action", "commit", "--since", done[0], "--until", done[2]) == [done[2], done[1]]
+    assert times("--since", "2999-01-01") == []
+
+
+def test_the_timeline_for_people_never_breaks_a_time(cli: Cli, table: chronolake.Table) -> None:
+    instant = publish(table)
+
+    shown = cli("timeline", table.name).out
+
+    assert instant.requested_time in shown
+    assert str(instant.completion_time) in shown
+    assert output.utc(instant.requested_time) in shown
+    assert "completed" in shown
+
+
+def test_a_snapshot_is_of_now_or_of_then(cli: Cli, table: chronolake.Table) -> None:
+    nothing = cli("snapshot", table.name)
+    first = publish(table, 0)
+    publish(table, 1)
+
+    now = cli("snapshot", table.name, "--json").json
+    then = cli("snapshot", table.name, "--as-of", str(first.completion_time), "--json").json
+    shown = cli("snapshot", table.name)
+
+    assert "nothing has completed" in nothing.out
+    assert len(now["slices"]) == 2
+    assert len(then["slices"]) == 1
+    assert then["as_of"] == first.completion_time
+    assert "2 file slices, 200 bytes, 6 records" in shown.out
+
+
+def test_changes_are_those_of_the_range(cli: Cli, table: chronolake.Table) -> None:
+    first, second = publish(table, 0), publish(table, 1)
+
+    all_json = cli("changes", table.name, "--json").json
+    range_ = ("--from", str(first.completion_time), "--to", str(second.completion_time))
+    some = cli("changes", table.name, *range_, "--json").json
+    shown = cli("changes", table.name)
+
+    assert len(all_json["instants"]) == 2
+    assert [one["requested_time"] for one in some["instants"]] == [second.requested_time]
+    assert some["from"] == first.completion_time
+    assert second.requested_time in shown.out
+
+
+def test_the_time_is_shown_in_digits_and_for_people(cli: Cli) -> None:
+    interval = cli("time", "--json").json
+    shown = cli("time")
+
+    assert interval["earliest"] <= interval["latest"]
+    assert "UTC" in shown.out
+
+
+def test_what_is_not_found_is_said_in_a_line_or_two(cli: Cli, namespace: str) -> None:
+    ran = cli("timeline", f"{namespace}.nothing")
+
+    assert ran.code == output.NOT_FOUND
+    assert ran.out == ""
+    assert ran.err.startswith("Error: There is no such table (table-not-found)\n")
+    assert len(ran.err.splitlines()) == 2
+
+
+def test_with_json_a_refusal_is_the_problem_document(cli: Cli, namespace: str) -> None:
+    ran = cli("tables", "show", f"{namespace}.nothing", "--json")
+
+    assert ran.code == output.NOT_FOUND
+    assert json.loads(ran.err)["code"] == "table-not-found"
+
+
+def test_what_the_server_refuses_fails(cli: Cli, namespace: str) -> None:
+    flags = ("--base-path", "file:///x", "--field", "id:no_such_type", "--key", "id")
+
+    assert cli("tables", "create", f"{namespace}.t", *flags).code == output.FAILED
+
+
+@pytest.mark.parametrize("wants_json", [(), ("--json",)])
+def test_a_server_that_is_not_there_is_said_with_what_to_do(run: Cli, wants_json: tuple[str, ...]) -> None:
+    ran = run("time", "--url", NOBODY, *wants_json)
+
+    assert ran.code == output.UNREACHABLE
+    assert ran.out == ""
+    assert NOBODY in ran.err
+    assert ("connection-failed" if wants_json else "chronolake-metastore serve") in ran.err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nonsense",),
+        ("timeline", "orders"),
+        ("timeline", "shop.orders", "--since", "yesterday"),
+        ("timeline", "shop.orders", "--state", "done"),
+        ("snapshot", "shop.orders", "--as-of", "20261301"),
+        ("tables", "create", "shop.orders"),
+        ("tables", "create", "shop.t", "--base-path", "x", "--key", "a", "--field", "a"),
+        ("namespaces", "create", "a.b"),
+        ("namespaces", "create", "ab", "--property", "x"),
+        ("time", "--url", "nowhere"),
+    ],
+)
+def test_wrong_usage_is_told_before_any_server_is_asked(run: Cli, args: tuple[str, ...]) -> None:
+    ran = run("--url", NOBODY, *args)
+
+    assert ran.code == output.USAGE
+    assert ran.out == ""
+    assert "Traceback" not in ran.err
+
+
+def test_help_documents_commands_and_exit_codes(run: Cli) -> None:
+    ran = run("--help")
+
+    assert ran.code == output.OK
+    for word in ("namespaces", "tables", "timeline", "snapshot", "changes", "time", "ingest", "Exit codes"):
+        assert word in ran.out
+
+
+def test_the_version_is_told(run: Cli) -> None:
+    assert run("--version").out == f"chronolake {chronolake.__version__}\n"
+
+
+def test_the_url_after_the_command_wins_over_the_one_before(run: Cli, server_url: str) -> None:
+    assert run("--url", NOBODY, "time", "--url", server_url).code == output.OK
+
+
+def test_the_environment_names_the_server(run: Cli, server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHRONOLAKE_URL", server_url)
+
+    assert run("time").code == output.OK
+
+
+def test_the_installed_command_exits_as_documented(server_url: str) -> None:
+    command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
+    asked = [*command, "--url", server_url, "tables", "show", "no.such", "--json"]
+
+    ran = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ran.returncode == output.NOT_FOUND
+    assert json.loads(ran.stderr)["code"] == "table-not-found"
+    assert ran.stdout == ""
+
+
+def test_a_command_does_not_import_what_belongs_to_a_plug_in() -> None:
+    code = (
+        "import sys; from chronolake.cli.main import run; run(['tables', 'list', '--url', 'nowhere']);"
+        "sys.exit(any(name.startswith(('pyspark', 'pyarrow', 'chronolake_spark')) for name in sys.modules))"
+    )
+
+    assert (
+        subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+def with_plug_ins(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    entries = [importlib.metadata.EntryPoint(name, value, plugins.GROUP) for name, value in values.items()]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+
+
+def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_plug_ins(monkeypatch, greet="tests.client.plug_ins:greet")
+
+    ran = run("greet", "you", "--url", "http://lake:1", "--json")
+
+    assert ran.json == {"hello": "you", "url": "http://lake:1"}
+    assert "Greet somebody." in run("--help").out
+
+
+@pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.plug_ins:late"])
+def test_a_plug_in_that_cannot_be_imported_says_what_to_install(
+    run: Cli, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    with_plug_ins(monkeypatch, greet=value)
+
+    ran = run("greet")
+
+    assert ran.code == output.FAILED
+    assert "pip install 'chronolake[spark-local]'" in ran.err
+    assert "Traceback" not in ran.err
+    assert "greet" in run("--help").out
+
+
+def test_whatever_options_are_given_to_an_absent_plug_in_the_answer_is_what_to_install(
+    run: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_plug_ins(monkeypatch, greet="tests.client.no_such_module:greet")
+
+    ran = run("greet", "you", "--loudly", "--json")
+
+    assert ran.code == output.FAILED
+    assert "spark-local" in json.loads(ran.err)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id:bigint", chronolake.Field("id", "bigint")),
+        ("id:bigint:required", chronolake.Field("id", "bigint", nullable=False)),
+        ("p:struct<a:int,b:map<string,int>>", chronolake.Field("p", "struct<a:int,b:map<string,int>>")),
+        ("p:struct<a:int>:required", chronolake.Field("p", "struct<a:int>", nullable=False)),
+        ("price:decimal(10,2)", chronolake.Field("price", "decimal(10,2)")),
+    ],
+)
+def test_a_field_is_read_as_it_is_written(text: str, expected: chronolake.Field) -> None:
+    assert tables.field_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("20260131100000123", "20260131100000123"),
+        ("20260131100000123456", "20260131100000123456"),
+        ("2026-01-31", "20260131000000000"),
+        ("2026-01-31T10:00:00.5Z", "20260131100000500"),
+        ("2026-01-31T10:00:00+02:00", "20260131080000000"),
+    ],
+)
+def test_a_moment_is_digits_or_iso(text: str, expected: str) -> None:
+    assert options.moment(text) == expected

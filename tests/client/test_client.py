@@ -1,0 +1,107 @@
+"""Namespaces, tables and time through the client, against a real server."""
+
+from __future__ import annotations
+
+import pytest
+
+import chronolake
+from chronolake import errors
+from tests.client.conftest import SCHEMA
+
+
+def test_a_namespace_is_made_found_listed_and_dropped(client: chronolake.Client, namespace: str) -> None:
+    made = client.create_namespace(f"{namespace}_b", {"owner": "me"})
+
+    assert client.namespace(made.name) == made
+    assert made in list(client.namespaces())
+    client.drop_namespace(made.name)
+    with pytest.raises(errors.NamespaceNotFound):
+        client.namespace(made.name)
+
+
+def test_a_namespace_that_exists_is_refused_unless_that_is_welcome(
+    client: chronolake.Client, namespace: str
+) -> None:
+    with pytest.raises(errors.NamespaceExists):
+        client.create_namespace(namespace)
+
+    assert client.create_namespace(namespace, if_not_exists=True).name == namespace
+
+
+def test_a_namespace_with_tables_is_not_dropped(client: chronolake.Client, table: chronolake.Table) -> None:
+    with pytest.raises(errors.NamespaceNotEmpty):
+        client.drop_namespace(table.name.partition(".")[0])
+
+
+def test_a_table_keeps_the_definition_it_was_made_with(client: chronolake.Client, namespace: str) -> None:
+    made = client.create_table(
+        f"{namespace}.events",
+        base_path="s3://lake/events",
+        schema=[*SCHEMA, chronolake.Field("day", "date"), chronolake.Field("seq", "bigint")],
+        record_key_fields=["id"],
+        type=chronolake.TableType.MERGE_ON_READ,
+        partition_fields=["day"],
+        ordering_field="seq",
+        index=chronolake.BucketIndex(buckets=7),
+        tick=chronolake.Tick.MICROSECOND,
+        properties={"team": "blue"},
+    )
+
+    found = client.table(made.name).definition
+
+    assert found == made.definition
+    assert found.index.buckets == 7
+    assert found.partition_fields == ["day"]
+    assert found.tick is chronolake.Tick.MICROSECOND
+    assert found.properties == {"team": "blue"}
+
+
+def test_a_table_that_exists_is_refused_unless_that_is_welcome(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    again = {"base_path": "file:///elsewhere", "schema": SCHEMA, "record_key_fields": ["id"]}
+
+    with pytest.raises(errors.TableExists):
+        client.create_table(table.name, **again)  # type: ignore[arg-type]
+    found = client.create_table(table.name, if_not_exists=True, **again)  # type: ignore[arg-type]
+
+    assert found.definition == table.definition
+
+
+def test_a_definition_that_contradicts_itself_is_refused(client: chronolake.Client, namespace: str) -> None:
+    with pytest.raises(errors.InvalidTable, match="nowhere"):
+        client.create_table(
+            f"{namespace}.t", base_path="file:///t", schema=SCHEMA, record_key_fields=["nowhere"]
+        )
+
+
+def test_the_tables_of_a_namespace_are_listed_by_name(client: chronolake.Client, namespace: str) -> None:
+    for name in ("b", "a"):
+        client.create_table(
+            f"{namespace}.{name}", base_path=f"file:///{name}", schema=SCHEMA, record_key_fields=["id"]
+        )
+
+    assert [one.name for one in client.tables(namespace)] == [f"{namespace}.a", f"{namespace}.b"]
+
+
+def test_a_dropped_table_is_not_found(client: chronolake.Client, table: chronolake.Table) -> None:
+    client.drop_table(table.name)
+
+    with pytest.raises(errors.TableNotFound) as caught:
+        table.reload()
+    assert caught.value.context["table"] == table.name
+
+
+def test_the_time_is_an_interval(client: chronolake.Client) -> None:
+    interval = client.time()
+
+    assert len(interval.earliest) == len(interval.latest) == 20
+    assert interval.earliest <= interval.latest
+
+
+def test_without_a_server_the_client_gives_up_when_its_time_is_over() -> None:
+    # Port 9 (discard) is reserved and never served here.
+    client = chronolake.connect("http://127.0.0.1:9", retry_seconds=0.2)
+
+    with client, pytest.raises(errors.ConnectionFailed, match=r"127\.0\.0\.1:9"):
+        client.time()
