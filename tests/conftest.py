@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 pytest_plugins = ["tests.fix_postgres", "tests.fix_server"]
+
+# A slow machine is no failure: examples have no deadline.
+settings.register_profile("chronolake", deadline=None)
+settings.load_profile("chronolake")

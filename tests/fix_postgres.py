@@ -48,7 +48,7 @@ def dsn(new_database: Callable[[], str]) -> str:
 @pytest.fixture
 def new_database(postgres: str, template: str) -> Iterator[Callable[[], str]]:
     """Makes migrated databases, which are dropped at the end of the test."""
-    made = []
+    made: list[str] = []
 
     def make() -> str:
         name = f"test_{os.getpid()}_{next(_numbers)}"

@@ -35,8 +35,10 @@ class ServerProcess:
         assert self._process is None
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "chronolake_metastore", "serve"]
-                + ["--dsn", self.dsn, "--port", str(self.port), *self._flags],
+                [
+                    *(sys.executable, "-m", "chronolake_metastore", "serve"),
+                    *("--dsn", self.dsn, "--port", str(self.port), *self._flags),
+                ],
                 stderr=log,
                 stdout=log,
             )

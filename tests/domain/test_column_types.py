@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from chronolake_metastore.domain import column_types
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int",
+        "BIGINT",
+        "decimal(38,0)",
+        "decimal( 15 , 2 )",
+        "array<string>",
+        "map<string,array<int>>",
+        "struct<a:int,b:struct<c:timestamp_ntz>>",
+        "struct<`a b``c`:int>",
+    ],
+)
+def test_sparks_types_are_types(text: str) -> None:
+    column_types.check(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "integer!",
+        "varchar",
+        "decimal",
+        "decimal(39,0)",
+        "decimal(3,4)",
+        "decimal(0,0)",
+        "array",
+        "array<int",
+        "array<int>>",
+        "map<string>",
+        "struct<>",
+        "struct<a>",
+        "struct<a:int,>",
+        "int int",
+        "array<" * 50 + "int" + ">" * 50,
+    ],
+)
+def test_other_texts_are_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        column_types.check(text)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import files
+from chronolake_metastore.domain.files import BaseFile, FileGroup
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_model.tables import CreateTable, Field
+from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.vocabulary import TableType
+
+REQUESTED: Final = "20260203040506789"
+TABLE: Final = Table(
+    UUID(int=7),
+    CreateTable(name="shop.orders", base_path="/lake", schema=[Field("id", "int")], record_key_fields=["id"]),
+    created_at=Micros(0),
+)
+GOOD: Final = WriteStat(
+    partition_path="",
+    file_id=bucket_file_id(1),
+    file_name=base_file_name(bucket_file_id(1), "0-1-2", REQUESTED),
+    size_bytes=10,
+    records=2,
+)
+
+
+def changed(**change: object) -> WriteStat:
+    return msgspec.structs.replace(GOOD, **change)
+
+
+def test_a_stat_that_fits_passes() -> None:
+    files.check(TABLE, REQUESTED, [GOOD])
+
+
+@pytest.mark.parametrize(
+    ("stats", "why"),
+    [
+        ([changed(file_name="part-0.parquet")], "is neither"),
+        ([changed(file_name=base_file_name(bucket_file_id(1), "0-1-2", "20260203040506780"))], "says instant"),
+        ([changed(file_id=bucket_file_id(2))], "says file id"),
+        ([changed(file_name=f".{bucket_file_id(1)}_{REQUESTED}.log.1_0-1-2")], "no log files"),
+        ([changed(partition_path="../elsewhere")], "must be relative"),
+        ([changed(partition_path="a//b")], "must be relative"),
+        ([changed(partition_path="month=2026-02")], "a partitioned table's files"),
+        ([GOOD, GOOD], "reported twice"),
+        ([GOOD, changed(file_name=base_file_name(bucket_file_id(1), "0-1-3", REQUESTED))], "reported twice"),
+        (
+            [
+                changed(
+                    file_id=bucket_file_id(4), file_name=base_file_name(bucket_file_id(4), "0-1-2", REQUESTED)
+                )
+            ],
+            "begins with its bucket",
+        ),
+        (
+            [changed(file_id="abc", file_name=base_file_name("abc", "0-1-2", REQUESTED))],
+            "begins with its bucket",
+        ),
+    ],
+)
+def test_a_stat_that_does_not_fit_is_refused_with_its_place(stats: list[WriteStat], why: str) -> None:
+    with pytest.raises(errors.InvalidWriteStat, match=why) as refused:
+        files.check(TABLE, REQUESTED, stats)
+    assert refused.value.context["index"] == len(stats) - 1
+
+
+def test_a_base_file_that_completed_after_we_began_wins() -> None:
+    requested = parse_time(REQUESTED)
+    winner = BaseFile(Micros(requested - 5_000), Micros(requested + 1_000))
+    group = FileGroup(TABLE.table_id, "", GOOD.file_id)
+    with pytest.raises(errors.WriteConflict) as lost:
+        files.refuse_conflicts(TABLE, requested, [GOOD], {group: winner})
+    assert lost.value.context["winner"] == format_time(winner.requested_time)
+    assert lost.value.context["rebase_on"] == format_time(winner.completion_time)
+    assert lost.value.context["file_groups"] == [{"partition_path": "", "file_id": GOOD.file_id}]
+
+
+def test_a_base_file_that_was_there_when_we_began_is_no_conflict() -> None:
+    requested = parse_time(REQUESTED)
+    base = BaseFile(Micros(requested - 5_000), Micros(requested - 1_000))
+    files.refuse_conflicts(TABLE, requested, [GOOD], {FileGroup(TABLE.table_id, "", GOOD.file_id): base})
+
+
+def test_log_files_never_conflict() -> None:
+    requested = parse_time(REQUESTED)
+    log = changed(file_name=f".{GOOD.file_id}_{REQUESTED}.log.1_0-1-2")
+    winner = BaseFile(Micros(requested - 5_000), Micros(requested + 1_000))
+    definition = msgspec.structs.replace(TABLE.definition, type=TableType.MERGE_ON_READ)
+    table = msgspec.structs.replace(TABLE, definition=definition)
+    files.check(table, REQUESTED, [log])
+    files.refuse_conflicts(table, requested, [log], {FileGroup(table.table_id, "", GOOD.file_id): winner})
+
+
+def test_the_digest_changes_with_every_field() -> None:
+    others = [
+        changed(partition_path="x"),
+        changed(file_id="x"),
+        changed(file_name="x"),
+        changed(size_bytes=11),
+        changed(records=3),
+        changed(inserts=1),
+        changed(updates=1),
+        changed(deletes=1),
+    ]
+    assert len({files.digest([stat]) for stat in [GOOD, *others]}) == 9

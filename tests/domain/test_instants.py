@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import instants, leases
+from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.events import Event, InstantRequested, Origin, Payload, advance, next_event
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.tables import CreateTable, Field
+from chronolake_model.times import Micros, Tick
+from chronolake_model.vocabulary import Action, Operation, State, TableType
+
+SECOND: Final = 1_000_000
+NOW: Final = Micros(1_800_000_000 * SECOND)
+LEASE_SECONDS: Final = 60
+TABLE: Final = Table(
+    UUID(int=7),
+    CreateTable(name="shop.orders", base_path="/lake", schema=[Field("id", "int")], record_key_fields=["id"]),
+    created_at=NOW,
+)
+
+
+def an_instant(state: State) -> Instant:
+    pending = state.is_pending
+    return Instant(
+        requested_time=NOW,
+        action=Action.COMMIT,
+        operation=Operation.UPSERT,
+        state=state,
+        writer="writer",
+        lease_seconds=LEASE_SECONDS,
+        lease_expires_at=Micros(NOW + LEASE_SECONDS * SECOND) if pending else None,
+        version=2,
+        completion_time=Micros(NOW + SECOND) if state is State.COMPLETED else None,
+    )
+
+
+def move(verb: str, instant: Instant) -> Payload | None:
+    match verb:
+        case "inflight":
+            return instants.take_inflight(TABLE, instant)
+        case "complete":
+            complete = instants.CompleteInstant(TABLE.name, NOW, wire.CompleteInstant())
+            return instants.complete(TABLE, instant, complete, {})
+        case "rollback":
+            rollback = instants.RollbackInstant(TABLE.name, NOW, wire.RollbackInstant(writer="writer"))
+            return instants.roll_back(TABLE, instant, rollback, NOW)
+        case _:
+            return leases.renew(TABLE, instant, leases.RenewLease(TABLE.name, NOW, wire.Heartbeat()))
+
+
+@pytest.mark.parametrize(
+    ("state", "verb"),
+    [
+        (State.REQUESTED, "inflight"),
+        (State.REQUESTED, "rollback"),
+        (State.REQUESTED, "heartbeat"),
+        (State.INFLIGHT, "complete"),
+        (State.INFLIGHT, "rollback"),
+        (State.INFLIGHT, "heartbeat"),
+    ],
+)
+def test_a_legal_move_gives_an_event(state: State, verb: str) -> None:
+    assert move(verb, an_instant(state)) is not None
+
+
+@pytest.mark.parametrize(
+    ("state", "verb"),
+    [
+        (State.REQUESTED, "complete"),
+        (State.INFLIGHT, "inflight"),
+        (State.COMPLETED, "inflight"),
+        (State.COMPLETED, "complete"),
+        (State.COMPLETED, "rollback"),
+        (State.COMPLETED, "heartbeat"),
+    ],
+)
+def test_an_illegal_move_names_the_present_state(state: State, verb: str) -> None:
+    with pytest.raises(errors.IllegalTransition) as refused:
+        move(verb, an_instant(state))
+    assert refused.value.context["state"] == state
+
+
+@pytest.mark.parametrize("verb", ["inflight", "complete", "heartbeat"])
+def test_a_writer_that_was_rolled_back_is_told_to_stop(verb: str) -> None:
+    with pytest.raises(errors.InstantRolledBack):
+        move(verb, an_instant(State.ROLLED_BACK))
+
+
+def test_rolling_back_twice_changes_nothing_more() -> None:
+    assert move("rollback", an_instant(State.ROLLED_BACK)) is None
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(0, True), (LEASE_SECONDS - 1, True), (LEASE_SECONDS, False)])
+def test_another_may_roll_back_only_when_the_lease_has_ended(seconds: int, refused: bool) -> None:
+    command = instants.RollbackInstant(TABLE.name, NOW, wire.RollbackInstant(writer="another"))
+    now = Micros(NOW + seconds * SECOND)
+    if refused:
+        with pytest.raises(errors.LeaseLive):
+            instants.roll_back(TABLE, an_instant(State.INFLIGHT), command, now)
+    else:
+        assert instants.roll_back(TABLE, an_instant(State.INFLIGHT), command, now) is not None
+
+
+@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("table_type", list(TableType))
+def test_each_type_of_table_takes_its_own_action(table_type: TableType, action: Action) -> None:
+    definition = msgspec.structs.replace(TABLE.definition, type=table_type)
+    table = msgspec.structs.replace(TABLE, definition=definition)
+    command = instants.BeginInstant(table.name, wire.BeginInstant(writer="writer", action=action))
+    if action in instants.ACTIONS_BY_TYPE[table_type]:
+        assert instants.begin(table, command).action is action
+    else:
+        with pytest.raises(errors.ActionNotSupported):
+            instants.begin(table, command)
+
+
+def test_an_instant_ends_as_its_events_say() -> None:
+    origin = Origin("actor", "request", NOW)
+    clock = Clock(TABLE.table_id, Tick.MILLISECOND)
+    instant: Instant | None = None
+    requested = InstantRequested(
+        action=Action.COMMIT,
+        operation=Operation.INSERT,
+        state=State.REQUESTED,
+        writer="writer",
+        lease_seconds=LEASE_SECONDS,
+    )
+    seen: list[Event] = []
+    for verb in ("", "inflight", "heartbeat", "complete"):
+        payload = move(verb, instant) if instant is not None else requested
+        assert payload is not None
+        event = next_event(clock, origin, payload, instant.requested_time if instant else None)
+        clock = advance(clock, event)
+        instant = instants.evolve(instant, event)
+        seen.append(event)
+    assert instant is not None
+    assert instant.state is State.COMPLETED
+    assert instant.requested_time == seen[0].time
+    assert instant.completion_time == seen[-1].time
+    assert instant.lease_expires_at is None
+    assert instant.version == 4

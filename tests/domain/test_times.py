@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from hypothesis import given, strategies as st
+
+from chronolake_metastore.domain.clock import Clock, next_time
+from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, from_datetime, parse_time, to_datetime
+
+TIMES = st.integers(0, MICROS_MAX).map(Micros)
+TICKS = st.sampled_from(Tick)
+
+
+def test_a_time_is_written_in_hudis_seventeen_digits() -> None:
+    moment = datetime(2026, 2, 3, 4, 5, 6, 789_012, tzinfo=UTC)
+    assert format_time(from_datetime(moment)) == "20260203040506789"
+
+
+def test_a_microsecond_tick_writes_twenty_digits() -> None:
+    moment = datetime(2026, 2, 3, 4, 5, 6, 789_012, tzinfo=UTC)
+    assert format_time(from_datetime(moment), Tick.MICROSECOND) == "20260203040506789012"
+
+
+@given(TIMES)
+def test_twenty_digits_say_the_whole_time(time: Micros) -> None:
+    assert parse_time(format_time(time, Tick.MICROSECOND)) == time
+    assert from_datetime(to_datetime(time)) == time
+
+
+@given(TIMES, TIMES, TICKS)
+def test_digits_sort_as_times_do(one: Micros, other: Micros, tick: Tick) -> None:
+    earlier, later = sorted((one, other))
+    assert format_time(earlier, tick) <= format_time(later, tick)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2026020304050678",
+        "202602030405067890",
+        "20261303040506789",
+        "20260230040506789",
+        "20260203240506789",
+        "2026020304050678x",
+        "٢٠٢٦٠٢٠٣٠٤٠٥٠٦٧٨٩",
+        " 20260203040506789",
+        "00000000000000000",
+    ],
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_time(text)
+
+
+@given(TICKS, TIMES, st.lists(TIMES, max_size=20))
+def test_a_clock_increases_whatever_the_wall_says(tick: Tick, start: Micros, walls: list[Micros]) -> None:
+    clock = Clock(UUID(int=1), tick, Micros(start - start % tick.micros))
+    for wall in walls:
+        time = next_time(clock, wall)
+        assert time > clock.last_time
+        assert time > wall - tick.micros
+        assert time % tick.micros == 0
+        clock = Clock(clock.table_id, tick, time)
+
+
+@given(TICKS, TIMES, st.integers(1, 10**12))
+def test_a_clock_that_is_behind_the_wall_tells_the_walls_tick(tick: Tick, last: Micros, ahead: int) -> None:
+    clock = Clock(UUID(int=1), tick, Micros(last - last % tick.micros))
+    wall = Micros(clock.last_time + tick.micros + ahead)
+    assert next_time(clock, wall) == wall - wall % tick.micros

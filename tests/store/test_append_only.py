@@ -1,0 +1,57 @@
+"""Promise 2: events are never updated or deleted, and the database itself refuses it."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+LOG = ("event", "write_stat", "outcome")
+CHANGES = (
+    "UPDATE chronolake.{table} SET table_id = table_id",
+    "DELETE FROM chronolake.{table}",
+    "TRUNCATE chronolake.{table}",
+)
+
+
+@pytest.mark.parametrize("table", LOG)
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_servers_role_may_not_change_the_log(dsn: str, table: str, change: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET ROLE chronolake_server")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(change.format(table=table).encode())
+
+
+@pytest.mark.parametrize("table", LOG)
+@pytest.mark.parametrize("change", CHANGES)
+def test_not_even_the_owner_may_change_the_log(dsn: str, table: str, change: str) -> None:
+    with (
+        psycopg.connect(dsn) as connection,
+        pytest.raises(psycopg.errors.RestrictViolation, match="append-only"),
+    ):
+        connection.execute(change.format(table=table).encode())
+
+
+@pytest.mark.parametrize("table", LOG)
+@pytest.mark.parametrize("change", CHANGES)
+def test_replication_mode_does_not_switch_the_refusal_off(dsn: str, table: str, change: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET session_replication_role = replica")
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute(change.format(table=table).encode())
+
+
+@pytest.mark.parametrize("table", LOG)
+def test_the_servers_role_may_append_to_the_log(dsn: str, table: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(
+            "SELECT has_table_privilege('chronolake_server', %s, 'INSERT')", [f"chronolake.{table}"]
+        ).fetchone()
+    assert row == (True,)
+
+
+def test_the_servers_role_cannot_make_or_drop_anything(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET ROLE chronolake_server")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CREATE TABLE chronolake.mine ()")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import psycopg
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from chronolake_metastore.store import migrations, schema
+
+
+def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
+    known = {table.name for table in schema.metadata.tables.values()}
+
+    def wanted(name: str | None, kind: str, _: object) -> bool:
+        return (kind, name) == ("schema", schema.SCHEMA) or name in known or kind == "column"
+
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"include_schemas": True, "include_name": wanted, "compare_server_default": False}
+        )
+        differences = compare_metadata(context, schema.metadata)
+    engine.dispose()
+    assert [difference for difference in differences if "comment" not in difference[0]] == []
+
+
+def test_the_last_migration_is_the_one_that_the_server_knows(empty_database: str) -> None:
+    assert migrations.upgrade(empty_database) == (None, schema.REVISION)
+    assert migrations.upgrade(empty_database) == (schema.REVISION, schema.REVISION)
+
+
+def test_every_constraint_has_a_name_of_ours(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(
+            """
+            SELECT con.conname, cls.relname
+            FROM pg_constraint con JOIN pg_class cls ON cls.oid = con.conrelid
+            JOIN pg_namespace nsp ON nsp.oid = cls.relnamespace
+            WHERE nsp.nspname = 'chronolake' AND con.contype <> 'n' AND cls.relname <> 'alembic_version'
+            """
+        ).fetchall()
+    assert rows
+    for constraint, table in rows:
+        assert constraint.startswith(f"{table}_")
+        assert not constraint.endswith(("_pkey", "_key", "_check", "_fkey"))
