@@ -1,0 +1,30 @@
+# The Chronolake server. Build: docker build -t chronolake .   Whole set-up: docker compose up
+FROM python:3.13-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/chronolake
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY client client
+COPY metastore metastore
+COPY migrations migrations
+COPY spark_integration spark_integration
+RUN /opt/chronolake/bin/pip install --no-cache-dir --disable-pip-version-check \
+    --constraint constraints.txt '.[server]'
+
+FROM python:3.13-slim
+# A number that no user of the host has; the folder is for the embedded database, when no DSN is given.
+RUN useradd --uid 10001 --user-group --create-home --home-dir /var/lib/chronolake chronolake
+COPY --from=build /opt/chronolake /opt/chronolake
+ENV PATH=/opt/chronolake/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    CHRONOLAKE_DATA_DIR=/var/lib/chronolake/data \
+    CHRONOLAKE_HOST=0.0.0.0 \
+    CHRONOLAKE_LOG_FORMAT=json
+USER chronolake
+WORKDIR /var/lib/chronolake
+EXPOSE 7077
+# Inside a container the loopback interface reaches nobody, so the server listens at all interfaces. It refuses to
+# do so unless CHRONOLAKE_ALLOW_ANONYMOUS says that whoever reaches the port may do everything.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ.get('CHRONOLAKE_PORT', '7077') + '/ready', timeout=4)"]
+ENTRYPOINT ["chronolake-metastore"]
+CMD ["serve"]

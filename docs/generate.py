@@ -1,0 +1,388 @@
+"""Writes the references in docs/reference from the code itself: `make docs`.
+
+A test compares what is there with what this would write, so that a reference cannot say what the code does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import typer
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+from msgspec.inspect import type_info
+
+from chronolake.cli import main as client_cli, output
+from chronolake_metastore.app import create_app
+from chronolake_metastore.cli import main as server_cli
+from chronolake_metastore.domain import events
+from chronolake_metastore.settings import Settings
+from chronolake_model import files, instants, problems, tables, times, vocabulary
+from chronolake_model.problems import ProblemCode
+
+FOLDER: Final = Path(__file__).parent / "reference"
+Json = dict[str, Any]
+
+_WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
+_MODULES: Final = (files, instants, problems, tables, times, vocabulary)
+
+
+def main() -> None:
+    """Write every page."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+def pages() -> dict[str, str]:
+    """The text of each page, by the name of its file."""
+    made = {"rest.md": _rest(), "settings.md": _settings(), "cli.md": _cli(), "events.md": _events()}
+    return {name: "\n".join([_WRITTEN_BY, *lines]).rstrip() + "\n" for name, lines in made.items()}
+
+
+# ---- REST
+
+
+def _rest() -> list[str]:
+    app = create_app(Settings(dsn=""))
+    openapi: Json = app.openapi_schema.to_schema()
+    about = _handler_docstrings(app)
+    lines = [
+        "# The REST API",
+        "",
+        "Bodies and answers are JSON. Times are instant times: 17 digits (`yyyyMMddHHmmssSSS`), 20 for a table "
+        "with a tick of a microsecond, always UTC. A running server has the OpenAPI document at "
+        "`/openapi.json`; `chronolake-metastore openapi` prints it.",
+        "",
+        "Ranges are (from, to]: later than `from`, at `to` or before. A list comes in pages: send "
+        "`next_cursor` back as `cursor`, with the other parameters as they were, until it is null.",
+        "",
+        "What changes something takes an `Idempotency-Key`: the same request sent again under the same key "
+        "gets the first answer, byte for byte. See [Outcomes](../concepts.md#outcomes-and-idempotency).",
+    ]
+    for tag, operations in _by_tag(openapi).items():
+        lines += ["", f"## {tag}"]
+        for method, path, operation in operations:
+            lines += _operation(method, path, operation, about[method, path])
+    lines += ["", "## Bodies"]
+    for name, schema in sorted(openapi["components"]["schemas"].items()):
+        lines += _schema(name, schema)
+    return [*lines, *_problem_codes()]
+
+
+def _by_tag(openapi: Json) -> dict[str, list[tuple[str, str, Json]]]:
+    found: dict[str, list[tuple[str, str, Json]]] = {}
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            found.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
+    return found
+
+
+def _handler_docstrings(app: Litestar) -> dict[tuple[str, str], str]:
+    """What each handler says of itself, by method and path."""
+    return {
+        (method, route.path_format): _flowed(handler.fn.__doc__ or "")
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        for method in handler.http_methods
+    }
+
+
+def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[str]:
+    yield from ("", f"### `{method} {path}`", "", f"**{operation['summary']}** — {about}")
+    if parameters := operation.get("parameters"):
+        rows = ((f"`{one['name']}`", one["in"], *_parameter(one)) for one in parameters)
+        yield from ("", *_table(("parameter", "in", "form", "meaning"), rows))
+    if body := operation.get("requestBody"):
+        yield from ("", f"Body: {_form(_content(body))}.")
+    answers = (
+        (status, "nothing" if status == "204" else _form(_content(one)), _meaning(status, one))
+        for status, one in operation["responses"].items()
+    )
+    yield from ("", *_table(("status", "answer", "when"), answers))
+
+
+def _parameter(parameter: Json) -> tuple[str, str]:
+    required = " (required)" if parameter["required"] and parameter["in"] != "path" else ""
+    meaning = parameter.get("description") or {
+        "table": "`namespace.table`.",
+        "namespace": "The namespace's name.",
+        "requested_time": "The instant's requested time, 17 or 20 digits.",
+    }.get(parameter["name"], "")
+    return _form(parameter["schema"]) + required, meaning
+
+
+def _content(holder: Json) -> Json:
+    schema: Json = next(iter(holder["content"].values()))["schema"]
+    return schema
+
+
+def _meaning(status: str, answer: Json) -> str:
+    return "done" if status.startswith("2") else str(answer["description"])
+
+
+def _schema(name: str, schema: Json) -> Iterator[str]:
+    yield from ("", f"### {name}")
+    about = _docstring(name) or schema.get("description", "")
+    if about:
+        yield from ("", about)
+    if values := schema.get("enum"):
+        yield from ("", "One of " + ", ".join(f"`{value}`" for value in values) + ".")
+        return
+    defaults = _defaults(name)
+    rows = (
+        (f"`{field}`", _form(one), defaults.get(field, "required"), one.get("description", ""))
+        for field, one in _in_order(name, schema["properties"])
+    )
+    yield from ("", *_table(("field", "form", "default", "meaning"), rows))
+
+
+def _docstring(name: str) -> str:
+    """What the class of this name says of itself, as one line per paragraph."""
+    found = _class(name)
+    return "" if found is None else _flowed(inspect.getdoc(found) or "")
+
+
+def _class(name: str) -> type | None:
+    return next((vars(module)[name] for module in _MODULES if name in vars(module)), None)
+
+
+def _in_order(name: str, properties: Mapping[str, Json]) -> Iterable[tuple[str, Json]]:
+    """The fields in the order of the class, which is the order in which they are understood."""
+    found = _class(name)
+    if found is None or not issubclass(found, msgspec.Struct):
+        return properties.items()
+    return ((field, properties[field]) for field in found.__struct_encode_fields__)
+
+
+def _form(schema: Json) -> str:
+    """What a value looks like: a name of a body, a list of something, a plain type with its bounds."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    for several in ("oneOf", "anyOf", "allOf"):
+        if several in schema:
+            return " or ".join(_form({**_bounds_of(schema), **one}) for one in schema[several])
+    match schema.get("type"):
+        case "array":
+            return f"list of {_form(schema['items'])}"
+        case "object" if schema.get("additionalProperties") == {"type": "string"}:
+            return "object of strings"
+        case "null":
+            return "null"
+        case kind:
+            return f"{schema.get('format', kind)}{_bounds(schema)}"
+
+
+def _bounds_of(schema: Json) -> Json:
+    return {name: schema[name] for name in ("minimum", "maximum", "minLength", "maxLength") if name in schema}
+
+
+def _bounds(schema: Json) -> str:
+    if "minimum" in schema and "maximum" in schema:
+        return f", {schema['minimum']:.0f} to {schema['maximum']:.0f}"
+    if "maxLength" in schema:
+        return f", {schema.get('minLength', 0)} to {schema['maxLength']} characters"
+    return ""
+
+
+def _defaults(name: str) -> dict[str, str]:
+    """What each field that may be left out then is, by its name in the body."""
+    found = _class(name)
+    if found is None or not issubclass(found, msgspec.Struct):
+        return {}
+    return {field.encode_name: _default(field) for field in msgspec.structs.fields(found) if not field.required}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    if isinstance(value, msgspec.Struct):
+        return "its own defaults"
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+def _problem_codes() -> Iterator[str]:
+    yield from (
+        "",
+        "## Problem codes",
+        "",
+        "Every refusal and every failure is a problem document (RFC 9457) with one of these codes. Program "
+        "against `code`; its meaning does not change once it is released. A 503 says in `Retry-After` how many "
+        "seconds to wait.",
+        "",
+    )
+    rows = ((f"`{code}`", str(code.status), code.title, _advice(code)) for code in ProblemCode)
+    yield from _table(("code", "status", "title", "what to do"), rows)
+
+
+_ADVICE: Final[dict[ProblemCode, str]] = {
+    ProblemCode.INVALID_REQUEST: "Mend the body; `detail` names the field.",
+    ProblemCode.INVALID_PARAMETER: "Mend the parameter; `detail` names it.",
+    ProblemCode.INVALID_CURSOR: "Begin the list again without a cursor.",
+    ProblemCode.NAMESPACE_NOT_FOUND: "Make the namespace first.",
+    ProblemCode.TABLE_NOT_FOUND: "Make the table first, or check its name.",
+    ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
+    ProblemCode.ILLEGAL_TRANSITION: "Look at the present state, which `context.state` names.",
+    ProblemCode.LEASE_LIVE: "Ask the writer, or wait until `context.lease_expires_at`.",
+    ProblemCode.WRITE_CONFLICT: "Roll back, read as of `context.rebase_on` or later, write again. "
+    "`context.winner` is the instant that won, `context.file_groups` the file groups in common.",
+    ProblemCode.INSTANT_ROLLED_BACK: "Stop writing; begin another instant.",
+    ProblemCode.BODY_TOO_LARGE: "Send less, or raise the server's `--max-body-bytes`.",
+    ProblemCode.IDEMPOTENCY_KEY_REUSED: "Take a new key for a new request.",
+    ProblemCode.INVALID_TABLE: "Mend the definition; `detail` says where it contradicts itself.",
+    ProblemCode.INVALID_WRITE_STAT: "Mend the write stat; `detail` says which and why.",
+    ProblemCode.INTERNAL_ERROR: "Look into the server's log. The request, sent again under the same key, is "
+    "carried out once at most.",
+    ProblemCode.OVERLOADED: "Send it again later, under the same key.",
+    ProblemCode.DATABASE_UNAVAILABLE: "Send it again later, under the same key.",
+}
+
+
+def _advice(code: ProblemCode) -> str:
+    return _ADVICE.get(code, "")
+
+
+# ---- settings and commands
+
+
+class _Flag(msgspec.Struct, frozen=True):
+    """An option or argument of a command, as far as a reader needs it."""
+
+    usage: str
+    variable: str
+    default: str
+    help: str
+
+
+def _settings() -> list[str]:
+    lines = [
+        "# The settings of the server",
+        "",
+        "Each setting is a flag of `chronolake-metastore` and an environment variable; the flag wins. There is "
+        "no configuration file.",
+    ]
+    for name, command in _commands(typer.main.get_command(server_cli.app)):
+        lines += ["", f"## `chronolake-metastore {name}`", "", _flowed(command.help)]
+        if flags := [_flag(one) for one in command.params]:
+            rows = ((one.usage, one.variable, one.default, one.help) for one in flags)
+            lines += ["", *_table(("flag", "variable", "default", "meaning"), rows)]
+    return lines
+
+
+def _cli() -> list[str]:
+    root = typer.main.get_command(client_cli.app_for(["--help"]))
+    lines = [
+        "# The command `chronolake`",
+        "",
+        "A command of the client: it speaks to a server over REST. `--url` and `--json` may stand before or "
+        "after the command; the variable `CHRONOLAKE_URL` says where the server is, once and for all.",
+        "",
+        output.EXIT_CODES,
+    ]
+    for name, command in _commands(root):
+        lines += ["", f"## `chronolake {name}`", "", _flowed(command.help)]
+        described = ((one.usage, one.default, one.help) for one in map(_flag, command.params))
+        lines += ["", *_table(("argument or option", "default", "meaning"), described)]
+    return lines
+
+
+def _commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """Every command below ``group``, by its full name; groups themselves are not commands."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", one) for inner, one in _commands(command))
+        else:
+            yield name, command
+
+
+def _flag(parameter: Any) -> _Flag:
+    return _Flag(
+        usage=_usage(parameter),
+        variable=f"`{parameter.envvar}`" if parameter.envvar else "",
+        default="required" if parameter.required else _default_of(parameter.default),
+        help=_flowed(parameter.help or ""),
+    )
+
+
+def _usage(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar}`"
+    names = ", ".join(f"`{name}`" for name in parameter.opts)
+    if parameter.is_flag:
+        return ", ".join([names, *(f"`{name}`" for name in parameter.secondary_opts)])
+    choices = parameter.type_descriptor.choices
+    if choices:
+        return f"{names} " + " or ".join(f"`{_plain(one)}`" for one in choices)
+    return f"{names} *{parameter.metavar or parameter.name.strip('_').replace('_', '-')}*"
+
+
+def _default_of(value: object) -> str:
+    return "" if value in (None, "", False) else f"`{_plain(value)}`"
+
+
+def _plain(value: object) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+# ---- events
+
+
+def _events() -> list[str]:
+    lines = [
+        "# The events",
+        "",
+        "What the log says of a table: rows of `chronolake.event`, in order by `version` within a table. Each "
+        "has the columns `table_id`, `version`, `type`, `instant` (the requested time of the instant that "
+        "changed, if one did), `time` (issued by the table's clock), `actor`, `request_id`, `payload`, "
+        "`previous_hash` and `hash`. The payload, by type:",
+    ]
+    for name, payload in events.PAYLOADS.items():
+        own = "__doc__" in vars(payload) and payload.__doc__
+        lines += ["", f"## {name}", *(("", _flowed(own)) if own else ())]
+        info = type_info(payload)
+        assert isinstance(info, msgspec.inspect.StructType)
+        rows = ((f"`{field.encode_name}`", _python_form(field.type)) for field in info.fields)
+        lines += ["", *_table(("field", "form"), rows)]
+    return lines
+
+
+def _python_form(form: msgspec.inspect.Type) -> str:
+    match form:
+        case msgspec.inspect.StructType(cls=cls):
+            return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
+        case msgspec.inspect.EnumType(cls=cls):
+            return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
+        case msgspec.inspect.DictType():
+            return "object of strings"
+        case msgspec.inspect.IntType():
+            return "integer"
+        case msgspec.inspect.StrType():
+            return "string"
+        case _:
+            raise NotImplementedError(f"{form} is in no event yet")
+
+
+# ---- Markdown
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+
+
+def _flowed(text: str) -> str:
+    """``text`` with a line per paragraph, and names in single backticks as Markdown has them."""
+    paragraphs = (" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+    return "\n\n".join(paragraphs).replace("``", "`")
+
+
+if __name__ == "__main__":
+    main()
