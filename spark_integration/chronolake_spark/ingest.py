@@ -79,11 +79,14 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         buckets=buckets,
         table_type=table_type,
     )
-    console = Console(stderr=True, highlight=False)
-    with context.client(retry_seconds=_RETRY_SECONDS) as client:
-        client.time()  # A server that is not there shall be reported before Spark has started.
-        with sessions.borrowed(lambda: console.status("Starting Spark")) as spark:
-            result = _run(Ingestion(client, spark, request), console)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with context.client() as client:
+        client.time()  # A server that is not there shall be reported soon, and before Spark has started.
+    with (
+        context.client(retry_seconds=_RETRY_SECONDS) as client,
+        sessions.borrowed(lambda: console.status("Starting Spark")) as spark,
+    ):
+        result = _run(Ingestion(client, spark, request), console)
     output.show(result, lambda shown: _print_summary(shown, result))
 
 

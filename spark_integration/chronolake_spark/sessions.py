@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -51,6 +52,8 @@ def session(
     # Else the workers are whatever `python3` the path has, which knows neither Arrow nor this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # PySpark logs each error of a query, stack and all, that it then raises.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", memory)
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-import chronolake_spark
+import chronolake
+import chronolake_spark.sessions
+from chronolake_spark import SparkTable
 
 # The client compiler alone and one collector thread: what a JVM that lives for minutes on two cores wants.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session with two cores."""
+    quiet = chronolake_spark.sessions.SETTINGS["spark.driver.extraJavaOptions"]
     session = chronolake_spark.session(
         "tests",
         master="local[2]",
         memory="1g",
         settings={
-            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.shuffle.partitions": "4",
             "spark.default.parallelism": "2",
             "spark.sql.adaptive.enabled": "false",
-            "spark.driver.extraJavaOptions": _JVM,
-            "spark.log.level": "ERROR",
+            "spark.driver.extraJavaOptions": f"{quiet} {_JVM}",
         },
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def client(shared_server_url: str) -> Iterator[chronolake.Client]:
+    """A client of a running server, which has the namespace ``spark``."""
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("spark", if_not_exists=True)
+        yield client
+
+
+@pytest.fixture
+def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) -> Callable[..., SparkTable]:
+    """Makes a table for a frame; keywords go to ``create_table``."""
+
+    def make(frame: DataFrame, key: str, *, base_path: str | None = None, **definition: Any) -> SparkTable:
+        name = f"spark.t{next(_NUMBERS)}"
+        chronolake_spark.create_table(
+            client,
+            name,
+            frame.schema,
+            base_path=base_path or str(tmp_path / name),
+            record_key_fields=key.split(","),
+            **definition,
+        )
+        return chronolake_spark.table(spark, name, client=client)
+
+    return make

@@ -1,0 +1,142 @@
+"""Sixty real revisions of a real table, one commit each: every state, and every change, checked to the row.
+
+The files and what they must give are described in the data's own README.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession, functions as sf
+
+import chronolake
+import chronolake_spark
+from chronolake.cli import main as command_line
+from chronolake_model.vocabulary import State, TimeOrder
+from chronolake_spark import SparkTable, columns, ingestion
+
+pytestmark = pytest.mark.spark
+
+COUNTS = ["confirmed", "recovered", "deaths"]
+KEY = ["date", "country"]
+OWN = [*KEY, *COUNTS, "revision", "revised_at"]
+LAYOUTS = pytest.mark.parametrize("layout", ["unpartitioned", "by month"])
+REVISIONS = pytest.mark.parametrize("revision", range(60))
+Ingested = Callable[[str], tuple[SparkTable, list[str]]]
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    """Where the data lies; where it must be and is not, the test fails."""
+    path = Path(os.environ.get("CHRONOLAKE_COVID_REVISIONS", "/work/shared/data/covid-revisions"))
+    if not path.is_dir():
+        missing = f"the real table is not at {path}; CHRONOLAKE_COVID_REVISIONS says where it is"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return path
+
+
+@pytest.fixture(scope="module")
+def ingested(
+    spark: SparkSession, shared_server_url: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Ingested:
+    """The table in a layout, loaded by the main job when first asked for, and its completion times."""
+    client = chronolake.connect(shared_server_url)
+
+    @cache
+    def ingest(layout: str) -> tuple[SparkTable, list[str]]:
+        name = f"covid.{layout.replace(' ', '_')}"
+        partition = ["--partition", "month=substr(date,1,7)"] if layout == "by month" else []
+        arguments = f"ingest --url {shared_server_url} --table {name} --source {folder}".split()
+        options = [
+            "--one-commit-per-file",
+            "--op-column",
+            "op",
+            "--ordering",
+            "revision",
+            "--key",
+            "date,country",
+        ]
+        base_path = str(tmp_path_factory.mktemp("covid"))
+        exit_code = command_line.run([*arguments, *options, *partition, "--base-path", base_path])
+        assert exit_code == 0
+        table = chronolake_spark.table(spark, name, client=client)
+        commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
+        assert [commit.extra_metadata[ingestion.SOURCE] for commit in commits] == [
+            f"{revision:03d}.parquet" for revision in range(60)
+        ]
+        return table, [str(commit.completion_time) for commit in commits]
+
+    return ingest
+
+
+@pytest.fixture(scope="module")
+def totals(folder: Path) -> list[dict[str, str]]:
+    """What the whole table must show after each revision."""
+    with (folder / "totals.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@LAYOUTS
+@REVISIONS
+def test_the_table_as_of_each_revision_is_that_revision(
+    ingested: Ingested, totals: list[dict[str, str]], layout: str, revision: int
+):
+    table, times = ingested(layout)
+    sums = [sf.sum(name) for name in COUNTS]
+    keys = sf.count_distinct(*KEY)
+    row = table.snapshot(as_of=times[revision]).select(sf.count("*"), keys, *sums).first()
+
+    expected = totals[revision]
+    assert int(expected["revision"]) == revision
+    assert list(row) == [int(expected["rows"])] * 2 + [int(expected[f"sum_{name}"]) for name in COUNTS]
+
+
+@LAYOUTS
+@REVISIONS
+def test_the_changes_between_neighbours_are_the_change_file(
+    ingested: Ingested, folder: Path, layout: str, revision: int
+):
+    table, times = ingested(layout)
+    before = times[revision - 1] if revision else None
+    changes = table.incremental(before, times[revision]).toArrow()
+    file = pq.read_table(folder / f"{revision:03d}.parquet")
+
+    assert difference(changes, columns.CHANGE_TYPE, file, "upsert", OWN) == {}
+    assert difference(changes, columns.CHANGE_TYPE, file, "delete", [*KEY, *COUNTS]) == {}
+    assert len(changes) == len(file)
+
+
+def difference(
+    changes: pa.Table, change_column: str, file: pa.Table, change: str, names: list[str]
+) -> dict[tuple[Any, ...], int]:
+    """How often each row comes more often in ``changes`` than in ``file`` (less often: negative)."""
+    found = rows(changes.filter(pc.equal(changes[change_column], change)), names)
+    found.subtract(rows(file.filter(pc.equal(file["op"], change)), names))
+    return {row: count for row, count in found.items() if count}
+
+
+def rows(table: pa.Table, names: list[str]) -> Counter[tuple[Any, ...]]:
+    return Counter(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
+@LAYOUTS
+def test_the_changes_over_the_whole_range_are_the_last_state(ingested: Ingested, layout: str):
+    table, times = ingested(layout)
+    changes = table.incremental(None, times[-1])
+
+    assert changes.where(f"{columns.CHANGE_TYPE} = 'delete'").count() == 0
+    last = table.snapshot()
+    assert changes.drop(columns.CHANGE_TYPE).exceptAll(last).count() == 0
+    assert changes.count() == last.count()
