@@ -163,6 +163,20 @@ def test_the_timeline_for_people_never_breaks_a_time(cli: Cli, table: chronolake
     assert "completed" in shown
 
 
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_the_timeline_fits_a_narrow_screen(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    instant = publish(table)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    lines = cli("timeline", table.name).out.splitlines()
+
+    assert max(len(line) for line in lines) <= columns
+    assert any(line.strip().startswith(instant.requested_time) for line in lines)
+    assert all(word in lines[1] for word in ("requested", "action", "state", "writer", "files", "duration"))
+
+
 def test_a_snapshot_is_of_now_or_of_then(cli: Cli, table: chronolake.Table) -> None:
     nothing = cli("snapshot", table.name)
     first = publish(table, 0)
