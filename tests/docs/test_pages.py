@@ -1,0 +1,51 @@
+"""What a page names is there: links, make targets, commands and their options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import command_lines, markdown
+from tests.docs.markdown import PAGES, ROOT
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=markdown.name_of)
+_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+
+
+@each_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = [link for link in markdown.links(page) if not _leads_somewhere(page, link)]
+    assert broken == []
+
+
+@each_page
+def test_every_make_target_that_is_named_exists(page: Path) -> None:
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text("utf-8"), re.M))
+    assert named - _TARGETS == set()
+
+
+def test_every_make_target_is_documented() -> None:
+    documented = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert {target for target in _TARGETS if f"| `make {target}` |" not in documented} == set()
+
+
+@each_page
+def test_every_command_line_that_is_shown_exists(page: Path) -> None:
+    scripts = [block.code for block in markdown.blocks(page) if block.language == "sh"]
+    lines = [line for script in scripts for line in command_lines.shown(script)]
+    assert [(line, unknown) for line in lines if (unknown := command_lines.unknown_words(*line))] == []
+
+
+@each_page
+def test_every_python_block_compiles(page: Path) -> None:
+    for block in markdown.blocks(page):
+        if block.language == "python":
+            compile(block.code, markdown.name_of(page), "exec")
+
+
+def _leads_somewhere(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in markdown.anchors(target))

@@ -1,0 +1,108 @@
+"""Whatever a user can meet is documented."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from chronolake_metastore.app import create_app
+from chronolake_metastore.domain import events
+from chronolake_metastore.settings import Settings
+from chronolake_model.problems import ProblemCode
+from docs import generate
+from tests.docs import command_lines
+from tests.docs.markdown import ROOT
+
+_NOUNS = (
+    "table, timeline, instant, action, state, requested time, completion time, partition path, file group, "
+    "file slice, base file, log file, record key, ordering field, marker, write stat, commit metadata, "
+    "savepoint, restore, rollback, clean, compaction, log compaction, clustering, archive, lease, heartbeat, "
+    "checkpoint, writer, epoch, outcome, request id, idempotency key, lake_table, wall clock told, lane, group, event, "
+    "projection, sequencer, tick, clock, version, namespace, actor, cursor, problem, bucket, write token"
+)
+
+
+@pytest.mark.parametrize("name", ["rest.md", "settings.md", "cli.md", "events.md"])
+def test_a_generated_reference_is_what_the_code_says_now(name: str) -> None:
+    written = (generate.FOLDER / name).read_text(encoding="utf-8")
+    assert written == generate.pages()[name], "run `make docs`"
+
+
+def test_no_reference_lies_beside_the_generated_ones() -> None:
+    assert {path.name for path in generate.FOLDER.iterdir()} == set(generate.pages())
+
+
+@pytest.mark.parametrize("code", list(ProblemCode))
+def test_a_problem_code_is_documented_with_its_status_and_title(code: ProblemCode) -> None:
+    assert f"| `{code}` | {code.status} | {code.title} |" in _text("docs/reference/rest.md")
+
+
+def test_every_endpoint_is_documented() -> None:
+    paths = create_app(Settings(dsn="")).openapi_schema.to_schema()["paths"]
+    headings = [f"### `{method.upper()} {path}`" for path, methods in paths.items() for method in methods]
+    assert [heading for heading in headings if heading not in _text("docs/reference/rest.md")] == []
+
+
+@pytest.mark.parametrize("name", list(events.PAYLOADS))
+def test_an_event_type_is_documented(name: str) -> None:
+    assert f"## {name}\n" in _text("docs/reference/events.md")
+
+
+def test_every_command_is_documented() -> None:
+    server = [f"## `chronolake-metastore {name}`" for name in command_lines.server_commands()]
+    client = [f"## `chronolake {name}`" for name in command_lines.client_commands()]
+    assert [heading for heading in server if heading not in _text("docs/reference/settings.md")] == []
+    assert [heading for heading in client if heading not in _text("docs/reference/cli.md")] == []
+
+
+def test_every_environment_variable_in_the_code_is_documented() -> None:
+    sources = [path for folder in ("client", "metastore", "spark_integration") for path in _python(folder)]
+    used = {name for path in sources for name in re.findall(r"CHRONOLAKE_[A-Z_]+", path.read_text("utf-8"))}
+    documented = _text("docs/reference/settings.md") + _text("docs/reference/cli.md")
+    assert {name for name in used if name not in documented} == set()
+
+
+@pytest.mark.parametrize("noun", _NOUNS.split(", "))
+def test_a_noun_is_in_the_glossary(noun: str) -> None:
+    rows = [line.split("|")[1] for line in _text("docs/glossary.md").splitlines() if line.startswith("| ")]
+    words = {word.strip(" `") for row in rows for word in row.split(",")}
+    assert noun in words
+
+
+def test_every_sql_table_is_explained() -> None:
+    scripts = (ROOT / "migrations/chronolake_migrations/sql").glob("*.sql")
+    tables = {
+        name for path in scripts for name in re.findall(r"CREATE TABLE chronolake\.(\w+)", path.read_text())
+    }
+    assert {name for name in tables if f"`{name}`" not in _text("docs/concepts.md")} == set()
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads(_text("pyproject.toml"))
+    groups = [
+        project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"].values(),
+        project["dependency-groups"]["test"],
+        project["dependency-groups"]["lint"],
+        project["build-system"]["requires"],
+    ]
+    names = {re.split(r"[\[<>=]", text)[0].lower() for group in groups for text in group} - {"chronolake"}
+    reasons = _text("docs/decisions/0005-dependencies.md").lower()
+    assert {name for name in names if name not in reasons} == set()
+
+
+def test_the_decisions_are_numbered_without_gaps_and_listed() -> None:
+    names = sorted(path.name for path in (ROOT / "docs/decisions").glob("0*.md"))
+    assert [name[:4] for name in names] == [f"{number:04d}" for number in range(1, len(names) + 1)]
+    assert [name for name in names if name not in _text("docs/decisions/README.md")] == []
+
+
+def _text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _python(folder: str) -> list[Path]:
+    return list((ROOT / folder).rglob("*.py"))
