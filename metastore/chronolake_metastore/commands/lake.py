@@ -83,8 +83,8 @@ class Lake:
             case events.NamespaceCreated():
                 self.namespaces[payload.name] = namespaces.evolve_created(payload, event.time)
                 self.tables_in[payload.name] = 0
+                # One that was dropped before stays among the dropped: its row goes before the new one comes.
                 self.made_namespaces.add(payload.name)
-                self.dropped_namespaces.discard(payload.name)
             case events.NamespaceDropped():
                 del self.namespaces[payload.name]
                 self.made_namespaces.discard(payload.name)

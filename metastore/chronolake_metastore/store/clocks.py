@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
@@ -15,10 +16,13 @@ from chronolake_metastore.store.transaction import Rows, Statement, Transaction
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
 
+_TAKE_TURNS: Final = statements.load("take_turns")
 _LOCK: Final = statements.load("lock_clocks")
 _SAVE: Final = statements.load("save_clocks")
 _NOW: Final = "SELECT greatest(now_us(), (SELECT micros(told) FROM wall_clock))"
 _TELL: Final = text(statements.load("tell_time"))
+_TURNS: Final = 1_024
+"""Locks that names are spread over, so that however large groups are, PostgreSQL has room for all of them."""
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 
 
@@ -27,14 +31,22 @@ async def lock(tx: Transaction, tables: Iterable[str], others: Iterable[UUID] = 
 
     A table that is not there has no clock.
     """
-    names = [split_table_name(table) for table in sorted(set(tables))]
-    rows = await tx.query(
-        _LOCK,
-        {
-            "namespaces": [namespace for namespace, _ in names],
-            "tables": [name for _, name in names],
-            "others": sorted(others),
-        },
+    ids = sorted(others)
+    named = sorted(set(tables))
+    names = [split_table_name(table) for table in named]
+    turns = {zlib.crc32(name.encode()) % _TURNS for name in [*named, *map(str, ids)]}
+    _, rows = await tx.batch(
+        [
+            (_TAKE_TURNS, {"turns": sorted(turns)}),
+            (
+                _LOCK,
+                {
+                    "namespaces": [namespace for namespace, _ in names],
+                    "tables": [name for _, name in names],
+                    "others": ids,
+                },
+            ),
+        ]
     )
     return {
         table_id: Clock(table_id, _TICKS[tick_us], Micros(last_time), version, bytes(head))

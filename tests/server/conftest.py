@@ -1,0 +1,70 @@
+"""What the tests of the server share: plain HTTP clients and tables."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import httpx
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.fix_server import ServerProcess
+from tests.server import rest
+from tests.server.rest import Table
+
+
+@pytest.fixture
+def http(server_url: str) -> Iterator[httpx.Client]:
+    """A plain HTTP client of the test's server."""
+    with rest.connect(server_url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared_dsn(postgres: str, template: str) -> Iterator[str]:
+    """A migrated database for the tests of a module."""
+    name = f"module_{os.getpid()}_{time.monotonic_ns()}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log'.encode())
+        yield make_conninfo(postgres, dbname=name)
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+@pytest.fixture(scope="module")
+def shared_servers(
+    shared_dsn: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two servers over one database, for the tests of a module that keep to tables of their own."""
+    folder = tmp_path_factory.mktemp("servers")
+    one, other = (ServerProcess(shared_dsn, folder / f"server-{number}.log") for number in (1, 2))
+    try:
+        yield one.start(), other.start()
+    finally:
+        one.stop()
+        other.stop()
+
+
+@pytest.fixture(scope="module")
+def shared_server(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server, for the tests of a module that keep to tables of their own."""
+    server = ServerProcess(shared_dsn, tmp_path_factory.mktemp("server") / "server.log")
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
+    """A plain HTTP client of the module's server."""
+    with rest.connect(shared_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def table(shared_http: httpx.Client) -> Table:
+    """A copy-on-write table of the test's own on the module's server."""
+    return rest.make_table(shared_http)

@@ -1,0 +1,131 @@
+"""The database below a server, as these tests look at it and trouble it: in SQL, past the server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+Row = dict[str, Any]
+
+LOG = ("event", "write_stat", "outcome")
+PROJECTIONS = ("clock", "namespace", "lake_table", "instant", "file")
+WAIT_SECONDS_MAX = 60.0
+WALL_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+"""What ``now_us()`` says in a database that nobody has troubled."""
+
+
+@contextmanager
+def connected(dsn: str) -> Iterator[psycopg.Connection[Row]]:
+    """An autocommitting connection of a superuser whose rows are dicts."""
+    with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as connection:
+        connection.execute("SET search_path TO chronolake")
+        connection.execute("SET timezone TO 'UTC'")
+        yield connection
+
+
+def query(dsn: str, sql: str, *parameters: object) -> list[Row]:
+    """The rows of one statement."""
+    with connected(dsn) as connection:
+        return connection.execute(sql.encode(), parameters).fetchall()
+
+
+def events(dsn: str, table: str) -> list[Row]:
+    """The log of a table that is not dropped, by version; times in microseconds and in Hudi's 17 digits."""
+    return query(
+        dsn,
+        """
+        SELECT
+            e.version, e.type, e.request_id, e.position, micros(e.time) AS time, micros(e.instant) AS instant,
+            to_char(e.time, 'YYYYMMDDHH24MISSMS') AS time_text,
+            to_char(e.instant, 'YYYYMMDDHH24MISSMS') AS instant_text
+        FROM event e
+        JOIN lake_table t USING (table_id)
+        WHERE t.namespace || '.' || t.name = %s AND t.dropped_at IS NULL
+        ORDER BY e.version
+        """,
+        table,
+    )
+
+
+def counts(dsn: str) -> dict[str, int]:
+    """How many rows each table of the log and each projection has."""
+    return {name: len(rows) for name, rows in contents(dsn, *LOG, *PROJECTIONS).items()}
+
+
+def contents(dsn: str, *names: str) -> dict[str, list[str]]:
+    """All rows of tables, as text and sorted, to be compared."""
+    with connected(dsn) as connection:
+        return {
+            name: sorted(
+                row["whole"] for row in connection.execute(f"SELECT t::text AS whole FROM {name} t".encode())
+            )
+            for name in names
+        }
+
+
+def set_wall_clock(dsn: str, expression: str) -> None:
+    """Have the servers' only clock say what an SQL expression says, in microseconds since 1970."""
+    query_nothing(
+        dsn,
+        "CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint "
+        f"LANGUAGE sql VOLATILE PARALLEL SAFE RETURN {expression}",
+    )
+
+
+def query_nothing(dsn: str, sql: str) -> None:
+    """Run a statement that gives no rows."""
+    with connected(dsn) as connection:
+        connection.execute(sql.encode())
+
+
+def sever(dsn: str) -> int:
+    """Cut every connection that servers have to this database; gives how many there were."""
+    return len(
+        query(
+            dsn,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name = 'chronolake-metastore'",
+        )
+    )
+
+
+def wait_until(dsn: str, condition: str) -> None:
+    """Come back when an SQL condition holds; the tests' only way to wait for what a server does inside."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    with connected(dsn) as connection:
+        while time.monotonic() < deadline:
+            row = connection.execute(f"SELECT ({condition}) AS holds".encode()).fetchone()
+            if row is not None and row["holds"]:
+                return
+            connection.execute("SELECT pg_sleep(0.02)")
+    raise AssertionError(f"never came true: {condition}")
+
+
+WAITING_FOR_A_LOCK = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'chronolake-metastore'
+        AND wait_event_type = 'Lock'
+"""
+
+
+def wait_for_waiting(dsn: str, connections: int) -> None:
+    """Come back when this many connections of servers wait for a lock."""
+    wait_until(dsn, f"({WAITING_FOR_A_LOCK}) = {connections}")
+
+
+@contextmanager
+def clock_held(dsn: str, table: str) -> Iterator[None]:
+    """Hold the lock of a table's clock, as a command would: commands on the table wait until the block ends."""
+    namespace, _, name = table.partition(".")
+    with connected(dsn) as connection, connection.transaction():
+        connection.execute(
+            "SELECT 1 FROM clock WHERE table_id = (SELECT table_id FROM lake_table "
+            "WHERE namespace = %s AND name = %s AND dropped_at IS NULL) FOR UPDATE",
+            (namespace, name),
+        )
+        yield

@@ -1,0 +1,136 @@
+"""The REST API as these tests speak it: raw requests, so that nothing of the client stands in between."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import httpx
+
+from chronolake_model.file_names import base_file_name, bucket_file_id
+
+Json = dict[str, Any]
+
+SCHEMA: list[Json] = [
+    {"name": "id", "type": "bigint", "nullable": False},
+    {"name": "day", "type": "string"},
+    {"name": "name", "type": "string"},
+    {"name": "at", "type": "timestamp"},
+]
+TIMEOUT_SECONDS = 60.0
+
+
+def new_key() -> str:
+    """An idempotency key that nobody has used."""
+    return f"key-{uuid.uuid4()}"
+
+
+def keyed(key: str) -> dict[str, str]:
+    """The header that carries an idempotency key."""
+    return {"Idempotency-Key": key}
+
+
+def table_body(name: str, **changes: object) -> Json:
+    """The body of a request for a table of four columns, unpartitioned unless ``changes`` say otherwise."""
+    return {
+        "name": name,
+        "base_path": f"file:///lake/{name}",
+        "schema": SCHEMA,
+        "record_key_fields": ["id"],
+    } | changes
+
+
+def write_stat(requested_time: str, bucket: int = 0, partition_path: str = "", **changes: object) -> Json:
+    """What a writer says of the base file that it wrote into a bucket."""
+    file_id = bucket_file_id(bucket)
+    return {
+        "partition_path": partition_path,
+        "file_id": file_id,
+        "file_name": base_file_name(file_id, "0-0-0", requested_time),
+        "size_bytes": 1_000,
+        "records": 10,
+        "inserts": 10,
+    } | changes
+
+
+def log_stat(requested_time: str, bucket: int = 0, number: int = 1) -> Json:
+    """What a writer says of the log file that it appended to a bucket."""
+    file_id = bucket_file_id(bucket)
+    return write_stat(requested_time, bucket, file_name=f".{file_id}_{requested_time}.log.{number}_0-0-0")
+
+
+class Table:
+    """One table over one server: each method is one request, and gives the response as it came."""
+
+    def __init__(self, http: httpx.Client, name: str) -> None:
+        self.http = http
+        self.name = name
+
+    def begin(self, key: str | None = None, **body: object) -> httpx.Response:
+        """Begin an instant, as the writer ``w`` unless told otherwise."""
+        return self._post("instants", {"writer": "w"} | body, key)
+
+    def begun(self, key: str | None = None, **body: object) -> str:
+        """The requested time of an instant that could be begun."""
+        requested_time: str = succeeded(self.begin(key, **body))["requested_time"]
+        return requested_time
+
+    def inflight(self, requested_time: str, key: str | None = None) -> httpx.Response:
+        """Take an instant inflight."""
+        return self._post(f"instants/{requested_time}/inflight", None, key)
+
+    def complete(
+        self, requested_time: str, *write_stats: Json, key: str | None = None, **body: object
+    ) -> httpx.Response:
+        """Complete an instant with these files."""
+        whole = {"write_stats": list(write_stats)} | body
+        return self._post(f"instants/{requested_time}/complete", whole, key)
+
+    def roll_back(
+        self, requested_time: str, writer: str = "w", reason: str = "", key: str | None = None
+    ) -> httpx.Response:
+        """Roll an instant back."""
+        return self._post(f"instants/{requested_time}/rollback", {"writer": writer, "reason": reason}, key)
+
+    def heartbeat(self, requested_time: str, key: str | None = None, **body: object) -> httpx.Response:
+        """Renew an instant's lease."""
+        return self._post(f"instants/{requested_time}/heartbeat", body, key)
+
+    def state(self, requested_time: str) -> str:
+        """The state that the timeline shows of an instant."""
+        shown = succeeded(self.http.get(f"/v1/tables/{self.name}/instants/{requested_time}"))
+        state: str = shown["state"]
+        return state
+
+    def _post(self, below: str, body: Json | None, key: str | None) -> httpx.Response:
+        headers = {} if key is None else keyed(key)
+        return self.http.post(f"/v1/tables/{self.name}/{below}", json=body, headers=headers)
+
+
+def connect(url: str) -> httpx.Client:
+    """A plain HTTP client of a server."""
+    return httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS)
+
+
+def make_table(http: httpx.Client, name: str = "", **changes: object) -> Table:
+    """A new table, in a new namespace unless the name says which."""
+    name = name or f"ns_{uuid.uuid4().hex[:12]}.orders"
+    namespace = name.partition(".")[0]
+    made = http.post("/v1/namespaces", json={"name": namespace})
+    assert made.status_code in (201, 409), made.text
+    succeeded(http.post("/v1/tables", json=table_body(name, **changes)))
+    return Table(http, name)
+
+
+def succeeded(response: httpx.Response) -> Json:
+    """The body of a response that must be a success."""
+    assert response.status_code in (200, 201), response.text
+    body: Json = response.json()
+    return body
+
+
+def refused(response: httpx.Response, status: int, code: str) -> Json:
+    """The problem of a response that must be the refusal with this status and code."""
+    assert (response.status_code, response.json().get("code")) == (status, code), response.text
+    problem: Json = response.json()
+    return problem

@@ -1,0 +1,329 @@
+"""Every outcome is knowable: one effect and one answer for one key, whatever happens to servers and requests.
+
+Promise 4 of design.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import Json, Table, keyed, new_key, refused, succeeded, write_stat
+
+SENDS = 8
+
+
+@pytest.fixture
+def clients(shared_servers: tuple[ServerProcess, ServerProcess]) -> Iterator[list[httpx.Client]]:
+    """A client of each of two servers over one database."""
+    one, other = (rest.connect(server.url) for server in shared_servers)
+    with one, other:
+        yield [one, other]
+
+
+@pytest.fixture
+def tables(clients: list[httpx.Client]) -> list[Table]:
+    """One table, as each of the two servers serves it."""
+    made = rest.make_table(clients[0])
+    return [made, Table(clients[1], made.name)]
+
+
+def send_at_once(clients: list[httpx.Client], path: str, body: Json | None, key: str) -> list[httpx.Response]:
+    """The answers to one request, sent many times at once, by turns to each server."""
+    with ThreadPoolExecutor(SENDS) as threads:
+        sent = [
+            threads.submit(clients[number % 2].post, path, json=body, headers=keyed(key))
+            for number in range(SENDS)
+        ]
+        return [response.result() for response in sent]
+
+
+def the_one_answer(answers: list[httpx.Response]) -> tuple[int, bytes]:
+    """Status and body that all the answers share."""
+    distinct = {(answer.status_code, answer.content) for answer in answers}
+    assert len(distinct) == 1
+    return distinct.pop()
+
+
+# ---------------------------------------------------------------------------------- one key, one effect
+
+
+def test_a_namespace_asked_for_eight_times_at_once_is_made_once(
+    clients: list[httpx.Client], shared_dsn: str
+) -> None:
+    key = new_key()
+
+    status, _ = the_one_answer(send_at_once(clients, "/v1/namespaces", {"name": f"ns_{key}"}, key))
+
+    assert status == 201
+    assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
+
+
+def test_a_table_asked_for_eight_times_at_once_is_made_once(
+    clients: list[httpx.Client], shared_dsn: str
+) -> None:
+    key = new_key()
+    succeeded(clients[0].post("/v1/namespaces", json={"name": f"ns_{key}"}))
+
+    status, _ = the_one_answer(send_at_once(clients, "/v1/tables", rest.table_body(f"ns_{key}.orders"), key))
+
+    assert status == 201
+    assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
+
+
+def test_an_instant_begun_eight_times_at_once_is_one_instant(tables: list[Table], shared_dsn: str) -> None:
+    key = new_key()
+    clients = [table.http for table in tables]
+
+    status, _ = the_one_answer(
+        send_at_once(clients, f"/v1/tables/{tables[0].name}/instants", {"writer": "w"}, key)
+    )
+
+    assert status == 201
+    log = database.events(shared_dsn, tables[0].name)
+    assert [event["type"] for event in log] == ["TableCreated", "InstantRequested"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "event_type"),
+    [
+        ("inflight", "InstantInflight"),
+        ("heartbeat", "LeaseRenewed"),
+        ("complete", "InstantCompleted"),
+        ("rollback", "InstantRolledBack"),
+    ],
+)
+def test_an_instant_changed_eight_times_at_once_changes_once(
+    tables: list[Table], shared_dsn: str, verb: str, event_type: str
+) -> None:
+    requested_time = tables[0].begun(inflight=verb != "inflight")
+    bodies: dict[str, Json | None] = {
+        "inflight": None,
+        "heartbeat": {},
+        "complete": {"write_stats": [write_stat(requested_time)]},
+        "rollback": {"writer": "w"},
+    }
+
+    status, _ = the_one_answer(
+        send_at_once(
+            [table.http for table in tables],
+            f"/v1/tables/{tables[0].name}/instants/{requested_time}/{verb}",
+            bodies[verb],
+            new_key(),
+        )
+    )
+
+    assert status == 200
+    log = database.events(shared_dsn, tables[0].name)
+    assert [event["type"] for event in log] == ["TableCreated", "InstantRequested", event_type]
+
+
+def test_a_table_dropped_eight_times_at_once_is_dropped_once(tables: list[Table], shared_dsn: str) -> None:
+    key = new_key()
+
+    with ThreadPoolExecutor(SENDS) as threads:
+        sent = [
+            threads.submit(tables[number % 2].http.delete, f"/v1/tables/{tables[0].name}", headers=keyed(key))
+            for number in range(SENDS)
+        ]
+        answers = [response.result() for response in sent]
+
+    assert the_one_answer(answers) == (204, b"")
+    assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
+
+
+def test_different_keys_are_different_requests(tables: list[Table]) -> None:
+    assert tables[0].begun(key=new_key()) != tables[1].begun(key=new_key())
+
+
+def test_requests_without_a_key_are_different_requests(tables: list[Table]) -> None:
+    assert tables[0].begun() != tables[0].begun()
+
+
+# ---------------------------------------------------------------------------------- a replay
+
+
+def test_a_replay_gets_the_first_answer_although_the_state_moved_on(tables: list[Table]) -> None:
+    key = new_key()
+    first = tables[0].begin(key=key)
+    requested_time = succeeded(first)["requested_time"]
+    succeeded(tables[0].complete(requested_time))
+
+    again = tables[1].begin(key=key)
+
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert again.json()["state"] == "inflight"
+
+
+def test_a_replay_is_answered_although_the_table_is_gone(tables: list[Table]) -> None:
+    key = new_key()
+    first = tables[0].begin(key=key)
+    assert tables[0].http.delete(f"/v1/tables/{tables[0].name}").status_code == 204
+
+    assert tables[1].begin(key=key).content == first.content
+
+
+def test_a_body_written_in_another_way_is_the_same_request(tables: list[Table]) -> None:
+    key = new_key()
+    path = f"/v1/tables/{tables[0].name}/instants"
+    first = tables[0].http.post(path, content=b'{"writer": "w", "action": "commit"}', headers=keyed(key))
+
+    again = tables[1].http.post(
+        path, content=b'{\n"action":"commit",\n"lease_seconds":60, "writer":"\\u0077"}', headers=keyed(key)
+    )
+
+    assert succeeded(again) == succeeded(first)
+
+
+# ---------------------------------------------------------------------------------- a key that is taken
+
+
+def test_the_same_key_with_another_body_is_refused_and_has_no_effect(
+    tables: list[Table], shared_dsn: str
+) -> None:
+    key = new_key()
+    succeeded(tables[0].begin(key=key))
+    before = database.contents(shared_dsn, *database.LOG)
+
+    refused(tables[1].begin(key=key, lease_seconds=61), 422, "idempotency-key-reused")
+
+    assert database.contents(shared_dsn, *database.LOG) == before
+
+
+def test_the_same_key_on_another_table_is_refused_and_has_no_effect(
+    tables: list[Table], clients: list[httpx.Client], shared_dsn: str
+) -> None:
+    other = rest.make_table(clients[1])
+    key = new_key()
+    succeeded(tables[0].begin(key=key))
+    before = database.contents(shared_dsn, *database.LOG)
+
+    refused(other.begin(key=key), 422, "idempotency-key-reused")
+
+    assert database.contents(shared_dsn, *database.LOG) == before
+
+
+def test_the_same_key_at_another_endpoint_is_refused_and_has_no_effect(
+    tables: list[Table], shared_dsn: str
+) -> None:
+    key = new_key()
+    requested_time = succeeded(tables[0].begin(key=key))["requested_time"]
+    before = database.contents(shared_dsn, *database.LOG)
+
+    refused(tables[0].complete(requested_time, key=key), 422, "idempotency-key-reused")
+    refused(tables[1].roll_back(requested_time, key=key), 422, "idempotency-key-reused")
+    refused(tables[0].heartbeat(requested_time, key=key), 422, "idempotency-key-reused")
+
+    assert database.contents(shared_dsn, *database.LOG) == before
+
+
+def test_the_same_key_for_another_instant_is_refused(tables: list[Table]) -> None:
+    first, second = tables[0].begun(), tables[0].begun()
+    key = new_key()
+    succeeded(tables[0].complete(first, key=key))
+
+    refused(tables[1].complete(second, key=key), 422, "idempotency-key-reused")
+    assert tables[0].state(second) == "inflight"
+
+
+def test_of_two_tables_that_use_one_key_at_once_exactly_one_gets_it(
+    tables: list[Table], clients: list[httpx.Client], shared_dsn: str
+) -> None:
+    other = rest.make_table(clients[1])
+    keys = [new_key() for _ in range(SENDS)]
+
+    with ThreadPoolExecutor(2 * SENDS) as threads:
+        here = [threads.submit(tables[0].begin, key) for key in keys]
+        there = [threads.submit(other.begin, key) for key in reversed(keys)]
+        statuses = [
+            {one.result().status_code, two.result().status_code}
+            for one, two in zip(here, reversed(there), strict=True)
+        ]
+
+    assert statuses == [{201, 422}] * SENDS
+    recorded = database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = ANY (%s)", keys)
+    assert len(recorded) == SENDS
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+
+def test_a_refused_command_leaves_its_key_free(tables: list[Table]) -> None:
+    requested_time = tables[0].begun(inflight=False)
+    key = new_key()
+    refused(tables[0].complete(requested_time, key=key), 409, "illegal-transition")
+    succeeded(tables[0].inflight(requested_time))
+
+    assert succeeded(tables[1].complete(requested_time, key=key))["state"] == "completed"
+
+
+def test_a_refusal_is_given_again_as_long_as_its_reason_holds(tables: list[Table]) -> None:
+    requested_time = tables[0].begun(inflight=False)
+    key = new_key()
+
+    first = tables[0].complete(requested_time, key=key)
+    again = tables[1].complete(requested_time, key=key)
+
+    assert refused(first, 409, "illegal-transition") == refused(again, 409, "illegal-transition")
+
+
+# ---------------------------------------------------------------------------------- a server that dies
+
+
+def test_a_command_whose_server_died_before_it_was_carried_out_happens_once_by_retry(
+    dsn: str, new_server: Callable[..., ServerProcess]
+) -> None:
+    victim, heir = new_server(dsn), new_server(dsn)
+    key = new_key()
+    with rest.connect(victim.url) as to_victim, rest.connect(heir.url) as to_heir:
+        table = rest.make_table(to_victim)
+        with ThreadPoolExecutor(1) as threads, database.clock_held(dsn, table.name):
+            lost = threads.submit(table.begin, key)
+            database.wait_for_waiting(dsn, 1)
+            victim.kill()
+            with pytest.raises(httpx.TransportError):
+                lost.result()
+        answer = Table(to_heir, table.name).begin(key=key)
+        replayed = Table(to_heir, table.name).begin(key=key)
+
+    assert succeeded(answer) == succeeded(replayed)
+    assert [event["request_id"] for event in database.events(dsn, table.name)][1:] == [key]
+
+
+def test_a_command_whose_server_died_after_it_was_carried_out_happened_once(
+    dsn: str, new_server: Callable[..., ServerProcess]
+) -> None:
+    victim, heir = new_server(dsn), new_server(dsn)
+    with rest.connect(victim.url) as to_victim, rest.connect(heir.url) as to_heir:
+        table = rest.make_table(to_victim)
+        requested_time = table.begun()
+        key = new_key()
+        first = table.complete(requested_time, write_stat(requested_time), key=key)
+        victim.kill()
+        again = Table(to_heir, table.name).complete(requested_time, write_stat(requested_time), key=key)
+
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert [event["request_id"] for event in database.events(dsn, table.name)].count(key) == 1
+
+
+def test_a_server_whose_connection_is_cut_in_a_command_carries_it_out_once(
+    dsn: str, server: ServerProcess, http: httpx.Client
+) -> None:
+    table = rest.make_table(http)
+    key = new_key()
+
+    with ThreadPoolExecutor(1) as threads:
+        with database.clock_held(dsn, table.name):
+            troubled = threads.submit(table.begin, key)
+            database.wait_for_waiting(dsn, 1)
+            assert database.sever(dsn) > 0
+            database.wait_for_waiting(dsn, 1)
+        answer = troubled.result()
+
+    assert succeeded(answer)["state"] == "inflight"
+    assert [event["request_id"] for event in database.events(dsn, table.name)][1:] == [key]
