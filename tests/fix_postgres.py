@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,13 +23,20 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> str:
+def postgres() -> Iterator[str]:
     """The DSN of a PostgreSQL whose superuser we are: CHRONOLAKE_TEST_DSN, or the embedded one.
 
     There is always one, so nothing is skipped for want of it.
     """
-    given = os.environ.get("CHRONOLAKE_TEST_DSN")
-    return given or embedded.start(tmp_path_factory.mktemp("database"))
+    if given := os.environ.get("CHRONOLAKE_TEST_DSN"):
+        yield given
+        return
+    # Not below pytest's folder for temporary files: each run of pytest closes that to other users, and under root
+    # the embedded PostgreSQL is another user.
+    folder = tempfile.mkdtemp(prefix="chronolake-test-")
+    # It stops when the process ends, and the folder can go only then; atexit runs in reverse order.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    yield embedded.start(Path(folder))
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_metastore.store.transaction import Session
 from chronolake_model import instants as wire, tables as wire_tables
-from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.file_names import base_file_name, bucket_file_id, bucket_of
 from chronolake_model.files import Snapshot, WriteStat
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import State
@@ -78,6 +78,7 @@ class Timeline(RuleBasedStateMachine):
         self.session = Session(self.database)
         self.numbers = itertools.count()
         self.states: dict[tuple[str, Micros], State] = {}
+        self.latest: dict[tuple[str, int], Micros] = {}
         self.answered: list[tuple[Request, Answer]] = []
         self.snapshots: dict[tuple[str, str], Snapshot] = {}
 
@@ -125,6 +126,14 @@ class Timeline(RuleBasedStateMachine):
         assert isinstance(again, Answer)
         assert (again.status, again.body) == (first.status, first.body)
 
+    @precondition(lambda self: self.answered)
+    @rule(data=st.data())
+    def send_another_request_under_a_used_key(self, data: DataObject) -> None:
+        used, _ = data.draw(st.sampled_from(self.answered))
+        another = self.request(instants.BeginInstant("shop.orders", wire.BeginInstant(writer="another")))
+        [refused] = self.run([msgspec.structs.replace(another, request_id=used.request_id)])
+        assert isinstance(refused, errors.IdempotencyKeyReused)
+
     @rule(step_us=st.integers(-7_200_000_000, 7_200_000_000))
     def step_the_wall_clock(self, step_us: int) -> None:
         self.set_clock(START_US + step_us)
@@ -140,6 +149,21 @@ class Timeline(RuleBasedStateMachine):
         snapshot = self.snapshot(name, None)
         if snapshot.as_of is not None:
             self.snapshots[name, snapshot.as_of] = snapshot
+
+    @invariant()
+    def the_latest_snapshot_shows_the_last_completed_file_of_each_bucket(self) -> None:
+        for name, tick in TABLES.items():
+            seen = {
+                entry.file_id: entry.base_file.requested_time
+                for entry in self.snapshot(name, None).slices
+                if entry.base_file is not None
+            }
+            expected = {
+                bucket_file_id(bucket): format_time(time, tick)
+                for (table, bucket), time in self.latest.items()
+                if table == name
+            }
+            assert seen == expected
 
     @invariant()
     def a_snapshot_seen_once_is_seen_for_ever(self) -> None:
@@ -207,8 +231,11 @@ class Timeline(RuleBasedStateMachine):
             assert (verb, self.states[key]) in LEGAL
             self.states[key] = LEGAL[verb, self.states[key]]
             assert document.state is self.states[key]
-        if document.completion_time is not None:
+        if isinstance(command, instants.CompleteInstant):
+            assert document.completion_time is not None
             assert document.completion_time > document.requested_time
+            for stat in command.request.write_stats:
+                self.latest[command.table, bucket_of(stat.file_id)] = command.requested_time
 
     def check_refusal(self, verb: str, command: Command, refusal: errors.TimelineError) -> None:
         assert isinstance(

@@ -22,8 +22,9 @@ _READ: Final = """
         table_id, version, micros(time), micros(instant), actor, request_id, type, payload::text,
         previous_hash, hash, position, transaction_id::text
     FROM event
-    WHERE (transaction_id, position) > (%(transaction_id)s::xid8, %(position)s)
-    ORDER BY transaction_id, position
+    WHERE (event.transaction_id, event.position) > (%(transaction_id)s::xid8, %(position)s)
+    -- Said in full: a bare transaction_id would be the text above, and "1000" sorts before "999".
+    ORDER BY event.transaction_id, event.position
     LIMIT %(limit)s
 """
 _READ_PAGE: Final = 1_000
