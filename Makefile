@@ -12,7 +12,7 @@ comma := ,
 EXTRAS := server,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long check format docs clean
+.PHONY: help install demo test test-long check format docs bench-timeline clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -48,6 +48,9 @@ check: $(STAMP) ## ruff, mypy --strict and the import contracts
 format: $(STAMP) ## let ruff put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-timeline: $(STAMP) ## cycles a second over REST against plain SQL (SECONDS=10 a case; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.timeline
 
 docs: $(STAMP) ## write the generated references again
 	$(BIN)/python docs/generate.py

@@ -31,7 +31,7 @@ def postgres() -> Iterator[str]:
     if given := os.environ.get("CHRONOLAKE_TEST_DSN"):
         yield given
         return
-    # Not below pytest's folder for temporary files: each run of pytest closes that to other users, and under root
+    # Not below pytest's folder for temporary files: each run of pytest closes it to other users, and under root
     # the embedded PostgreSQL is another user.
     folder = tempfile.mkdtemp(prefix="chronolake-test-")
     # It stops when the process ends, and the folder can go only then; atexit runs in reverse order.

@@ -70,6 +70,7 @@ def create_app(settings: Settings) -> Litestar:
             title="Chronolake",
             version="1",
             description="The timeline of lakehouse tables: who wrote what, in which order, what is visible.",
+            use_handler_docstrings=True,
             path="/",
             render_plugins=[JsonRenderPlugin(path="/openapi.json")],
         ),

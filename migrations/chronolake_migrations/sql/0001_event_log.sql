@@ -8,7 +8,9 @@
 -- making it at this moment.
 DO $$
 BEGIN
-    CREATE ROLE chronolake_server NOLOGIN;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'chronolake_server') THEN
+        CREATE ROLE chronolake_server NOLOGIN;
+    END IF;
 EXCEPTION
     WHEN duplicate_object OR unique_violation THEN NULL;
 END

@@ -1,0 +1,122 @@
+"""The load on the REST API: writers that begin and complete instants as fast as they are answered.
+
+A process of its own, so that the server is measured and not the loader. HTTP is spoken by hand over kept-alive
+connections: a client library would take more of a core than the server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+
+import msgspec
+import uvloop
+
+from chronolake_model.file_names import base_file_name, bucket_file_id
+
+FILES_PER_CYCLE = 3
+
+
+class Figures(msgspec.Struct):
+    """What one run of the load came to. Latencies are of whole cycles, in milliseconds."""
+
+    cycles: int
+    seconds: float
+    failures: int
+    conflicts: int
+    latency_ms_median: float
+    latency_ms_p99: float
+    latency_ms_max: float
+
+    @property
+    def cycles_per_second(self) -> float:
+        """Cycles in a second."""
+        return self.cycles / self.seconds
+
+
+class _Begun(msgspec.Struct):
+    requested_time: str
+
+
+class _Writer:
+    def __init__(self, host: str, port: int, number: int, tables: int) -> None:
+        self._host, self._port, self._number = host, port, number
+        self._path = f"/v1/tables/bench.t{number % tables}/instants"
+        self._buckets = range(FILES_PER_CYCLE * number, FILES_PER_CYCLE * (number + 1))
+        self.latencies: list[float] = []
+        self.failures = 0
+        self.conflicts = 0
+
+    async def run(self, deadline: float) -> None:
+        reader, writer = await asyncio.open_connection(self._host, self._port)
+        self._reader, self._writer = reader, writer
+        while time.perf_counter() < deadline:
+            started = time.perf_counter()
+            await self._cycle()
+            self.latencies.append(time.perf_counter() - started)
+        writer.close()
+
+    async def _cycle(self) -> None:
+        status, body = await self._post(self._path, {"writer": f"w{self._number}", "operation": "upsert"})
+        if status != 201:
+            self.failures += 1
+            return
+        time_ = msgspec.json.decode(body, type=_Begun).requested_time
+        status, _ = await self._post(f"{self._path}/{time_}/complete", {"write_stats": self._stats(time_)})
+        self.conflicts += status == 409
+        self.failures += status not in (200, 409)
+
+    def _stats(self, requested_time: str) -> list[dict[str, object]]:
+        return [
+            {
+                "partition_path": "",
+                "file_id": bucket_file_id(bucket),
+                "file_name": base_file_name(bucket_file_id(bucket), "0-0-0", requested_time),
+                "size_bytes": 1000,
+                "records": 10,
+                "inserts": 10,
+            }
+            for bucket in self._buckets
+        ]
+
+    async def _post(self, path: str, document: object) -> tuple[int, bytes]:
+        body = msgspec.json.encode(document)
+        self._writer.write(
+            b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            b"Idempotency-Key: %b\r\nContent-Length: %d\r\n\r\n%b"
+            % (path.encode(), uuid.uuid4().hex.encode(), len(body), body)
+        )
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        return int(head[9:12]), await self._reader.readexactly(length)
+
+
+async def load(host: str, port: int, writers: int, tables: int, seconds: float) -> Figures:
+    """Let ``writers`` write to ``tables`` for ``seconds``."""
+    crew = [_Writer(host, port, number, tables) for number in range(writers)]
+    started = time.perf_counter()
+    await asyncio.gather(*(writer.run(started + seconds) for writer in crew))
+    elapsed = time.perf_counter() - started
+    latencies = sorted(latency * 1_000 for writer in crew for latency in writer.latencies)
+    return Figures(
+        cycles=len(latencies),
+        seconds=elapsed,
+        failures=sum(writer.failures for writer in crew),
+        conflicts=sum(writer.conflicts for writer in crew),
+        latency_ms_median=latencies[len(latencies) // 2],
+        latency_ms_p99=latencies[int(len(latencies) * 0.99)],
+        latency_ms_max=latencies[-1],
+    )
+
+
+def main() -> None:
+    """``rest_load.py HOST PORT WRITERS TABLES SECONDS`` prints the figures as JSON."""
+    host, port, writers, tables, seconds = sys.argv[1:]
+    figures = uvloop.run(load(host, int(port), int(writers), int(tables), float(seconds)))
+    print(msgspec.json.encode(figures).decode())
+
+
+if __name__ == "__main__":
+    main()
