@@ -22,10 +22,10 @@ from pathlib import Path
 
 import order_changes
 import record_keys
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame, functions as sf
 from pyspark.sql.types import DecimalType, DoubleType, FloatType, IntegerType, LongType
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import chronolake
 import chronolake_spark
@@ -37,6 +37,7 @@ HOME = Path(".demo").absolute()
 SERVER_START_SECONDS = 120
 COMMITS_SHOWN = 8
 ROWS_SHOWN = 5
+COLUMNS_SHOWN = 6
 console = Console(highlight=False)
 
 
@@ -53,10 +54,10 @@ def main() -> int:
             os.environ["CHRONOLAKE_URL"] = url
             show(job)
     except (DemoFailed, chronolake.ChronolakeError) as exc:
-        console.print(f"[bold red]The demo failed:[/] {exc}")
+        say(f"The demo failed: {exc}", style="bold red")
         return 1
     except KeyboardInterrupt:
-        console.print("Stopped.")
+        say("Stopped.")
         return 130
     return 0
 
@@ -119,7 +120,7 @@ def own_files(options: argparse.Namespace) -> Job:
                 "say what identifies a record: make demo DATA=... KEY=a,b,c"
             )
         key = ",".join(picked)
-        console.print(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
+        say(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
     name = re.sub(r"[^A-Za-z0-9_]+", "_", Path(options.data).absolute().name).strip("_") or "table"
     return Job(
         f"demo.{name}",
@@ -147,7 +148,7 @@ def server() -> Iterator[str]:
         at_the_end.callback(stop, process)
         url = f"http://127.0.0.1:{port}"
         wait_until_it_answers(process, url, log_path)
-        console.print(f"It answers at {url} (process {process.pid}, log {log_path.relative_to(Path.cwd())})")
+        say(f"It answers at {url} (process {process.pid}, log {log_path.relative_to(Path.cwd())})")
         yield url
 
 
@@ -196,7 +197,7 @@ def show(job: Job) -> None:
     finally:
         spark.stop()
     heading("What to look at next")
-    console.print(NEXT.format(table=job.table, data_dir=data_dir().relative_to(Path.cwd())))
+    say(NEXT.format(table=job.table, data_dir=data_dir().relative_to(Path.cwd())))
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -243,9 +244,20 @@ def show_changes(table: chronolake_spark.SparkTable, from_: str | None, to: str 
     """How much changed in the range, and the first rows of it."""
     changes = table.incremental(from_, to).cache()
     for row in changes.groupBy("_change_type").count().orderBy("_change_type").collect():
-        console.print(f"{row['count']:,} x {row['_change_type']}, for example:")
+        say(f"{row['count']:,} x {row['_change_type']}, for example:")
         same = changes.where(sf.col("_change_type") == row["_change_type"])
-        same.orderBy(*table.definition.record_key_fields).show(ROWS_SHOWN, truncate=24)
+        print_rows(same.orderBy(*table.definition.record_key_fields).limit(ROWS_SHOWN))
+
+
+def print_rows(frame: DataFrame) -> None:
+    """The rows of a small frame; of a wide one the first columns and the last."""
+    names = frame.columns
+    if len(names) > COLUMNS_SHOWN:
+        names = [*names[: COLUMNS_SHOWN - 2], *names[-2:]]
+    shown = Table(*(Column(name, no_wrap=True) for name in names))
+    for row in frame.select(*(f"`{name}`" for name in names)).collect():
+        shown.add_row(*(str(value) for value in row))
+    console.print(shown)
 
 
 NEXT = """\
@@ -259,11 +271,16 @@ and in another terminal:
 Your own files: make demo DATA=<folder of Parquet or CSV files>. Remove it all: make clean"""
 
 
+def say(text: str, style: str = "") -> None:
+    """A line for people, which the terminal may wrap but not this program: it may be copied from."""
+    console.print(text, style=style, markup=False, soft_wrap=True)
+
+
 def heading(title: str, how: str = "") -> None:
     """Begin a part of the show; ``how`` is what a reader would type."""
-    console.print(f"\n[bold cyan]{title}[/]")
+    say(f"\n{title}", style="bold cyan")
     if how:
-        console.print(f"$ {how}" if how.startswith("chronolake ") else how, style="dim", markup=False)
+        say(f"$ {how}" if how.startswith("chronolake ") else how, style="dim")
 
 
 def data_dir() -> Path:

@@ -51,22 +51,27 @@ def _plain(type_: pa.DataType) -> pa.DataType:
 
 def _changes(orders: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The files, by name: which orders (by their number), how many days after the order, and what happened."""
-    new = _every(orders, 10)
+    known, new = _except_every(orders, 10), _every(orders, 10)
     half = len(new) // 2
-    yield "first-load", _told(_except_every(orders, 10), days=0)
+    yield "first-load", _told(known, days=0)
     yield (
         "new-and-corrected",
-        pa.concat_tables([_told(new.slice(0, half), days=0), _told(_dearer(_every(orders, 97)), days=30)]),
+        _both(_told(new.slice(0, half), days=0), _told(_dearer(_every(known, 97)), days=30)),
     )
-    # What these rows say was true before the corrections: they change only orders that were not corrected.
-    yield "late-news", _told(_with_status(_every(orders, 7), "P"), days=10)
-    yield "cancelled", _told(_every(orders, 101), days=60, op="delete")
+    # Older than the corrections, so that it changes only orders that were not corrected.
+    yield "late-news", _told(_with_status(_every(known, 7), "P"), days=10)
     yield (
         "new-and-shipped",
-        pa.concat_tables(
-            [_told(new.slice(half), days=0), _told(_with_status(_every(orders, 53), "F"), days=90)]
-        ),
+        _both(_told(new.slice(half), days=0), _told(_with_status(_every(known, 53), "F"), days=60)),
     )
+    yield (
+        "corrected-and-cancelled",
+        _both(_told(_dearer(_every(known, 899)), days=90), _told(_every(orders, 101), days=99, op="delete")),
+    )
+
+
+def _both(first: pa.Table, second: pa.Table) -> pa.Table:
+    return pa.concat_tables([first, second])
 
 
 def _every(orders: pa.Table, step: int) -> pa.Table:

@@ -121,14 +121,17 @@ def _line(batch: Batch, committed: Committed | None) -> str:
 
 
 def _print_summary(console: Console, result: IngestResult) -> None:
-    totals = {
-        "commits": len(result.commits),
-        "inserted": sum(commit.inserts for commit in result.commits),
-        "updated": sum(commit.updates for commit in result.commits),
-        "deleted": sum(commit.deletes for commit in result.commits),
-        "already there": len(result.skipped),
-    }
-    console.print(f"{result.table}: " + ", ".join(f"{count:,} {what}" for what, count in totals.items()))
+    commits = result.commits
+    console.print(
+        f"{result.table}: {sum(commit.inserts for commit in commits):,} inserted, "
+        f"{sum(commit.updates for commit in commits):,} updated, "
+        f"{sum(commit.deletes for commit in commits):,} deleted in {_plural(len(commits), 'commit')}"
+        + (f"; {_plural(len(result.skipped), 'file')} it had already" if result.skipped else "")
+    )
     console.print("What to look at next:")
     for command in ("timeline", "snapshot", "changes"):
         console.print(f"  chronolake {command} {result.table}")
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

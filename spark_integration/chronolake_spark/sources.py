@@ -61,7 +61,7 @@ class Source:
     @property
     def summary(self) -> str:
         """What it is, for people."""
-        ignored = f" ({self.ignored} files of other formats are left out)" if self.ignored else ""
+        ignored = f" (left out: {self.ignored} of other formats)" if self.ignored else ""
         return f"{len(self.files)} {self.format} file{'s' if len(self.files) > 1 else ''}{ignored}"
 
 
