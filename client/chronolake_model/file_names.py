@@ -20,6 +20,7 @@ _LOG = re.compile(
     r"\.(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<time>\d{17}(?:\d{3})?)\.log\.(?P<n>\d+)_(?P<token>\d+-\d+-\d+)",
     re.ASCII,
 )
+_BUCKET = re.compile(r"[0-9]{8}(?![0-9])")
 _BUCKET_SUFFIX = "-0000-0000-0000-000000000000-0"
 
 
@@ -75,4 +76,6 @@ def bucket_file_id(bucket: int) -> str:
 
 def bucket_of(file_id: str) -> int:
     """The bucket that a bucket index's file id belongs to; raises ``ValueError`` when it names none."""
+    if not _BUCKET.match(file_id):
+        raise ValueError(f"{file_id!r} does not begin with a bucket in eight digits")
     return int(file_id[:8])

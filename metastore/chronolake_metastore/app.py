@@ -12,6 +12,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import files, health, instants, leases, namespaces, problems, tables, time
 from chronolake_metastore.api.commands import provide_caller
+from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
@@ -65,6 +66,7 @@ def create_app(settings: Settings) -> Litestar:
         },
         lifespan=[lifespan],
         exception_handlers=problems.HANDLERS,
+        request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,
         openapi_config=OpenAPIConfig(
             title="Chronolake",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import psycopg
@@ -13,7 +14,9 @@ from psycopg.conninfo import make_conninfo
 
 from tests.fix_server import ServerProcess
 from tests.server import rest
-from tests.server.rest import Table
+from tests.server.operations import TABLE, Operation
+from tests.server.refusals import Lake
+from tests.server.rest import Table, succeeded, write_stat
 
 
 @pytest.fixture
@@ -68,3 +71,35 @@ def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
 def table(shared_http: httpx.Client) -> Table:
     """A copy-on-write table of the test's own on the module's server."""
     return rest.make_table(shared_http)
+
+
+@pytest.fixture(scope="module")
+def lake(shared_server: ServerProcess) -> Iterator[Lake]:
+    """The module's server, with a table whose timeline has an instant in each state."""
+    with rest.connect(shared_server.url) as http:
+        table = rest.make_table(http, TABLE)
+        completed, rolled_back = table.begun(), table.begun()
+        succeeded(table.complete(completed, write_stat(completed)))
+        succeeded(table.roll_back(rolled_back))
+        yield Lake(
+            dsn=shared_server.dsn,
+            http=http,
+            openapi=succeeded(http.get("/openapi.json")),
+            requested=table.begun(inflight=False),
+            inflight=table.begun(),
+            completed=completed,
+            rolled_back=rolled_back,
+        )
+
+
+@pytest.fixture
+def refuse(lake: Lake) -> Iterator[Callable[..., None]]:
+    """Asserts that a request is refused with a status and a code, and, at the end, that nothing has changed."""
+
+    def check(operation: Operation, status: int, code: str, path: str | None = None, **request: Any) -> None:
+        problem = lake.check_problem(operation, lake.send(operation, path=path, **request))
+        assert (problem.status, problem.code) == (status, code), problem
+
+    before = lake.contents()
+    yield check
+    assert lake.contents() == before

@@ -16,6 +16,8 @@ from chronolake_model.instants import WriteSummary
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import TableType
 
+PATH_BYTES_MAX = 1_024
+"""Object stores take no longer names, and PostgreSQL no longer keys of an index."""
 CONFLICTS_NAMED_MAX = 100
 """File groups that a conflict names; it may have more."""
 
@@ -118,6 +120,8 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -
     parts = stat.partition_path.split("/") if stat.partition_path else []
     if any(part in ("", ".", "..") for part in parts):
         raise _invalid(index, stat, "the partition path must be relative, without empty, '.' or '..' parts")
+    if len(f"{stat.partition_path}/{stat.file_name}".encode()) > PATH_BYTES_MAX:
+        raise _invalid(index, stat, f"partition path and file name have more than {PATH_BYTES_MAX} bytes")
     if bool(parts) != bool(table.definition.partition_fields):
         raise _invalid(index, stat, "a partitioned table's files have a partition path, others have none")
     _check_bucket(table, index, stat)

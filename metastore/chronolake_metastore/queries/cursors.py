@@ -30,8 +30,8 @@ def decode(cursor: str, place: type[Place]) -> Place:
     try:
         raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
         decoded = msgspec.json.decode(raw, type=place)
-    except (UnicodeEncodeError, binascii.Error, msgspec.MsgspecError) as exc:
-        raise errors.InvalidCursor("begin again without a cursor, or pass next_cursor as it was given") from exc
+    except (UnicodeError, binascii.Error, msgspec.MsgspecError) as exc:
+        raise errors.InvalidCursor(_ADVICE) from exc
     if b"\\u0000" in raw:
         raise errors.InvalidCursor(_ADVICE)
     return decoded

@@ -24,12 +24,12 @@ CHANGED_INSTANTS_MAX = 100_000
 _FIRST: GroupKey = ("", "")
 
 
-class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True):
+class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     as_of: cursors.Time
     group: GroupKey
 
 
-class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True):
+class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     start: cursors.Time
     end: cursors.Time
     group: GroupKey

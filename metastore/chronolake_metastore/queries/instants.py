@@ -15,7 +15,7 @@ from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import TimeOrder
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True):
+class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     time: cursors.Time
 
 

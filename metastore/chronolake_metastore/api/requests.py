@@ -1,0 +1,29 @@
+"""Bodies of requests: decoded once, straight into what the handler asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import Request
+
+from chronolake_metastore.api.problems import InvalidRequest
+
+
+class StrictRequest(Request[Any, Any, Any]):
+    """A request whose JSON means what it says: ``"1"`` is no number.
+
+    Litestar's own decodes into dicts first and converts them leniently, takes twice the memory, and fails on
+    text that is no UTF-8 and on deep nesting.
+    """
+
+    async def json(self) -> Any:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        """The body as the handler's ``data``; raises ``InvalidRequest``."""
+        body = await self.body()
+        if not body:
+            raise InvalidRequest("the request needs a JSON body")
+        wanted = self.route_handler.parsed_fn_signature.parameters["data"].annotation
+        try:
+            return msgspec.json.decode(body, type=wanted)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise InvalidRequest(f"body: {exc}") from exc

@@ -1,0 +1,231 @@
+"""Every operation of the REST API, and the ways to get its requests wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from typing_extensions import override
+
+from tests.server.rest import Json, table_body, write_stat
+
+TABLE = "shop.orders"
+NAMESPACE = "shop"
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method at one path of the OpenAPI document, with a body that is valid, if it takes one."""
+
+    method: str
+    template: str
+    body: Callable[[str], Json] | None = None
+    """Given the requested time of an inflight instant."""
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.method} {self.template}"
+
+    def path(self, requested_time: str, *, table: str = TABLE, namespace: str = NAMESPACE) -> str:
+        """The path with its parameters filled in, as they are: whoever fills in odd ones quotes them."""
+        return (
+            self.template.replace("{table}", table)
+            .replace("{namespace}", namespace)
+            .replace("{requested_time}", requested_time)
+        )
+
+
+OPERATIONS = (
+    Operation("GET", "/health"),
+    Operation("GET", "/ready"),
+    Operation("GET", "/v1/time"),
+    Operation("GET", "/v1/namespaces"),
+    Operation("POST", "/v1/namespaces", lambda _: {"name": "other", "properties": {"owner": "me"}}),
+    Operation("GET", "/v1/namespaces/{namespace}"),
+    Operation("DELETE", "/v1/namespaces/{namespace}"),
+    Operation("GET", "/v1/tables"),
+    Operation(
+        "POST",
+        "/v1/tables",
+        lambda _: table_body(
+            "shop.other",
+            type="merge_on_read",
+            partition_fields=["day"],
+            ordering_field="at",
+            index={"type": "bucket", "buckets": 8},
+            tick="1us",
+            properties={"owner": "me"},
+        ),
+    ),
+    Operation("GET", "/v1/tables/{table}"),
+    Operation("DELETE", "/v1/tables/{table}"),
+    Operation("GET", "/v1/tables/{table}/instants"),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/instants",
+        lambda _: {
+            "writer": "w",
+            "action": "commit",
+            "operation": "upsert",
+            "lease_seconds": 5,
+            "inflight": True,
+        },
+    ),
+    Operation("GET", "/v1/tables/{table}/instants/{requested_time}"),
+    Operation("POST", "/v1/tables/{table}/instants/{requested_time}/inflight"),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/instants/{requested_time}/complete",
+        lambda requested_time: {
+            "write_stats": [write_stat(requested_time, updates=1, deletes=1)],
+            "extra_metadata": {"query": "1"},
+        },
+    ),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/instants/{requested_time}/rollback",
+        lambda _: {"writer": "w", "reason": "tired"},
+    ),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/instants/{requested_time}/heartbeat",
+        lambda _: {"lease_seconds": 5},
+    ),
+    Operation("GET", "/v1/tables/{table}/snapshot"),
+    Operation("GET", "/v1/tables/{table}/changes"),
+)
+
+WITH_BODY = tuple(operation for operation in OPERATIONS if operation.body is not None)
+OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
+OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
+OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
+COMMANDS = tuple(operation for operation in OPERATIONS if operation.method != "GET")
+LISTS = tuple(
+    operation
+    for operation in OPERATIONS
+    if operation.method == "GET" and operation.template.endswith(("s", "snapshot")) and operation.body is None
+)
+
+NOT_JSON = {
+    "empty": b"",
+    "a word": b"nonsense",
+    "half an object": b'{"name": ',
+    "two values": b"{} {}",
+    "null": b"null",
+    "a list": b"[]",
+    "a text": b'"text"',
+    "a number": b"1",
+    "a huge number": b"9" * 5_000,
+    "true": b"true",
+    "no UTF-8": b"\xff\xfe",
+    "no UTF-8 in a name": b'{"\xff": 1}',
+    "no UTF-8 in a text": b'{"writer": "\xff", "name": "\xff"}',
+    "deep lists": b"[" * 100_000,
+    "deep objects": b'{"name":' * 100_000,
+    "an unknown field": b'{"nobody_knows_this": 1}',
+}
+"""Bodies that no operation takes."""
+
+_WRONG: dict[type, tuple[str, ...]] = {
+    str: ("1", "true", "1.5", "[]", "{}", '"\\u0000"', '"\\ud800"', json.dumps("x" * 70_000), '"\xff"'),
+    int: ("null", '"1"', "-1", "1.5", "true", "[]", "{}", "1e400", "9" * 30, "9" * 5_000),
+    bool: ("null", '"true"', "1", "[]", "{}"),
+    list: ("null", '"x"', "1", "{}", "[null]", "[[]]", "[" * 1_000),
+    dict: ("null", '"x"', "1", "[]", '{"x": null}', '{"x": 1}', '{"\\u0000": "x"}', '{"x": "\\ud800"}'),
+}
+"""For each type of JSON what cannot stand in its place, raw."""
+
+# By the names of the fields, dotted; properties may hold anything.
+_OPTIONAL = {
+    "/v1/namespaces": {"properties"},
+    "/v1/tables": {
+        "type",
+        "partition_fields",
+        "ordering_field",
+        "index",
+        "index.type",
+        "index.buckets",
+        "tick",
+        "properties",
+        "schema.0.nullable",
+    },
+    "/v1/tables/{table}/instants": {"action", "operation", "lease_seconds", "inflight"},
+    "/v1/tables/{table}/instants/{requested_time}/complete": {
+        "write_stats",
+        "extra_metadata",
+        "write_stats.0.inserts",
+        "write_stats.0.updates",
+        "write_stats.0.deletes",
+    },
+    "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason"},
+    "/v1/tables/{table}/instants/{requested_time}/heartbeat": {"lease_seconds"},
+}
+
+_MARK = "the place to be filled"
+
+
+def places(value: object, at: Path = ()) -> Iterator[tuple[Path, object]]:
+    """Every place below a JSON value, with what stands there; of a list only the first entry."""
+    inside: list[tuple[str | int, object]] = []
+    if isinstance(value, dict):
+        inside = list(value.items())
+    elif isinstance(value, list):
+        inside = list(enumerate(value[:1]))
+    for key, below in inside:
+        yield (*at, key), below
+        yield from places(below, (*at, key))
+
+
+def with_raw(body: Json, at: Path, raw: str) -> bytes:
+    """The body as bytes, with raw JSON (or what is none) in one place."""
+    return json.dumps(replaced(body, at, _MARK)).replace(json.dumps(_MARK), raw).encode("latin-1")
+
+
+def replaced(body: Any, at: Path, value: object) -> Any:
+    """A copy of the body with another value in one place."""
+    if not at:
+        return value
+    copy: Any = dict(body) if isinstance(body, dict) else list(body)
+    copy[at[0]] = replaced(copy[at[0]], at[1:], value)
+    return copy
+
+
+def without(body: Any, at: Path) -> Any:
+    """A copy of the body with one place left out."""
+    copy: Any = dict(body) if isinstance(body, dict) else list(body)
+    if len(at) == 1:
+        del copy[at[0]]
+    else:
+        copy[at[0]] = without(copy[at[0]], at[1:])
+    return copy
+
+
+def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
+    """Each field of the operation's body with what cannot stand there."""
+    assert operation.body is not None
+    for at, value in places(operation.body("20260101000000000")):
+        nullable = at[-1] == "ordering_field" or (
+            operation.template.endswith("heartbeat") and at[-1] == "lease_seconds"
+        )
+        for raw in _WRONG[type(value)]:
+            if not (raw == "null" and nullable):
+                yield at, raw
+
+
+def required_fields(operation: Operation) -> Iterator[Path]:
+    """The fields that the operation's body must have."""
+    assert operation.body is not None
+    for at, _ in places(operation.body("20260101000000000")):
+        within_properties = any(part in ("properties", "extra_metadata") for part in at[:-1])
+        optional = ".".join(map(str, at)) in _OPTIONAL[operation.template]
+        if isinstance(at[-1], str) and not within_properties and not optional:
+            yield at
+
+
+def quoted(text: str) -> str:
+    """A text as one segment of a path."""
+    return quote(text, safe="")

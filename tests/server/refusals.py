@@ -1,0 +1,86 @@
+"""What every refusal must be: a documented problem, after which nothing has changed."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings, strategies as st
+
+from chronolake_model.problems import Problem, ProblemCode
+from tests.server import database
+from tests.server.operations import OPERATIONS, Operation
+from tests.server.rest import Json
+
+NEVER_BEGUN = "20260101000000000"
+_STATUS = {str(code): code.status for code in ProblemCode}
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(max_size=10), inside, max_size=4),
+    max_leaves=10,
+)
+FUZZ = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+"""The same examples in every run: what fails here fails again."""
+
+
+@dataclass
+class Lake:
+    """A server with a table whose timeline has an instant in each state, and what its OpenAPI document says."""
+
+    dsn: str
+    http: httpx.Client
+    openapi: Json
+    requested: str
+    inflight: str
+    completed: str
+    rolled_back: str
+
+    def send(self, operation: Operation, *, path: str | None = None, **request: Any) -> httpx.Response:
+        """Send a request of an operation, about the inflight instant unless ``path`` says otherwise."""
+        return self.http.request(operation.method, path or operation.path(self.inflight), **request)
+
+    def contents(self) -> dict[str, list[str]]:
+        """All that the database holds."""
+        return database.contents(self.dsn, *database.LOG, *database.PROJECTIONS)
+
+    def documented(self, operation: Operation) -> Json:
+        """The responses that the OpenAPI document gives an operation, by status."""
+        responses: Json = self.openapi["paths"][operation.template][operation.method.lower()]["responses"]
+        return responses
+
+    def check_problem(self, operation: Operation, response: httpx.Response) -> Problem:
+        """The problem of a response, which must be of the documented form and documented for the operation."""
+        assert 400 <= response.status_code < 500, response.text
+        assert response.headers["content-type"].partition(";")[0] == "application/problem+json"
+        problem = msgspec.json.decode(response.content, type=Problem)
+        assert _STATUS[problem.code] == problem.status == response.status_code
+        assert problem.detail
+        if problem.code not in (ProblemCode.ROUTE_NOT_FOUND, ProblemCode.METHOD_NOT_ALLOWED):
+            documented = self.documented(operation)[str(problem.status)]
+            assert f"`{problem.code}`" in documented["description"], problem
+        return problem
+
+
+def operation(method: str, template: str) -> Operation:
+    """The operation at a path."""
+    return next(found for found in OPERATIONS if (found.method, found.template) == (method, template))
+
+
+def named(cases: tuple[Operation, ...]) -> pytest.MarkDecorator:
+    """Parametrize a test by operations."""
+    return pytest.mark.parametrize("tried", cases, ids=str)
+
+
+def cursor_of(raw: bytes) -> str:
+    """A cursor that says ``raw``."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

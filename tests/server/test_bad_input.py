@@ -1,0 +1,152 @@
+"""Whatever body is sent, the answer is a documented problem, never a failure, and nothing has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, strategies as st
+
+from tests.fix_server import ServerProcess
+from tests.server import operations, rest
+from tests.server.operations import OPERATIONS, Operation
+from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, Lake, named
+
+MAX_BODY_BYTES = 2_048
+
+
+def test_these_tests_cover_every_operation_of_the_openapi_document(lake: Lake) -> None:
+    documented = {
+        (method.upper(), template) for template, methods in lake.openapi["paths"].items() for method in methods
+    }
+
+    assert {(tried.method, tried.template) for tried in OPERATIONS} == documented
+
+
+# ---------------------------------------------------------------------------------- bodies
+
+
+@named(operations.WITH_BODY)
+@pytest.mark.parametrize("raw", operations.NOT_JSON.values(), ids=operations.NOT_JSON.keys())
+def test_a_body_of_another_form_is_refused(refuse: Callable[..., None], tried: Operation, raw: bytes) -> None:
+    refuse(tried, 400, "invalid-request", content=raw, headers={"Content-Type": "application/json"})
+
+
+@pytest.mark.parametrize(
+    ("tried", "at", "raw"),
+    [
+        pytest.param(tried, at, raw, id=f"{tried} {'.'.join(map(str, at))} = {raw[:12]!r}")
+        for tried in operations.WITH_BODY
+        for at, raw in operations.wrong_types(tried)
+    ],
+)
+def test_a_field_of_another_type_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, at: operations.Path, raw: str
+) -> None:
+    assert tried.body is not None
+    body = operations.with_raw(tried.body(lake.inflight), at, raw)
+
+    refuse(tried, 400, "invalid-request", content=body, headers={"Content-Type": "application/json"})
+
+
+@pytest.mark.parametrize(
+    ("tried", "at"),
+    [
+        pytest.param(tried, at, id=f"{tried} {'.'.join(map(str, at))}")
+        for tried in operations.WITH_BODY
+        for at in operations.required_fields(tried)
+    ],
+)
+def test_a_missing_field_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, at: operations.Path
+) -> None:
+    assert tried.body is not None
+
+    refuse(tried, 400, "invalid-request", json=operations.without(tried.body(lake.inflight), at))
+
+
+@named(operations.WITH_BODY)
+def test_an_unknown_field_beside_the_known_ones_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation
+) -> None:
+    assert tried.body is not None
+
+    refuse(tried, 400, "invalid-request", json=tried.body(lake.inflight) | {"nobody_knows_this": 1})
+
+
+# ---------------------------------------------------------------------------------- bodies too large
+
+
+@pytest.fixture(scope="module")
+def narrow(shared_dsn: str, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A client of another server on the same lake, which takes small bodies only."""
+    log = tmp_path_factory.mktemp("narrow") / "server.log"
+    server = ServerProcess(shared_dsn, log, "--max-body-bytes", str(MAX_BODY_BYTES))
+    try:
+        with rest.connect(server.start().url) as http:
+            yield http
+    finally:
+        server.stop()
+
+
+@named(operations.WITH_BODY)
+@pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "chunked"])
+def test_a_body_that_is_too_large_is_refused(
+    lake: Lake, narrow: httpx.Client, tried: Operation, chunked: bool
+) -> None:
+    assert tried.body is not None
+    whole = json.dumps(tried.body(lake.inflight)).encode().ljust(4 * MAX_BODY_BYTES)
+    content: Any = iter([whole[:100], whole[100:]]) if chunked else whole
+    before = lake.contents()
+
+    response = narrow.request(
+        tried.method,
+        tried.path(lake.inflight),
+        content=content,
+        headers={"Content-Type": "application/json"},
+    )
+
+    assert lake.check_problem(tried, response).code == "body-too-large"
+    assert lake.contents() == before
+
+
+# ---------------------------------------------------------------------------------- fuzz
+
+
+def send_fuzz(lake: Lake, tried: Operation, content: bytes) -> None:
+    """Send bytes as a body: an answer that is no success must be a documented problem."""
+    response = lake.send(
+        tried, path=tried.path(NEVER_BEGUN), content=content, headers={"Content-Type": "application/json"}
+    )
+    if not response.is_success:
+        lake.check_problem(tried, response)
+
+
+@named(operations.WITH_BODY)
+@FUZZ
+@given(value=JSON_VALUES)
+def test_no_json_breaks_an_endpoint(lake: Lake, tried: Operation, value: object) -> None:
+    send_fuzz(lake, tried, json.dumps(value).encode())
+
+
+@named(operations.WITH_BODY)
+@FUZZ
+@given(choice=st.data())
+def test_no_change_of_a_valid_body_breaks_an_endpoint(
+    lake: Lake, tried: Operation, choice: st.DataObject
+) -> None:
+    assert tried.body is not None
+    body = tried.body(NEVER_BEGUN)
+    at = choice.draw(st.sampled_from([at for at, _ in operations.places(body)]))
+
+    send_fuzz(lake, tried, json.dumps(operations.replaced(body, at, choice.draw(JSON_VALUES))).encode())
+
+
+@named(operations.WITH_BODY)
+@FUZZ
+@given(content=st.binary(max_size=200))
+def test_no_bytes_break_an_endpoint(lake: Lake, tried: Operation, content: bytes) -> None:
+    send_fuzz(lake, tried, content)

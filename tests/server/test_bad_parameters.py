@@ -1,0 +1,289 @@
+"""Whatever path, query or header is sent, the answer is a documented problem and nothing has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tests.server import operations, rest
+from tests.server.operations import OPERATIONS, TABLE, Operation
+from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, Lake, cursor_of, named, operation
+from tests.server.rest import Table, new_key, succeeded
+
+SNAPSHOT = operation("GET", "/v1/tables/{table}/snapshot")
+CHANGES = operation("GET", "/v1/tables/{table}/changes")
+TIMELINE = operation("GET", "/v1/tables/{table}/instants")
+
+
+# ---------------------------------------------------------------------------------- paths
+
+
+BAD_TABLE_NAMES = (
+    "orders",
+    "shop.orders.more",
+    ".orders",
+    "shop.",
+    "shop.or ders",
+    "shop.orders;",
+    "shop.-orders",
+    "shop.órders",
+    "shop.orders\n",
+    "shop.orders\0",
+    "x" * 129 + ".orders",
+    "shop." + "x" * 5_000,
+    "shop.' OR 1=1",
+)
+BAD_TIMES = (
+    "2026010100000000",
+    "202601010000000000",
+    "20261301000000000",
+    "20260230000000000",
+    "20260101240000000",
+    "20260101006000000",
+    "20260101000060000",
+    "00000101000000000",
+    "2026010100000000x",
+    "-0260101000000000",
+    "\uff12026010100000000",
+    "20260101000000000\n",
+    "\0",
+    "x" * 5_000,
+)
+
+
+@named(operations.OF_A_TABLE)
+@pytest.mark.parametrize("name", BAD_TABLE_NAMES, ids=lambda name: repr(name[:20]))
+def test_what_names_no_table_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, name: str
+) -> None:
+    body = None if tried.body is None else tried.body(lake.inflight)
+
+    refuse(
+        tried,
+        400,
+        "invalid-parameter",
+        path=tried.path(lake.inflight, table=operations.quoted(name)),
+        json=body,
+    )
+
+
+@named(operations.OF_A_TABLE)
+def test_an_unknown_table_is_not_found(lake: Lake, refuse: Callable[..., None], tried: Operation) -> None:
+    body = None if tried.body is None else tried.body(lake.inflight)
+
+    refuse(tried, 404, "table-not-found", path=tried.path(lake.inflight, table="shop.nothing"), json=body)
+
+
+@named(operations.OF_A_NAMESPACE)
+@pytest.mark.parametrize("name", ["a.b", "a b", "é", "\0", "-a", "x" * 129], ids=repr)
+def test_what_names_no_namespace_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, name: str
+) -> None:
+    path = tried.path(lake.inflight, namespace=operations.quoted(name))
+
+    refuse(tried, 400, "invalid-parameter", path=path)
+
+
+@named(operations.OF_A_NAMESPACE)
+def test_an_unknown_namespace_is_not_found(lake: Lake, refuse: Callable[..., None], tried: Operation) -> None:
+    refuse(tried, 404, "namespace-not-found", path=tried.path(lake.inflight, namespace="nothing"))
+
+
+@named(operations.OF_AN_INSTANT)
+@pytest.mark.parametrize("time", BAD_TIMES, ids=lambda time: repr(time[:20]))
+def test_what_is_no_time_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, time: str
+) -> None:
+    body = None if tried.body is None else tried.body(lake.inflight)
+
+    refuse(tried, 400, "invalid-parameter", path=tried.path(operations.quoted(time)), json=body)
+
+
+@named(operations.OF_AN_INSTANT)
+@pytest.mark.parametrize(
+    "time", [NEVER_BEGUN, "00010101000000000", "99991231235959999", "20260101000000000001"]
+)
+def test_an_instant_that_was_never_begun_is_not_found(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, time: str
+) -> None:
+    body = None if tried.body is None else tried.body(time)
+
+    refuse(tried, 404, "instant-not-found", path=tried.path(time), json=body)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1", "/v2/tables", "/v1/tables/shop%2Forders", "/v1/tables/%FF/x"],
+)
+def test_an_address_without_anything_is_not_found(lake: Lake, path: str) -> None:
+    response = lake.http.get(path)
+
+    assert response.status_code in (400, 404)
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+def test_a_method_that_an_address_does_not_take_is_refused(lake: Lake, method: str) -> None:
+    response = lake.http.request(method, "/v1/tables")
+
+    assert rest.refused(response, 405, "method-not-allowed")
+    assert "POST" in response.headers["allow"]
+
+
+# ---------------------------------------------------------------------------------- queries
+
+
+@named(operations.LISTS)
+@pytest.mark.parametrize("limit", ["0", "-1", "1000000", "9" * 40, "x", "1.5", "", "NaN", "%00"])
+def test_a_limit_out_of_bounds_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, limit: str
+) -> None:
+    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(lake.inflight)}?limit={limit}")
+
+
+BAD_CURSORS = {
+    "no base64": "!!!",
+    "one letter": "x",
+    "no ASCII": "%C3%A9",
+    "no UTF-8": "%FF",
+    "NUL": "%00",
+    "not JSON": cursor_of(b"nonsense"),
+    "no UTF-8 inside": cursor_of(b'"\xff"'),
+    "no UTF-8 inside lists": cursor_of(b'["\xff","\xff"]'),
+    "null": cursor_of(b"null"),
+    "an object": cursor_of(b"{}"),
+    "an empty list": cursor_of(b"[]"),
+    "a huge number": cursor_of(b"[" + b"9" * 40 + b"]"),
+    "a negative number": cursor_of(b"[-1]"),
+    "huge numbers": cursor_of(b'[999999999999999999,999999999999999999,["a","b"]]'),
+    "NUL in a text": cursor_of(b'"\\u0000"'),
+    "NUL in texts": cursor_of(b'["\\u0000","\\u0000"]'),
+    "NUL in a group": cursor_of(b'[1,["\\u0000","\\u0000"]]'),
+    "deep lists": cursor_of(b"[" * 5_000),
+}
+
+
+@named(operations.LISTS)
+@pytest.mark.parametrize("cursor", BAD_CURSORS.values(), ids=BAD_CURSORS.keys())
+def test_a_cursor_that_no_list_gave_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, cursor: str
+) -> None:
+    refuse(tried, 400, "invalid-cursor", path=f"{tried.path(lake.inflight)}?cursor={cursor}")
+
+
+@pytest.mark.parametrize(
+    ("given_by", "tried"),
+    [
+        pytest.param(given_by, tried, id=f"of {given_by} at {tried}")
+        for given_by in operations.LISTS
+        for tried in operations.LISTS
+        if given_by != tried
+    ],
+)
+def test_a_cursor_of_another_list_is_refused(
+    lake: Lake, refuse: Callable[..., None], given_by: Operation, tried: Operation
+) -> None:
+    cursor = succeeded(lake.send(given_by, params={"limit": 1}))["next_cursor"]
+
+    refuse(tried, 400, "invalid-cursor", params={"cursor": cursor})
+
+
+@pytest.mark.parametrize(
+    ("tried", "parameter"),
+    [
+        (SNAPSHOT, "as_of"),
+        (CHANGES, "from"),
+        (CHANGES, "to"),
+        (TIMELINE, "requested_from"),
+        (TIMELINE, "requested_to"),
+        (TIMELINE, "completed_from"),
+        (TIMELINE, "completed_to"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("time", (*BAD_TIMES, ""), ids=lambda time: repr(time[:20]))
+def test_a_time_in_a_query_that_is_none_is_refused(
+    refuse: Callable[..., None], tried: Operation, parameter: str, time: str
+) -> None:
+    refuse(tried, 400, "invalid-parameter", params={parameter: time})
+
+
+@pytest.mark.parametrize(
+    ("tried", "query"),
+    [
+        (TIMELINE, "state=nonsense"),
+        (TIMELINE, "state="),
+        (TIMELINE, "state=completed&state=nonsense"),
+        (TIMELINE, "action=nonsense"),
+        (TIMELINE, "order_by=nonsense"),
+        (TIMELINE, "direction=up"),
+        (SNAPSHOT, "partition_path=%00"),
+        (operation("GET", "/v1/tables"), "namespace=a.b"),
+        (operation("GET", "/v1/tables"), "namespace="),
+        (operation("GET", "/v1/tables"), "namespace=%00"),
+    ],
+    ids=str,
+)
+def test_a_filter_that_makes_no_sense_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, query: str
+) -> None:
+    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(lake.inflight)}?{query}")
+
+
+def test_tables_of_an_unknown_namespace_are_not_found(refuse: Callable[..., None]) -> None:
+    refuse(operation("GET", "/v1/tables"), 404, "namespace-not-found", params={"namespace": "nothing"})
+
+
+# ---------------------------------------------------------------------------------- headers
+
+
+@named(operations.COMMANDS)
+@pytest.mark.parametrize("header", ["Idempotency-Key", "Chronolake-Actor"])
+@pytest.mark.parametrize("value", [b"", b"x" * 256, b"a\tb", b"\xff", "é".encode()], ids=repr)
+def test_a_header_of_another_form_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, header: str, value: bytes
+) -> None:
+    body = None if tried.body is None else tried.body(lake.inflight)
+
+    refuse(tried, 400, "invalid-parameter", json=body, headers=[(header.encode(), value)])
+
+
+@named(operations.COMMANDS)
+def test_a_key_that_was_used_is_refused(lake: Lake, tried: Operation) -> None:
+    key = new_key()
+    succeeded(Table(lake.http, TABLE).begin(key=key, writer="somebody"))
+    before = lake.contents()
+    body = None if tried.body is None else tried.body(lake.inflight)
+
+    problem = lake.check_problem(tried, lake.send(tried, json=body, headers=rest.keyed(key)))
+
+    assert problem.code == "idempotency-key-reused"
+    assert lake.contents() == before
+
+
+# ---------------------------------------------------------------------------------- fuzz
+
+
+@named(operations.LISTS)
+@FUZZ
+@given(cursor=JSON_VALUES)
+def test_no_cursor_breaks_a_list(lake: Lake, tried: Operation, cursor: object) -> None:
+    response = lake.send(tried, params={"cursor": cursor_of(json.dumps(cursor).encode())})
+
+    if not response.is_success:
+        lake.check_problem(tried, response)
+
+
+@named(OPERATIONS)
+@FUZZ
+@given(segment=st.text(min_size=1, max_size=30))
+def test_no_path_breaks_an_endpoint(lake: Lake, tried: Operation, segment: str) -> None:
+    quoted = operations.quoted(segment)
+    path = tried.path(quoted, table=quoted, namespace=quoted)
+
+    response = lake.send(tried, path=path, json={})
+
+    assert response.status_code < 500, response.text
