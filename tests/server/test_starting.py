@@ -1,0 +1,245 @@
+"""Starting, stopping and standing by: what an operator meets (design.md section 14)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import refused, succeeded, write_stat
+
+TIMEOUT_SECONDS = 60
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the server's command line until it ends."""
+    return subprocess.run(
+        [sys.executable, "-m", "chronolake_metastore", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def complaint(ended: subprocess.CompletedProcess[str]) -> str:
+    """What a command said that had to fail in a way that an operator can read."""
+    assert ended.returncode != 0
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port that somebody listens at."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+# ---------------------------------------------------------------------------------- refusing to start
+
+
+def test_a_database_that_was_never_migrated_is_not_served(empty_database: str) -> None:
+    assert "migrate" in complaint(run("serve", "--dsn", empty_database, "--port", "0"))
+
+
+def test_a_database_of_an_unknown_revision_is_not_served(dsn: str) -> None:
+    database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '9999'")
+
+    said = complaint(run("serve", "--dsn", dsn, "--port", "0"))
+
+    assert "9999" in said
+    assert "migrate" in said
+
+
+def test_a_database_that_is_not_there_is_said_in_a_line(dsn: str) -> None:
+    nowhere = make_conninfo(dsn, dbname="nowhere_at_all")
+
+    assert "nowhere_at_all" in complaint(run("serve", "--dsn", nowhere, "--port", "0"))
+    assert "nowhere_at_all" in complaint(run("migrate", "--dsn", nowhere))
+    assert "nowhere_at_all" in complaint(run("rebuild", "--dsn", nowhere))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_strangers_are_not_let_in_by_mistake(host: str) -> None:
+    assert "--allow-anonymous" in complaint(run("serve", "--dsn", "dbname=never_reached", "--host", host))
+
+
+def test_strangers_are_let_in_when_that_is_wanted(dsn: str, new_server: Callable[..., ServerProcess]) -> None:
+    server = new_server(dsn, "--host", "0.0.0.0", "--allow-anonymous")
+
+    assert httpx.get(f"{server.url}/ready").status_code == 200
+
+
+def test_a_port_that_is_taken_is_refused(shared_dsn: str, taken_port: int) -> None:
+    assert str(taken_port) in complaint(run("serve", "--dsn", shared_dsn, "--port", str(taken_port)))
+
+
+def test_a_second_server_at_the_same_port_is_refused(shared_server: ServerProcess) -> None:
+    port = str(shared_server.port)
+
+    assert port in complaint(run("serve", "--dsn", shared_server.dsn, "--port", port))
+
+
+# ---------------------------------------------------------------------------------- migrating
+
+
+def test_a_second_migration_changes_nothing(empty_database: str) -> None:
+    assert run("migrate", "--dsn", empty_database).returncode == 0
+    before = database.contents(empty_database, "alembic_version", *database.PROJECTIONS)
+
+    again = run("migrate", "--dsn", empty_database)
+
+    assert (again.returncode, "as before" in again.stdout) == (0, True)
+    assert database.contents(empty_database, "alembic_version", *database.PROJECTIONS) == before
+
+
+def test_of_migrations_at_once_each_succeeds_and_one_does_it(empty_database: str) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        ended = list(threads.map(lambda _: run("migrate", "--dsn", empty_database), range(3)))
+
+    assert [one.returncode for one in ended] == [0, 0, 0], ended
+    assert sorted("as before" in one.stdout for one in ended) == [False, True, True]
+
+
+# ---------------------------------------------------------------------------------- serving
+
+
+@pytest.fixture
+def plain_login(dsn: str) -> Iterator[str]:
+    """The DSN of a login that is no superuser and may be the server, no more."""
+    name = f"login_{os.getpid()}"
+    database.query_nothing(dsn, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    database.query_nothing(dsn, f"GRANT chronolake_server TO {name}")
+    yield make_conninfo(dsn, user=name, password="secret")
+    database.query_nothing(dsn, f"DROP ROLE {name}")
+
+
+def test_a_login_that_is_no_superuser_serves_when_granted_the_role(
+    plain_login: str, new_server: Callable[..., ServerProcess]
+) -> None:
+    with rest.connect(new_server(plain_login).url) as http:
+        table = rest.make_table(http)
+        requested_time = table.begun()
+
+        assert succeeded(table.complete(requested_time, write_stat(requested_time)))["state"] == "completed"
+        assert len(succeeded(http.get(f"/v1/tables/{table.name}/snapshot"))["slices"]) == 1
+
+
+@pytest.mark.parametrize("statement", ["UPDATE event SET actor = 'me'", "DELETE FROM event", "TRUNCATE event"])
+def test_such_a_login_cannot_change_the_log(plain_login: str, statement: str) -> None:
+    options = "-c role=chronolake_server -c search_path=chronolake"
+    with psycopg.connect(plain_login, options=options) as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement.encode())
+        connection.rollback()
+
+
+def shut(dsn: str, allowed: bool) -> None:
+    """Let nobody into a database any more, or everybody again; who is in is thrown out."""
+    name = conninfo_to_dict(dsn)["dbname"]
+    elsewhere = make_conninfo(dsn, dbname="postgres")
+    with psycopg.connect(elsewhere, autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {str(allowed).lower()}'.encode())
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+
+
+@pytest.fixture
+def database_away(shared_dsn: str, shared_server: ServerProcess) -> Iterator[str]:
+    """The address of a server whose database has gone away."""
+    shut(shared_dsn, allowed=False)
+    yield shared_server.url
+    shut(shared_dsn, allowed=True)
+
+
+def test_a_server_whose_database_is_away_lives_and_is_not_ready(database_away: str) -> None:
+    assert httpx.get(f"{database_away}/health").status_code == 200
+    away = httpx.get(f"{database_away}/ready", timeout=TIMEOUT_SECONDS)
+    refused(away, 503, "database-unavailable")
+    assert away.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/time", "/v1/tables", "/v1/tables/a.b/snapshot", "/v1/tables/a.b/instants"]
+)
+def test_reading_while_the_database_is_away_is_answered_at_once(database_away: str, path: str) -> None:
+    refused(httpx.get(database_away + path, timeout=TIMEOUT_SECONDS), 503, "database-unavailable")
+
+
+def test_a_server_is_ready_again_when_its_database_is_back(
+    shared_dsn: str, shared_server: ServerProcess
+) -> None:
+    shut(shared_dsn, allowed=False)
+    refused(httpx.get(f"{shared_server.url}/ready", timeout=TIMEOUT_SECONDS), 503, "database-unavailable")
+    shut(shared_dsn, allowed=True)
+
+    assert httpx.get(f"{shared_server.url}/ready", timeout=TIMEOUT_SECONDS).status_code == 200
+
+
+def test_a_command_sent_while_the_database_is_away_is_carried_out_when_it_is_back(
+    shared_dsn: str, shared_http: httpx.Client
+) -> None:
+    table = rest.make_table(shared_http)
+    shut(shared_dsn, allowed=False)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(table.begin)
+        refused(shared_http.get("/ready"), 503, "database-unavailable")
+        shut(shared_dsn, allowed=True)
+
+        assert succeeded(waiting.result())["state"] == "inflight"
+
+
+# ---------------------------------------------------------------------------------- stopping
+
+
+@pytest.fixture
+def stopped() -> Callable[[ServerProcess, signal.Signals], int]:
+    """Asks a server to stop, and gives the exit code that it ended with."""
+
+    def stop(server: ServerProcess, asked: signal.Signals) -> int:
+        process = server._process
+        assert process is not None
+        process.send_signal(asked)
+        return process.wait(TIMEOUT_SECONDS)
+
+    return stop
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_asked_to_stop_ends_well(
+    server: ServerProcess, stopped: Callable[[ServerProcess, signal.Signals], int], asked: signal.Signals
+) -> None:
+    assert stopped(server, asked) == 0
+    assert "Traceback" not in server.log()
+
+
+# ---------------------------------------------------------------------------------- rebuilding
+
+
+def test_projections_that_were_lost_are_rebuilt_while_the_server_runs(
+    dsn: str, server: ServerProcess, http: httpx.Client
+) -> None:
+    table = rest.make_table(http)
+    requested_time = table.begun()
+    succeeded(table.complete(requested_time, write_stat(requested_time)))
+    before = database.contents(dsn, *database.PROJECTIONS)
+    database.query_nothing(dsn, "TRUNCATE " + ", ".join(f"chronolake.{name}" for name in database.PROJECTIONS))
+
+    ended = run("rebuild", "--dsn", dsn)
+
+    assert (ended.returncode, ended.stdout.strip()) == (0, "rebuilt from 4 events")
+    assert database.contents(dsn, *database.PROJECTIONS) == before
+    assert table.begun() > requested_time
