@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError
+from chronolake.errors import ChronolakeError, InstantRolledBack
 from chronolake_model.file_names import write_token
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_writer, columns, errors
@@ -97,6 +97,8 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
             with chronolake.connect(self._options.url, retry_seconds=_ABORT_RETRY_SECONDS) as client:
                 write = client.table(self._options.table).write(self._options.requested_time)
                 write.rollback("the Spark job failed")
+        except InstantRolledBack:
+            pass  # Somebody else did it, once the lease had ended.
         except ChronolakeError:
             # It has completed after all, or the server is away: then its lease ends it. An error from here
             # would take the place of the one that made Spark abort.

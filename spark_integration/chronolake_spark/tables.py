@@ -24,6 +24,9 @@ class SparkTable:
     Each write is one instant: it is published whole or not at all. A write that fails is rolled back and
     raises a ``chronolake.errors.ChronolakeError``: ``WriteConflict`` when another writer published the same
     file groups first (read again and retry), ``InstantRolledBack`` when the lease ended meanwhile.
+
+    A record key is unique within its partition, as in Hudi: a record that comes with another partition value
+    is another record, and the old one must be deleted.
     """
 
     def __init__(self, spark: SparkSession, client: chronolake.Client, table: chronolake.Table) -> None:
