@@ -13,6 +13,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from chronolake_metastore.api import files, health, instants, leases, namespaces, problems, tables, time
 from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.requests import StrictRequest
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
@@ -42,7 +43,8 @@ V1 = (
 def create_app(settings: Settings) -> Litestar:
     """The application that ``settings`` describe; it reaches for the database when it starts up."""
     database = Database(settings)
-    sequencer = Sequencer(database, settings)
+    metrics = Metrics()
+    sequencer = Sequencer(database, settings, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -59,10 +61,12 @@ def create_app(settings: Settings) -> Litestar:
             ),
             health.get_health,
             health.get_ready,
+            health.get_metrics,
         ],
         dependencies={
             "database": Provide(lambda: database, sync_to_thread=False),
             "sequencer": Provide(lambda: sequencer, sync_to_thread=False),
+            "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
         exception_handlers=problems.HANDLERS,

@@ -17,12 +17,14 @@ import msgspec
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.carry_out import Answer
-from chronolake_metastore.commands.group import Request, Result
+from chronolake_metastore.commands.group import CarriedOut, Request, Result
 from chronolake_metastore.domain.commands import CatalogCommand
 from chronolake_metastore.domain.instants import CompleteInstant
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import OutcomeRaced, Session
+from chronolake_model.times import MICROS_PER_SECOND
 
 RETRY_WAIT_SECONDS = 0.05
 RETRY_WAIT_SECONDS_MAX = 1.0
@@ -36,12 +38,20 @@ class _Waiting(msgspec.Struct):
     files: int
 
 
+class _Decided(msgspec.Struct, frozen=True):
+    """The result of a request, and how long its answer is held back, in seconds."""
+
+    result: Result | Exception
+    commit_wait: float = 0.0
+
+
 class _Lane:
     """One queue, one connection, one group at a time."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
         self._session = Session(database)
         self._settings = settings
+        self._metrics = metrics
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(settings.queue_max)
         self._kept_back: _Waiting | None = None
 
@@ -58,9 +68,9 @@ class _Lane:
         try:
             while True:
                 waiting = await self._gather()
-                results = await self._carry_out([entry.request for entry in waiting])
-                for entry, result in zip(waiting, results, strict=True):
-                    _answer(entry.answer, result)
+                decided = await self._carry_out([entry.request for entry in waiting])
+                for entry, decision in zip(waiting, decided, strict=True):
+                    self._answer(entry, decision)
         finally:
             await self._session.close()
 
@@ -77,33 +87,57 @@ class _Lane:
                 self._kept_back = following
                 break
             gathered.append(following)
+        self._metrics.group_size.observe(len(gathered))
         return gathered
 
-    async def _carry_out(self, requests: Sequence[Request]) -> Sequence[Result | Exception]:
+    async def _carry_out(self, requests: Sequence[Request]) -> list[_Decided]:
         try:
-            return await self._persist(requests)
+            return self._decided(await self._persist(requests))
         except errors.Unavailable as exc:
-            return [exc] * len(requests)
+            return [_Decided(exc)] * len(requests)
         except Exception as exc:
             # A bug, met by one of them at least: it must not take its neighbours with it.
             if len(requests) == 1:
                 _log.exception("command failed", request_id=requests[0].request_id)
-                return [exc]
+                return [_Decided(exc)]
             _log.warning("group failed; its commands run one by one", commands=len(requests))
             return [(await self._carry_out([request]))[0] for request in requests]
 
-    async def _persist(self, requests: Sequence[Request]) -> list[Result]:
+    def _decided(self, carried_out: CarriedOut) -> list[_Decided]:
+        self._metrics.clock_drift.set(carried_out.drift_us / MICROS_PER_SECOND)
+        return [
+            _Decided(
+                result,
+                carried_out.commit_waits.get(result.table_id, 0.0) if isinstance(result, Answer) else 0.0,
+            )
+            for result in carried_out.results
+        ]
+
+    def _answer(self, waiting: _Waiting, decided: _Decided) -> None:
+        command = type(waiting.request.command).__name__
+        self._metrics.commands.labels(command, _name_of(decided.result)).inc()
+        if decided.commit_wait:
+            # Only this answer waits: the lane goes on with the tables whose clocks are not ahead.
+            self._metrics.commit_wait.inc(decided.commit_wait)
+            loop = asyncio.get_running_loop()
+            loop.call_later(decided.commit_wait, _resolve, waiting.answer, decided.result)
+        else:
+            _resolve(waiting.answer, decided.result)
+
+    async def _persist(self, requests: Sequence[Request]) -> CarriedOut:
         """Run a group, and again when the database went away: the request ids tell what had happened."""
         deadline = time.monotonic() + self._settings.retry_seconds
         wait = RETRY_WAIT_SECONDS
         while True:
             try:
-                return await group.run(self._session, requests)
+                with self._metrics.group_seconds.time():
+                    return await group.run(self._session, requests, self._settings.drift_max_ms * 1_000)
             except OutcomeRaced:
                 continue
             except errors.DatabaseUnavailable as exc:
                 if time.monotonic() + wait > deadline:
                     raise
+                self._metrics.database_retries.inc()
                 _log.warning("database unavailable; trying again", reason=exc.context.get("reason"), wait=wait)
             await asyncio.sleep(wait)
             wait = min(2 * wait, RETRY_WAIT_SECONDS_MAX)
@@ -116,10 +150,10 @@ class Sequencer:
     of their own, so that nobody queues behind them.
     """
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
         self._large_files = settings.group_files_max
-        self._large = _Lane(database, settings)
-        self._lanes = [_Lane(database, settings) for _ in range(settings.lanes)]
+        self._large = _Lane(database, settings, metrics)
+        self._lanes = [_Lane(database, settings, metrics) for _ in range(settings.lanes)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Sequencer]:
@@ -151,7 +185,13 @@ class Sequencer:
         return self._lanes[zlib.crc32(request.command.table.encode()) % len(self._lanes)]
 
 
-def _answer(future: asyncio.Future[Answer], result: Result | Exception) -> None:
+def _name_of(result: Result | Exception) -> str:
+    if isinstance(result, Answer):
+        return "ok"
+    return result.code if isinstance(result, errors.TimelineError) else "internal-error"
+
+
+def _resolve(future: asyncio.Future[Answer], result: Result | Exception) -> None:
     if future.done():  # the caller went away
         return
     if isinstance(result, Exception):

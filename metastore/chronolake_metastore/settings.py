@@ -32,4 +32,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a command waits for a database that went away before it is answered 503."""
     pool_size: int = 8
     """Connections for reading."""
+    drift_max_ms: int = 1_000
+    """How far a table's clock may run ahead of the wall before its writers are made to wait."""
     max_body_bytes: int = 64 * 1024 * 1024

@@ -10,6 +10,7 @@ import pytest
 
 from chronolake_metastore.app import create_app
 from chronolake_metastore.domain import events
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_model.problems import ProblemCode
 from docs import generate
@@ -107,3 +108,9 @@ def _text(path: str) -> str:
 
 def _python(folder: str) -> list[Path]:
     return list((ROOT / folder).rglob("*.py"))
+
+
+def test_every_metric_is_documented() -> None:
+    operations = _text("docs/operations.md")
+    names = [family.name for family in Metrics().registry.collect()]
+    assert [name for name in names if name not in operations] == []

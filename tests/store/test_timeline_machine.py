@@ -255,7 +255,7 @@ class Timeline(RuleBasedStateMachine):
         return Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
 
     def run(self, requests: Sequence[Request]) -> list[Result]:
-        return self.runner.run(group.run(self.session, requests))
+        return self.runner.run(group.run(self.session, requests, drift_max_us=1_000_000)).results
 
     def set_clock(self, now_us: int) -> None:
         self.sql(f"CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint LANGUAGE sql RETURN {now_us}")

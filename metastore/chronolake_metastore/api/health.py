@@ -1,12 +1,17 @@
-"""/health and /ready"""
+"""/health, /ready and /metrics"""
 
 from __future__ import annotations
 
-import msgspec
-from litestar import get
-from litestar.di import NamedDependency
+import contextlib
 
+import msgspec
+from litestar import Response, get
+from litestar.di import NamedDependency
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from chronolake_metastore import errors
 from chronolake_metastore.api import problems
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.store.engine import Database
 
@@ -30,3 +35,13 @@ async def get_ready(database: NamedDependency[Database]) -> Health:
     """Answers 200 when the database answers and has the schema that this server knows, else 503."""
     await readiness.check(database)
     return Health()
+
+
+@get("/metrics", summary="Figures for Prometheus", tags=TAGS, include_in_schema=False)
+async def get_metrics(
+    database: NamedDependency[Database], metrics: NamedDependency[Metrics]
+) -> Response[bytes]:
+    """The figures of this process, as Prometheus reads them; a database that is away leaves its own out."""
+    with contextlib.suppress(errors.DatabaseUnavailable):
+        metrics.xmin_age.set(await readiness.xmin_age(database))
+    return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

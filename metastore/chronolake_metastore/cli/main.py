@@ -79,6 +79,14 @@ def serve(  # noqa: PLR0913 - one argument per setting
     pool_size: Annotated[
         int, typer.Option(envvar="CHRONOLAKE_POOL_SIZE", min=1, max=1000, help="Connections for reading.")
     ] = 8,
+    drift_max_ms: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_DRIFT_MAX_MS",
+            min=0,
+            help="How far a table's clock may run ahead of the wall before its writers are made to wait.",
+        ),
+    ] = 1_000,
     max_body_bytes: Annotated[
         int,
         typer.Option(envvar="CHRONOLAKE_MAX_BODY_BYTES", min=1024, help="The largest request body accepted."),
@@ -100,6 +108,7 @@ def serve(  # noqa: PLR0913 - one argument per setting
         role=role,
         lanes=lanes,
         pool_size=pool_size,
+        drift_max_ms=drift_max_ms,
         max_body_bytes=max_body_bytes,
     )
     serving.run(settings)

@@ -15,7 +15,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands.carry_out import Answer, carry_out
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import files, instants, namespaces, tables
-from chronolake_metastore.domain.clock import CATALOG_ID
+from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.commands import CatalogCommand, Command
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.store import (
@@ -29,7 +29,7 @@ from chronolake_metastore.store import (
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.file_names import FileKind
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros
+from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -44,14 +44,27 @@ class Request(msgspec.Struct, frozen=True):
 Result = Answer | errors.TimelineError
 
 
-async def run(session: Session, requests: Sequence[Request]) -> list[Result]:
-    """Carry ``requests`` out, in their order, in one transaction; the results are in the same order.
+class CarriedOut(msgspec.Struct, frozen=True):
+    """The results of a group, in the order of its requests, and what it did to the clocks of its tables.
+
+    ``commit_waits`` is how long answers about a table are to be held back, in seconds; ``drift_us`` how far
+    the clock that is furthest ahead of the wall is ahead.
+    """
+
+    results: list[Result]
+    commit_waits: dict[UUID, float]
+    drift_us: int
+
+
+async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
+    """Carry ``requests`` out, in their order, in one transaction.
 
     Raises ``DatabaseUnavailable``, ``OutcomeRaced`` or whatever else ended the transaction: then it is
     unknown whether the requests were carried out, and they may be run again: their request ids tell.
     """
     async with session.begin() as tx:
         lake, now, known = await _load(tx, requests)
+        before = dict(lake.clocks)
         recorded: list[outcomes.Outcome] = []
         results: list[Result] = []
         for request in requests:
@@ -67,7 +80,12 @@ async def run(session: Session, requests: Sequence[Request]) -> list[Result]:
                 results.append(exc)
         if recorded:
             await tx.batch(_save(lake, recorded))
-    return results
+    waits = {
+        table_id: wait_us / MICROS_PER_SECOND
+        for table_id, clock in before.items()
+        if (wait_us := commit_wait(clock, lake.clocks[table_id], now, drift_max_us))
+    }
+    return CarriedOut(results, waits, max((drift(clock, now) for clock in lake.clocks.values()), default=0))
 
 
 async def _load(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from chronolake_model.times import Micros, Tick
 
-CATALOG_ID = UUID(int=0)
+CATALOG_ID: Final = UUID(int=0)
 """The stream of what belongs to no table: namespaces made and dropped."""
 
 
@@ -30,3 +31,23 @@ def next_time(clock: Clock, now: Micros) -> Micros:
     """
     tick = clock.tick.micros
     return Micros(max(clock.last_time + tick, now - now % tick))
+
+
+COMMIT_WAIT_SHARE: Final = 4
+"""Groups that may be under way at once for one table: each waits for all of them."""
+
+
+def drift(clock: Clock, now: Micros) -> int:
+    """How far the clock is ahead of the wall, in microseconds; 0 when it is not."""
+    return max(0, clock.last_time - now)
+
+
+def commit_wait(before: Clock, after: Clock, now: Micros, drift_max_us: int) -> int:
+    """How long the answer to what moved the clock is held back, in microseconds.
+
+    A clock that runs ahead because more is asked of it than its tick allows is thus slowed down to the wall.
+    One that is ahead because the wall was set back is not made to wait for it: only as long as a few groups
+    at the pace of its tick.
+    """
+    issued = after.last_time - max(before.last_time, now)
+    return max(0, min(drift(after, now) - drift_max_us, COMMIT_WAIT_SHARE * issued))

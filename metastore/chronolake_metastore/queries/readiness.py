@@ -18,3 +18,9 @@ async def check(database: Database) -> None:
             found=found,
             known=schema.REVISION,
         )
+
+
+async def xmin_age(database: Database) -> int:
+    """Transactions since the oldest one that is still open."""
+    async with database.reading() as connection:
+        return await engine.xmin_age(connection)

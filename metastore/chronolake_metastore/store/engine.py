@@ -28,6 +28,8 @@ _LOST = (
     postgres_errors.DeadlockDetected,
     postgres_errors.LockNotAvailable,
     postgres_errors.QueryCanceled,
+    # A failover left us with a standby.
+    postgres_errors.ReadOnlySqlTransaction,
     postgres_errors.SerializationFailure,
     postgres_errors.TooManyConnections,
 )
@@ -132,3 +134,14 @@ async def revision(connection: AsyncConnection) -> str | None:
         return None
     found = await connection.execute(text("SELECT version_num FROM chronolake.alembic_version"))
     return found.scalar_one_or_none()
+
+
+async def xmin_age(connection: AsyncConnection) -> int:
+    """Transactions since the oldest one that is still open; a reader of the log must not pass it."""
+    age = await connection.execute(
+        text(
+            "SELECT pg_snapshot_xmax(snapshot)::text::bigint - pg_snapshot_xmin(snapshot)::text::bigint"
+            " FROM pg_current_snapshot() AS snapshot"
+        )
+    )
+    return int(age.scalar_one())

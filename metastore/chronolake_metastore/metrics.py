@@ -1,0 +1,53 @@
+"""What a running server counts, for Prometheus (GET /metrics)."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Metrics:
+    """The figures of one server process; each process has its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.commands = Counter(
+            "chronolake_commands",
+            "Commands that were answered, by kind and result: ok, or the code of a problem.",
+            ["command", "result"],
+            registry=self.registry,
+        )
+        self.group_size = Histogram(
+            "chronolake_group_size",
+            "Commands in one transaction of the sequencer.",
+            buckets=_GROUP_SIZES,
+            registry=self.registry,
+        )
+        self.group_seconds = Histogram(
+            "chronolake_group_seconds",
+            "Time from the beginning of a group's transaction until it is durable.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.database_retries = Counter(
+            "chronolake_database_retries",
+            "Groups that were run again because the database had gone away.",
+            registry=self.registry,
+        )
+        self.clock_drift = Gauge(
+            "chronolake_clock_drift_seconds",
+            "How far the clock of the last group's table furthest ahead was ahead of the wall.",
+            registry=self.registry,
+        )
+        self.commit_wait = Counter(
+            "chronolake_commit_wait_seconds",
+            "Time that answers were held back because a table's clock was too far ahead of the wall.",
+            registry=self.registry,
+        )
+        self.xmin_age = Gauge(
+            "chronolake_xmin_age_transactions",
+            "Transactions since the oldest one that is still open: what holds the change feed back.",
+            registry=self.registry,
+        )
