@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +18,7 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
+from chronolake_metastore.workers import reaper
 
 V1 = (
     namespaces.create_namespace,
@@ -48,8 +50,13 @@ def create_app(settings: Settings) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        async with sequencer.running():
+        async with sequencer.running(), asyncio.TaskGroup() as workers:
+            reaping = None
+            if settings.reaper_seconds:
+                reaping = workers.create_task(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
             yield
+            if reaping is not None:
+                reaping.cancel()
         await database.close()
 
     return Litestar(

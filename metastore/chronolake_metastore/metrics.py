@@ -46,6 +46,11 @@ class Metrics:
             "Time that answers were held back because a table's clock was too far ahead of the wall.",
             registry=self.registry,
         )
+        self.leases_expired = Counter(
+            "chronolake_leases_expired",
+            "Instants that this server rolled back because their lease had ended.",
+            registry=self.registry,
+        )
         self.xmin_age = Gauge(
             "chronolake_xmin_age_transactions",
             "Transactions since the oldest one that is still open: what holds the change feed back.",

@@ -34,4 +34,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Connections for reading."""
     drift_max_ms: int = 1_000
     """How far a table's clock may run ahead of the wall before its writers are made to wait."""
+    reaper_seconds: float = 5.0
+    """How often expired leases are looked for; 0 leaves that to other servers."""
     max_body_bytes: int = 64 * 1024 * 1024

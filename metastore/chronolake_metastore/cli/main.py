@@ -87,6 +87,15 @@ def serve(  # noqa: PLR0913 - one argument per setting
             help="How far a table's clock may run ahead of the wall before its writers are made to wait.",
         ),
     ] = 1_000,
+    reaper_seconds: Annotated[
+        float,
+        typer.Option(
+            envvar="CHRONOLAKE_REAPER_SECONDS",
+            min=0.0,
+            help="How often to look for instants whose lease has ended, and roll them back. 0: leave it to "
+            "other servers.",
+        ),
+    ] = 5.0,
     max_body_bytes: Annotated[
         int,
         typer.Option(envvar="CHRONOLAKE_MAX_BODY_BYTES", min=1024, help="The largest request body accepted."),
@@ -109,6 +118,7 @@ def serve(  # noqa: PLR0913 - one argument per setting
         lanes=lanes,
         pool_size=pool_size,
         drift_max_ms=drift_max_ms,
+        reaper_seconds=reaper_seconds,
         max_body_bytes=max_body_bytes,
     )
     serving.run(settings)

@@ -1,0 +1,59 @@
+"""Leases that have ended, and the turn of the replica that looks for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+from sqlalchemy import func, select, text
+
+from chronolake_metastore.store import schema
+from chronolake_metastore.store.engine import Database
+from chronolake_model.times import Micros
+
+_REAPER: Final = 1667788915
+"""The advisory lock of the replica that reaps; next to that of the turns (take_turns.sql)."""
+
+
+class ExpiredLease(msgspec.Struct, frozen=True):
+    """A pending instant whose lease has ended."""
+
+    table: str
+    requested_time: Micros
+    writer: str
+    expired_at: Micros
+
+
+@asynccontextmanager
+async def turn(database: Database) -> AsyncIterator[bool]:
+    """Whether it is this replica's turn to reap, for as long as the block runs: one replica at a time."""
+    async with database.autocommit() as connection:
+        taken = await connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _REAPER})
+        if not taken.scalar_one():
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            await connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _REAPER})
+
+
+async def expired(database: Database, limit: int) -> list[ExpiredLease]:
+    """Instants of live tables whose lease has ended by the wall clock, the longest ago first."""
+    instant, table = schema.instant.c, schema.lake_table.c
+    query = (
+        select(
+            table.namespace + "." + table.name,
+            func.micros(instant.requested_time),
+            instant.writer,
+            func.micros(instant.lease_expires_at),
+        )
+        .join_from(schema.instant, schema.lake_table, table.table_id == instant.table_id)
+        .where(instant.lease_expires_at <= func.moment(func.now_us()), table.dropped_at.is_(None))
+        .order_by(instant.lease_expires_at)
+        .limit(limit)
+    )
+    async with database.reading() as connection:
+        return [ExpiredLease(*row) for row in await connection.execute(query)]

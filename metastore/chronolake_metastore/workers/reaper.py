@@ -1,0 +1,65 @@
+"""The reaper: rolls back instants whose writers went silent, so that a dead writer holds nothing (promise 6).
+
+Every replica has one, and one of them at a time looks. Whether a lease has ended is decided again under the
+table's lock, so a heartbeat or a complete that comes first wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Final
+
+from chronolake_metastore import errors, telemetry
+from chronolake_metastore.commands.group import Request
+from chronolake_metastore.domain import commands
+from chronolake_metastore.domain.instants import RollbackInstant
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.store import leases
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.leases import ExpiredLease
+from chronolake_model import instants as wire
+from chronolake_model.times import to_datetime
+
+WRITER: Final = "chronolake-reaper"
+BATCH: Final = 500
+"""Leases that one look takes on; the rest waits for the next."""
+
+_log = telemetry.logger(__name__)
+
+
+async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interval_seconds: float) -> None:
+    """Reap every ``interval_seconds``, until cancelled. A database that is away is tried again."""
+    while True:
+        await asyncio.sleep(interval_seconds)
+        try:
+            await reap(database, sequencer, metrics)
+        except errors.Unavailable as exc:
+            _log.warning("reaper could not look", reason=exc.context.get("reason", exc.detail))
+
+
+async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
+    """Roll back what has expired, if it is this replica's turn; gives the number of instants rolled back."""
+    async with leases.turn(database) as ours:
+        if not ours:
+            return 0
+        found = await leases.expired(database, BATCH)
+        reaped = await asyncio.gather(*(_roll_back(sequencer, lease) for lease in found))
+    metrics.leases_expired.inc(sum(reaped))
+    return sum(reaped)
+
+
+async def _roll_back(sequencer: Sequencer, lease: ExpiredLease) -> bool:
+    expired_at = to_datetime(lease.expired_at).isoformat(timespec="milliseconds")
+    reason = f"the lease of {lease.writer} ended at {expired_at}"
+    rollback = wire.RollbackInstant(writer=WRITER, reason=reason)
+    command = RollbackInstant(lease.table, lease.requested_time, rollback)
+    fingerprint = commands.fingerprint(commands.canonical(command))
+    try:
+        await sequencer.submit(Request(command, f"reaper-{uuid.uuid4()}", fingerprint, WRITER))
+    except (errors.Conflict, errors.NotFound):
+        # It was renewed or completed, or its table was dropped, since we looked.
+        return False
+    _log.info("lease expired", table=lease.table, instant=lease.requested_time, writer=lease.writer)
+    return True

@@ -1,0 +1,136 @@
+"""Promise 6: a dead writer holds nothing. Its lease ends, and a server rolls its instant back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import psycopg
+import pytest
+
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import leases
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.workers import reaper
+from tests.fix_server import ServerProcess
+from tests.server import database as sql, rest
+
+LEASE_SECONDS = 60
+PATIENCE_SECONDS = 30.0
+
+
+@asynccontextmanager
+async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Sequencer, Metrics]]:
+    """What a server reaps with, in this process."""
+    settings = Settings(dsn=dsn)
+    database, metrics = Database(settings), Metrics()
+    async with Sequencer(database, settings, metrics).running() as sequencer:
+        yield database, sequencer, metrics
+    await database.close()
+
+
+async def reap_once(dsn: str) -> int:
+    async with a_replica(dsn) as replica:
+        return await reaper.reap(*replica)
+
+
+def let_leases_end(dsn: str) -> None:
+    sql.set_wall_clock(
+        dsn, f"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {(LEASE_SECONDS + 1) * 1_000_000}"
+    )
+
+
+@pytest.fixture
+def table(http: httpx.Client) -> rest.Table:
+    return rest.make_table(http)
+
+
+def test_an_instant_whose_lease_ended_is_rolled_back_with_the_reason(
+    server: ServerProcess, table: rest.Table
+) -> None:
+    instant = table.begun(lease_seconds=LEASE_SECONDS)
+    let_leases_end(server.dsn)
+    assert asyncio.run(reap_once(server.dsn)) == 1
+    assert table.state(instant) == "rolled_back"
+    told = rest.refused(table.complete(instant), 410, "instant-rolled-back")
+    assert "lease" in told["detail"]
+    assert asyncio.run(reap_once(server.dsn)) == 0
+
+
+def test_an_instant_whose_lease_runs_is_left_alone(server: ServerProcess, table: rest.Table) -> None:
+    instant = table.begun(lease_seconds=LEASE_SECONDS)
+    assert asyncio.run(reap_once(server.dsn)) == 0
+    assert table.state(instant) == "inflight"
+
+
+def test_a_lease_that_is_renewed_in_time_is_left_alone(server: ServerProcess, table: rest.Table) -> None:
+    instant = table.begun(lease_seconds=LEASE_SECONDS)
+    let_leases_end(server.dsn)
+    rest.succeeded(table.heartbeat(instant))
+    assert asyncio.run(reap_once(server.dsn)) == 0
+    assert table.state(instant) == "inflight"
+
+
+def test_of_two_replicas_one_looks_at_a_time(server: ServerProcess, table: rest.Table) -> None:
+    table.begun(lease_seconds=LEASE_SECONDS)
+    let_leases_end(server.dsn)
+
+    async def while_another_looks() -> int:
+        async with a_replica(server.dsn) as (database, *_), leases.turn(database) as theirs:
+            assert theirs
+            return await reap_once(server.dsn)
+
+    assert asyncio.run(while_another_looks()) == 0
+    assert asyncio.run(reap_once(server.dsn)) == 1
+
+
+def test_the_instants_of_a_dropped_table_are_not_reaped(server: ServerProcess, http: httpx.Client) -> None:
+    table = rest.make_table(http)
+    table.begun(lease_seconds=LEASE_SECONDS)
+    assert http.delete(f"/v1/tables/{table.name}").status_code == 204
+    let_leases_end(server.dsn)
+    assert asyncio.run(reap_once(server.dsn)) == 0
+
+
+def test_of_complete_and_expiry_exactly_one_wins(server: ServerProcess, table: rest.Table) -> None:
+    instants = [table.begun(lease_seconds=LEASE_SECONDS) for _ in range(16)]
+    let_leases_end(server.dsn)
+
+    async def race() -> list[int]:
+        async with a_replica(server.dsn) as replica, httpx.AsyncClient(base_url=server.url) as client:
+            completes = [
+                client.post(
+                    f"/v1/tables/{table.name}/instants/{instant}/complete",
+                    json={"write_stats": [rest.write_stat(instant, bucket)]},
+                )
+                for bucket, instant in enumerate(instants[:4])
+            ]
+            reaping = asyncio.create_task(reaper.reap(*replica))
+            answers = await asyncio.gather(*completes)
+            await reaping
+            return [answer.status_code for answer in answers]
+
+    for instant, status in zip(instants, asyncio.run(race()), strict=False):
+        assert (status, table.state(instant)) in [(200, "completed"), (410, "rolled_back")]
+    assert {table.state(instant) for instant in instants[4:]} == {"rolled_back"}
+
+
+def test_a_server_reaps_by_itself(new_server: Callable[..., ServerProcess], dsn: str) -> None:
+    server = new_server(dsn, "--reaper-seconds", "0.1")
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        instant = table.begun(lease_seconds=1)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while table.state(instant) != "rolled_back":
+            assert time.monotonic() < deadline, "the instant was not reaped"
+            time.sleep(0.05)
+    with psycopg.connect(dsn) as connection:
+        actors = connection.execute(
+            "SELECT actor FROM chronolake.event WHERE type = 'InstantRolledBack'"
+        ).fetchall()
+    assert actors == [(reaper.WRITER,)]
