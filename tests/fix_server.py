@@ -56,6 +56,11 @@ class ServerProcess:
         self._process.wait()
         self._process = None
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, and do not wait."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def stop(self) -> None:
         """Ask it to stop, and wait until it has."""
         if self._process is not None:

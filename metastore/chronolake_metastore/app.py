@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from litestar import Litestar, Router
+from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from chronolake_metastore.api import files, health, instants, leases, namespaces, problems, tables, time
+from chronolake_metastore.api import events, files, health, instants, leases, namespaces, problems, tables, time
 from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.requests import StrictRequest
+from chronolake_metastore.bell import Bell
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
@@ -38,15 +40,21 @@ V1 = (
     leases.renew_lease,
     files.get_snapshot,
     files.get_changes,
+    events.list_events,
+    events.follow_events,
     time.get_time,
 )
 
 
 def create_app(settings: Settings) -> Litestar:
-    """The application that ``settings`` describe; it reaches for the database when it starts up."""
+    """The application that ``settings`` describe; it reaches for the database when it starts up.
+
+    Its state has the ``bell``, which whoever stops the server closes first: streams never end by themselves.
+    """
     database = Database(settings)
     metrics = Metrics()
-    sequencer = Sequencer(database, settings, metrics)
+    bell = Bell()
+    sequencer = Sequencer(database, settings, metrics, bell)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -73,9 +81,11 @@ def create_app(settings: Settings) -> Litestar:
         dependencies={
             "database": Provide(lambda: database, sync_to_thread=False),
             "sequencer": Provide(lambda: sequencer, sync_to_thread=False),
+            "bell": Provide(lambda: bell, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
+        state=State({"bell": bell}),
         exception_handlers=problems.HANDLERS,
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,

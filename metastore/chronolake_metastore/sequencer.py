@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.bell import Bell
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.carry_out import Answer
 from chronolake_metastore.commands.group import CarriedOut, Request, Result
@@ -48,7 +49,8 @@ class _Decided(msgspec.Struct, frozen=True):
 class _Lane:
     """One queue, one connection, one group at a time."""
 
-    def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: Metrics, bell: Bell) -> None:
+        self._bell = bell
         self._session = Session(database)
         self._settings = settings
         self._metrics = metrics
@@ -69,6 +71,7 @@ class _Lane:
             while True:
                 waiting = await self._gather()
                 decided = await self._carry_out([entry.request for entry in waiting])
+                self._bell.ring()
                 for entry, decision in zip(waiting, decided, strict=True):
                     self._answer(entry, decision)
         finally:
@@ -150,10 +153,10 @@ class Sequencer:
     of their own, so that nobody queues behind them.
     """
 
-    def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, database: Database, settings: Settings, metrics: Metrics, bell: Bell) -> None:
         self._large_files = settings.group_files_max
-        self._large = _Lane(database, settings, metrics)
-        self._lanes = [_Lane(database, settings, metrics) for _ in range(settings.lanes)]
+        self._large = _Lane(database, settings, metrics, bell)
+        self._lanes = [_Lane(database, settings, metrics, bell) for _ in range(settings.lanes)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Sequencer]:

@@ -97,7 +97,11 @@ OPERATIONS = (
     ),
     Operation("GET", "/v1/tables/{table}/snapshot"),
     Operation("GET", "/v1/tables/{table}/changes"),
+    Operation("GET", "/v1/events"),
 )
+
+STREAMS = (Operation("GET", "/v1/events/stream"),)
+"""Answers that do not end by themselves; ``test_feed.py`` tries them."""
 
 WITH_BODY = tuple(operation for operation in OPERATIONS if operation.body is not None)
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
@@ -107,7 +111,9 @@ COMMANDS = tuple(operation for operation in OPERATIONS if operation.method != "G
 LISTS = tuple(
     operation
     for operation in OPERATIONS
-    if operation.method == "GET" and operation.template.endswith(("s", "snapshot")) and operation.body is None
+    if operation.method == "GET"
+    and operation.template.endswith(("s", "snapshot"))
+    and operation.template != "/v1/events"
 )
 
 NOT_JSON = {

@@ -11,6 +11,7 @@ import httpx
 import psycopg
 import pytest
 
+from chronolake_metastore.bell import Bell
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
@@ -29,7 +30,7 @@ async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Sequencer, Metric
     """What a server reaps with, in this process."""
     settings = Settings(dsn=dsn)
     database, metrics = Database(settings), Metrics()
-    async with Sequencer(database, settings, metrics).running() as sequencer:
+    async with Sequencer(database, settings, metrics, Bell()).running() as sequencer:
         yield database, sequencer, metrics
     await database.close()
 

@@ -40,8 +40,9 @@ def run(settings: Settings) -> None:
 
 async def _serve(settings: Settings) -> None:
     await _check_schema(settings)
+    app = create_app(settings)
     server = Server(
-        create_app(settings),
+        app,
         address=settings.host,
         port=settings.port,
         interface=Interfaces.ASGI,
@@ -50,9 +51,15 @@ async def _serve(settings: Settings) -> None:
         log_access=False,
         log_enabled=False,
     )
+
+    def stop() -> None:
+        # The server waits for requests to end, and a stream ends when it is told that the server stops.
+        app.state.bell.close()
+        server.stop()
+
     loop = asyncio.get_running_loop()
-    for stop in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(stop, server.stop)
+    for stopping in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(stopping, stop)
     _log.info("serving", url=f"http://{settings.host}:{settings.port}", openapi="/openapi.json")
     await server.serve()
     _log.info("stopped")

@@ -1,0 +1,41 @@
+"""Bodies of the REST API for the log itself: every change of every table, in order."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class LoggedEvent(msgspec.Struct, frozen=True):
+    """One event of the log.
+
+    ``table`` is null for namespaces. ``instant`` is the requested time of the instant that changed, ``time``
+    when the event was issued, both in Hudi's digits. ``cursor`` is the place right behind this event: whoever
+    keeps it together with what was done about the event, handles each event exactly once.
+    """
+
+    cursor: str
+    table: str | None
+    table_id: str
+    version: int
+    type: str
+    instant: str | None
+    time: str
+    issued_at: datetime
+    actor: str
+    request_id: str
+    payload: dict[str, Any]
+    hash: str
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events in the order of the log; ``cursor`` is the place to go on from, also when there are none yet.
+
+    ``caught_up`` says that there was nothing more to give when this was asked for.
+    """
+
+    events: list[LoggedEvent]
+    cursor: str
+    caught_up: bool
