@@ -38,7 +38,8 @@ async def run_group(dsn: str, *group_of_commands: commands.Command) -> None:
     lake = Database(Settings(dsn=dsn))
     session = Session(lake)
     try:
-        await group.run(session, [asked(command) for command in group_of_commands])
+        requests = [asked(command) for command in group_of_commands]
+        await group.run(session, requests, drift_max_us=1_000_000)
     finally:
         await session.close()
         await lake.close()
