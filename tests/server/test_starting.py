@@ -56,6 +56,16 @@ def test_a_database_that_was_never_migrated_is_not_served(empty_database: str) -
     assert "migrate" in complaint(run("serve", "--dsn", empty_database, "--port", "0"))
 
 
+def test_a_log_from_another_postgresql_is_not_served(dsn: str) -> None:
+    database.query_nothing(
+        dsn,
+        "INSERT INTO chronolake.event (transaction_id, table_id, version, type, time, actor, request_id,"
+        " payload, previous_hash, hash)"
+        " SELECT '9999999999', gen_random_uuid(), 1, 'TableCreated', now(), 'a', 'r', '{}', '', sha256('')",
+    )
+    assert "physical backup" in complaint(run("serve", "--dsn", dsn, "--port", "0"))
+
+
 def test_a_database_of_an_unknown_revision_is_not_served(dsn: str) -> None:
     database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '9999'")
 

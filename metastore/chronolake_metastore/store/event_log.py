@@ -7,6 +7,8 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.events import PAYLOADS, Event, encode_payload
@@ -102,6 +104,16 @@ async def read(tx: Transaction, after: Cursor) -> tuple[list[Event], Cursor]:
     if not rows:
         return [], after
     return [_event(row) for row in rows], Cursor(transaction_id=rows[-1][11], position=rows[-1][10])
+
+
+async def is_ahead_of_transactions(connection: AsyncConnection) -> bool:
+    """Whether an event has a transaction id that this PostgreSQL has not given out yet."""
+    ahead = await connection.execute(
+        text(
+            "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))"
+        )
+    )
+    return bool(ahead.scalar_one())
 
 
 def _event(row: tuple[object, ...]) -> Event:
