@@ -7,6 +7,7 @@ round trip and a flush to disk, and when nothing waits nothing is delayed. There
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 import zlib
 from collections.abc import AsyncIterator, Sequence
@@ -56,6 +57,7 @@ class _Lane:
         self._metrics = metrics
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(settings.queue_max)
         self._kept_back: _Waiting | None = None
+        self._in_hand: list[_Waiting] = []
 
     def put(self, waiting: _Waiting) -> None:
         try:
@@ -69,13 +71,21 @@ class _Lane:
         """Carry out what is put, until cancelled."""
         try:
             while True:
-                waiting = await self._gather()
-                decided = await self._carry_out([entry.request for entry in waiting])
+                self._in_hand = await self._gather()
+                decided = await self._carry_out([entry.request for entry in self._in_hand])
                 self._bell.ring()
-                for entry, decision in zip(waiting, decided, strict=True):
+                for entry, decision in zip(self._in_hand, decided, strict=True):
                     self._answer(entry, decision)
         finally:
             await self._session.close()
+
+    def refuse_waiting(self) -> None:
+        """Answer whoever waits when nobody carries commands out any more."""
+        waiting = [*self._in_hand, *([self._kept_back] if self._kept_back else [])]
+        while not self._queue.empty():
+            waiting.append(self._queue.get_nowait())
+        for entry in waiting:
+            _resolve(entry.answer, _stopping())
 
     async def _gather(self) -> list[_Waiting]:
         """All that waits, up to the limits of a group; at least one."""
@@ -154,6 +164,7 @@ class Sequencer:
     """
 
     def __init__(self, database: Database, settings: Settings, metrics: Metrics, bell: Bell) -> None:
+        self._is_stopped = False
         self._large_files = settings.group_files_max
         self._large = _Lane(database, settings, metrics, bell)
         self._lanes = [_Lane(database, settings, metrics, bell) for _ in range(settings.lanes)]
@@ -163,17 +174,31 @@ class Sequencer:
         """Carry commands out while the block runs; what still waits at its end is not carried out."""
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(lane.run()) for lane in [*self._lanes, self._large]]
+            for task in running:
+                task.add_done_callback(self._lane_ended)
             try:
                 yield self
             finally:
+                self._is_stopped = True
                 for task in running:
                     task.cancel()
+                for lane in [*self._lanes, self._large]:
+                    lane.refuse_waiting()
+
+    def _lane_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            # Nobody would take its commands any more: better no server than one that does not answer.
+            self._is_stopped = True
+            _log.critical("a lane ended; the server stops", exc_info=task.exception())
+            signal.raise_signal(signal.SIGTERM)
 
     async def submit(self, request: Request) -> Answer:
         """Carry out one command and give its answer; raises ``TimelineError``.
 
         A caller that is cancelled does not undo its command.
         """
+        if self._is_stopped:
+            raise _stopping()
         command = request.command
         files = len(command.request.write_stats) if isinstance(command, CompleteInstant) else 0
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -186,6 +211,12 @@ class Sequencer:
         if isinstance(request.command, CatalogCommand):
             return self._lanes[0]
         return self._lanes[zlib.crc32(request.command.table.encode()) % len(self._lanes)]
+
+
+def _stopping() -> errors.DatabaseUnavailable:
+    return errors.DatabaseUnavailable(
+        "the server stops; send the request again to another one, with the same idempotency key"
+    )
 
 
 def _name_of(result: Result | Exception) -> str:

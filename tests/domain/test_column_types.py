@@ -39,6 +39,8 @@ def test_sparks_types_are_types(text: str) -> None:
         "struct<>",
         "struct<a>",
         "struct<a:int,>",
+        "struct<<:int>",
+        "struct<,:int>",
         "int int",
         "array<" * 50 + "int" + ">" * 50,
     ],

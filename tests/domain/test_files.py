@@ -48,7 +48,11 @@ def test_a_stat_that_fits_passes() -> None:
         ([changed(file_name=f".{bucket_file_id(1)}_{REQUESTED}.log.1_0-1-2")], "no log files"),
         ([changed(partition_path="../elsewhere")], "must be relative"),
         ([changed(partition_path="a//b")], "must be relative"),
-        ([changed(partition_path="month=2026-02")], "a partitioned table's files"),
+        (
+            [changed(file_id="00000001-aa", file_name=base_file_name("00000001-aa", "0-1-2", REQUESTED))],
+            "is 0000",
+        ),
+        ([changed(partition_path="month=2026-02")], "one part for each"),
         ([GOOD, GOOD], "reported twice"),
         ([GOOD, changed(file_name=base_file_name(bucket_file_id(1), "0-1-3", REQUESTED))], "reported twice"),
         (
@@ -110,3 +114,13 @@ def test_the_digest_changes_with_every_field() -> None:
         changed(deletes=1),
     ]
     assert len({files.digest([stat]) for stat in [GOOD, *others]}) == 9
+
+
+@pytest.mark.parametrize("path", ["", "a/b", "a\nb", "a\\b", "a\x7f", ".hoodie"])
+def test_a_partition_path_that_is_none_of_the_tables_is_refused(path: str) -> None:
+    schema = [Field("id", "int"), Field("month", "string")]
+    definition = msgspec.structs.replace(TABLE.definition, schema=schema, partition_fields=["month"])
+    table = msgspec.structs.replace(TABLE, definition=definition)
+    files.check(table, REQUESTED, [changed(partition_path="month=2026-02")])
+    with pytest.raises(errors.InvalidWriteStat, match="partition path"):
+        files.check(table, REQUESTED, [changed(partition_path=path)])

@@ -53,7 +53,7 @@ def move(verb: str, instant: Instant) -> Payload | None:
             rollback = instants.RollbackInstant(TABLE.name, NOW, wire.RollbackInstant(writer="writer"))
             return instants.roll_back(TABLE, instant, rollback, NOW)
         case _:
-            return leases.renew(TABLE, instant, leases.RenewLease(TABLE.name, NOW, wire.Heartbeat()))
+            return leases.renew(TABLE, instant, leases.RenewLease(TABLE.name, NOW, wire.Heartbeat()), NOW)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_each_type_of_table_takes_its_own_action(table_type: TableType, action: 
     table = msgspec.structs.replace(TABLE, definition=definition)
     command = instants.BeginInstant(table.name, wire.BeginInstant(writer="writer", action=action))
     if action in instants.ACTIONS_BY_TYPE[table_type]:
-        assert instants.begin(table, command).action is action
+        assert instants.begin(table, command, NOW).action is action
     else:
         with pytest.raises(errors.ActionNotSupported):
-            instants.begin(table, command)
+            instants.begin(table, command, NOW)
 
 
 def test_an_instant_ends_as_its_events_say() -> None:
@@ -132,6 +132,7 @@ def test_an_instant_ends_as_its_events_say() -> None:
         state=State.REQUESTED,
         writer="writer",
         lease_seconds=LEASE_SECONDS,
+        lease_expires_at=Micros(NOW + LEASE_SECONDS * SECOND),
     )
     seen: list[Event] = []
     for verb in ("", "inflight", "heartbeat", "complete"):
@@ -147,3 +148,11 @@ def test_an_instant_ends_as_its_events_say() -> None:
     assert instant.completion_time == seen[-1].time
     assert instant.lease_expires_at is None
     assert instant.version == 4
+
+
+@pytest.mark.parametrize("ahead_us", [0, 3600 * SECOND], ids=["in time", "an hour ahead"])
+def test_a_lease_runs_by_the_wall_however_far_the_tables_clock_is_ahead(ahead_us: int) -> None:
+    begin = instants.BeginInstant(TABLE.name, wire.BeginInstant(writer="writer", lease_seconds=LEASE_SECONDS))
+    clock = Clock(TABLE.table_id, Tick.MILLISECOND, Micros(NOW + ahead_us))
+    event = next_event(clock, Origin("actor", "request", NOW), instants.begin(TABLE, begin, NOW))
+    assert instants.evolve(None, event).lease_expires_at == NOW + LEASE_SECONDS * SECOND

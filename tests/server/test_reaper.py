@@ -121,17 +121,36 @@ def test_of_complete_and_expiry_exactly_one_wins(server: ServerProcess, table: r
     assert {table.state(instant) for instant in instants[4:]} == {"rolled_back"}
 
 
+def test_a_reaper_that_fails_once_takes_nothing_with_it(
+    new_server: Callable[..., ServerProcess], dsn: str
+) -> None:
+    server = new_server(dsn, "--reaper-seconds", "0.1")
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        instant = table.begun(lease_seconds=1)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("ALTER FUNCTION chronolake.moment(bigint) RENAME TO hidden")
+            _await(lambda: "reaper failed" in server.log())
+            connection.execute("ALTER FUNCTION chronolake.hidden(bigint) RENAME TO moment")
+        _await(lambda: table.state(instant) == "rolled_back")
+        rest.succeeded(table.begin())
+
+
 def test_a_server_reaps_by_itself(new_server: Callable[..., ServerProcess], dsn: str) -> None:
     server = new_server(dsn, "--reaper-seconds", "0.1")
     with rest.connect(server.url) as http:
         table = rest.make_table(http)
         instant = table.begun(lease_seconds=1)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while table.state(instant) != "rolled_back":
-            assert time.monotonic() < deadline, "the instant was not reaped"
-            time.sleep(0.05)
+        _await(lambda: table.state(instant) == "rolled_back")
     with psycopg.connect(dsn) as connection:
         actors = connection.execute(
             "SELECT actor FROM chronolake.event WHERE type = 'InstantRolledBack'"
         ).fetchall()
     assert actors == [(reaper.WRITER,)]
+
+
+def _await(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)

@@ -12,7 +12,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import instants, leases, namespaces, tables
-from chronolake_metastore.domain.clock import CATALOG_ID, Clock, next_time
+from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Origin, Payload
 from chronolake_model.names import split_table_name
@@ -47,7 +47,7 @@ def carry_out(lake: Lake, command: Command, origin: Origin) -> Answer:
         case instants.RollbackInstant():
             answer = _roll_back(lake, command, origin)
         case leases.RenewLease():
-            answer = _change(lake, command, origin, partial(leases.renew, command=command))
+            answer = _change(lake, command, origin, partial(leases.renew, command=command, now=origin.now))
         case _:
             assert_never(command)
     return answer
@@ -71,7 +71,10 @@ def _create_table(lake: Lake, command: tables.CreateTable, origin: Origin) -> An
     payload = tables.create(lake.namespaces.get(namespace), lake.tables.get(definition.name), command)
     # The request id is unique as long as the log exists; so is what is made of it, without randomness.
     table_id = uuid.uuid5(CATALOG_ID, origin.request_id)
-    lake.clocks[table_id] = Clock(table_id, definition.tick)
+    # Not behind a dropped table of this name: its writers must not meet their instants again in this one.
+    last = lake.last_times.get(definition.name, Micros(0))
+    start = Micros(last - last % definition.tick.micros)
+    lake.clocks[table_id] = Clock(table_id, definition.tick, start)
     lake.append(table_id, origin, payload)
     return _answer(201, tables.document(lake.tables[definition.name]), table_id)
 
@@ -86,7 +89,7 @@ def _drop_table(lake: Lake, command: tables.DropTable, origin: Origin) -> Answer
 
 def _begin(lake: Lake, command: instants.BeginInstant, origin: Origin) -> Answer:
     table = lake.table(command.table)
-    event = lake.append(table.table_id, origin, instants.begin(table, command))
+    event = lake.append(table.table_id, origin, instants.begin(table, command, origin.now))
     return _answer_instant(201, lake, table, event.time)
 
 
@@ -101,8 +104,7 @@ def _complete(lake: Lake, command: instants.CompleteInstant, origin: Origin) -> 
 def _roll_back(lake: Lake, command: instants.RollbackInstant, origin: Origin) -> Answer:
     table = lake.table(command.table)
     instant = _instant(lake, table, command.requested_time)
-    now = next_time(lake.clocks[table.table_id], origin.now)
-    payload = instants.roll_back(table, instant, command, now)
+    payload = instants.roll_back(table, instant, command, origin.now)
     if payload is not None:
         lake.append(table.table_id, origin, payload, instant.requested_time)
     return _answer_instant(200, lake, table, instant.requested_time)

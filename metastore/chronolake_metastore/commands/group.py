@@ -94,12 +94,13 @@ async def _load(
     commands = [request.command for request in requests]
     lake = Lake()
     lake.clocks = await clocks.lock(tx, _tables_named(commands), _catalog_if_named(commands))
-    now, known, found_namespaces, found_tables, found_instants, found_bases = await tx.batch(
+    now, known, found_namespaces, found_tables, dropped, found_instants, found_bases = await tx.batch(
         [
             clocks.read_now(),
             outcomes.find(request.request_id for request in requests),
             catalog.find_namespaces(_namespaces_named(commands)),
             catalog.find_tables(_tables_named(commands)),
+            catalog.find_last_times(_tables_made(commands)),
             stored_instants.find(_instants_named(commands)),
             stored_files.find_base_files(_file_groups_named(commands)),
         ]
@@ -109,6 +110,7 @@ async def _load(
         lake.tables_in[namespace.name] = tables_in
     for table in catalog.found_tables(found_tables):
         lake.know_table(table)
+    lake.last_times = catalog.found_last_times(dropped)
     for table_id, instant in stored_instants.found(found_instants):
         lake.instants[table_id, instant.requested_time] = instant
     lake.base_files = stored_files.found_base_files(found_bases)
@@ -176,6 +178,10 @@ def _table_named(command: Command) -> str | None:
             return command.name
         case _:
             return command.table
+
+
+def _tables_made(commands: Sequence[Command]) -> set[str]:
+    return {command.request.name for command in commands if isinstance(command, tables.CreateTable)}
 
 
 def _catalog_if_named(commands: Sequence[Command]) -> list[UUID]:

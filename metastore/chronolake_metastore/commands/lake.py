@@ -27,6 +27,7 @@ class Lake:
         self.namespaces: dict[str, namespaces.Namespace] = {}
         self.tables_in: dict[str, int] = {}
         self.tables: dict[str, tables.Table] = {}
+        self.last_times: dict[str, Micros] = {}
         self.instants: dict[tuple[UUID, Micros], instants.Instant] = {}
         self.base_files: dict[files.FileGroup, files.BaseFile] = {}
         self.events: list[events.Event] = []

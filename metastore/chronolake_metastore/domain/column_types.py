@@ -76,11 +76,16 @@ class _Parser:
     def _struct(self, depth: int) -> None:
         self._take("<")
         while True:
-            self._take()
+            self._name()
             self._take(":")
             self._type(depth + 1)
             if self._take(",", ">") == ">":
                 return
+
+    def _name(self) -> None:
+        name = self._take()
+        if name in set("<>(),:"):
+            raise ValueError(f"{name!r} stands where the name of a field is due")
 
     def _decimal(self) -> None:
         self._take("(")

@@ -39,13 +39,14 @@ class TableDropped(Payload, frozen=True, kw_only=True):
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):
-    """``state`` is inflight when the writer went there at once."""
+    """``state`` is inflight when the writer went there at once; the lease ends by the wall clock."""
 
     action: Action
     operation: Operation
     state: State
     writer: str
     lease_seconds: int
+    lease_expires_at: Micros
 
 
 class InstantInflight(Payload, frozen=True, kw_only=True):
@@ -66,7 +67,10 @@ class InstantRolledBack(Payload, frozen=True, kw_only=True):
 
 
 class LeaseRenewed(Payload, frozen=True, kw_only=True):
+    """The lease ends by the wall clock, not by the table's, which may be ahead of it."""
+
     lease_seconds: int
+    lease_expires_at: Micros
 
 
 PAYLOADS: Final[dict[str, type[Payload]]] = {

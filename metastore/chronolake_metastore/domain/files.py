@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.tables import Table
-from chronolake_model.file_names import FileKind, bucket_of, parse_file_name
+from chronolake_model.file_names import FileKind, bucket_file_id, bucket_of, parse_file_name
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import WriteSummary
 from chronolake_model.times import Micros, format_time
@@ -122,8 +122,10 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -
         raise _invalid(index, stat, "the partition path must be relative, without empty, '.' or '..' parts")
     if len(f"{stat.partition_path}/{stat.file_name}".encode()) > PATH_BYTES_MAX:
         raise _invalid(index, stat, f"partition path and file name have more than {PATH_BYTES_MAX} bytes")
-    if bool(parts) != bool(table.definition.partition_fields):
-        raise _invalid(index, stat, "a partitioned table's files have a partition path, others have none")
+    if len(parts) != len(table.definition.partition_fields):
+        raise _invalid(index, stat, "the partition path has one part for each partition field")
+    if parts[:1] == [".hoodie"] or any(char < " " or char in "\\\x7f" for char in stat.partition_path):
+        raise _invalid(index, stat, "the partition path has a control character, a backslash, or is .hoodie")
     _check_bucket(table, index, stat)
     return name.kind
 
@@ -134,6 +136,9 @@ def _check_bucket(table: Table, index: int, stat: WriteStat) -> None:
         bucket = bucket_of(stat.file_id)
     except ValueError:
         bucket = buckets
+    if 0 <= bucket < buckets and stat.file_id != bucket_file_id(bucket):
+        # Two file groups of one bucket would hide two writers of one record from each other.
+        raise _invalid(index, stat, f"the file id of bucket {bucket} is {bucket_file_id(bucket)}")
     if not 0 <= bucket < buckets:
         raise _invalid(
             index,

@@ -72,8 +72,8 @@ class RollbackInstant(msgspec.Struct, frozen=True, tag=True):
     request: wire.RollbackInstant
 
 
-def begin(table: Table, command: BeginInstant) -> InstantRequested:
-    """Begin an instant; raises ``ActionNotSupported``."""
+def begin(table: Table, command: BeginInstant, now: Micros) -> InstantRequested:
+    """Begin an instant; its lease runs from ``now``, the wall's time. Raises ``ActionNotSupported``."""
     request = command.request
     supported = ACTIONS_BY_TYPE[table.definition.type]
     if request.action not in supported:
@@ -89,6 +89,7 @@ def begin(table: Table, command: BeginInstant) -> InstantRequested:
         state=State.INFLIGHT if request.inflight else State.REQUESTED,
         writer=request.writer,
         lease_seconds=request.lease_seconds,
+        lease_expires_at=lease_end(now, request.lease_seconds),
     )
 
 
@@ -121,7 +122,7 @@ def roll_back(
 ) -> InstantRolledBack | None:
     """Give up a pending instant; nothing is left to do when that has happened already.
 
-    ``now`` is the table's time. Raises ``IllegalTransition`` when completed, and ``LeaseLive`` when another
+    ``now`` is the wall's time. Raises ``IllegalTransition`` when completed, and ``LeaseLive`` when another
     than the writer asks before the lease has ended.
     """
     request = command.request
@@ -137,6 +138,11 @@ def roll_back(
             lease_expires_at=expires_at,
         )
     return InstantRolledBack(by=request.writer, reason=request.reason)
+
+
+def lease_end(now: Micros, lease_seconds: int) -> Micros:
+    """When a lease of so many seconds ends that runs from ``now``."""
+    return Micros(now + lease_seconds * MICROS_PER_SECOND)
 
 
 def refuse_unless(table: Table, instant: Instant, allowed: set[State], move: str) -> None:
@@ -173,7 +179,7 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 state=payload.state,
                 writer=payload.writer,
                 lease_seconds=payload.lease_seconds,
-                lease_expires_at=_lease_end(event.time, payload.lease_seconds),
+                lease_expires_at=payload.lease_expires_at,
                 version=event.version,
             )
         case InstantInflight():
@@ -195,7 +201,7 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
         case LeaseRenewed() as payload:
             change = {
                 "lease_seconds": payload.lease_seconds,
-                "lease_expires_at": _lease_end(event.time, payload.lease_seconds),
+                "lease_expires_at": payload.lease_expires_at,
             }
         case _:
             raise AssertionError(f"{event.type} is no event of an instant")
@@ -223,7 +229,3 @@ def document(table: Table, instant: Instant) -> wire.Instant:
         extra_metadata=instant.extra_metadata,
         version=instant.version,
     )
-
-
-def _lease_end(time: Micros, lease_seconds: int) -> Micros:
-    return Micros(time + lease_seconds * MICROS_PER_SECOND)

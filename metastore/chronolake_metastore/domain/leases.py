@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chronolake_metastore.domain.events import LeaseRenewed
-from chronolake_metastore.domain.instants import Instant, refuse_unless
+from chronolake_metastore.domain.instants import Instant, lease_end, refuse_unless
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros
@@ -18,10 +18,12 @@ class RenewLease(msgspec.Struct, frozen=True, tag=True):
     request: wire.Heartbeat
 
 
-def renew(table: Table, instant: Instant, command: RenewLease) -> LeaseRenewed:
-    """Renew the lease of a pending instant; raises ``IllegalTransition`` or ``InstantRolledBack``.
+def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> LeaseRenewed:
+    """Renew the lease of a pending instant from ``now``, the wall's time.
 
+    Raises ``IllegalTransition`` or ``InstantRolledBack``.
     A lease that ended without a rollback is renewed too: its writer lives, and nobody has decided otherwise.
     """
     refuse_unless(table, instant, {State.REQUESTED, State.INFLIGHT}, "keep a lease")
-    return LeaseRenewed(lease_seconds=command.request.lease_seconds or instant.lease_seconds)
+    seconds = command.request.lease_seconds or instant.lease_seconds
+    return LeaseRenewed(lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))

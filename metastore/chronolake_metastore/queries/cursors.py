@@ -35,3 +35,9 @@ def decode(cursor: str, place: type[Place]) -> Place:
     if b"\\u0000" in raw:
         raise errors.InvalidCursor(_ADVICE)
     return decoded
+
+
+def refuse_unless(fits: bool) -> None:
+    """Raise ``InvalidCursor`` unless the cursor fits what is read: it may be of a table dropped since."""
+    if not fits:
+        raise errors.InvalidCursor(_ADVICE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from uuid import UUID
 
 import msgspec
 
@@ -25,11 +26,13 @@ _FIRST: GroupKey = ("", "")
 
 
 class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
     as_of: cursors.Time
     group: GroupKey
 
 
 class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
     start: cursors.Time
     end: cursors.Time
     group: GroupKey
@@ -56,13 +59,18 @@ async def snapshot(
             pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
         else:
             place = cursors.decode(cursor, _SnapshotPlace)
+            cursors.refuse_unless(place.table_id == table.table_id)
             pinned, after = Micros(place.as_of), place.group
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
         found = await stored.snapshot(connection, table.table_id, pinned, partition_path, after, limit)
     tick = table.definition.tick
     slices = _slices(found, tick)
-    more = cursors.encode(_SnapshotPlace(pinned, _key(slices[-1]))) if len(slices) == limit else None
+    more = (
+        cursors.encode(_SnapshotPlace(table.table_id, pinned, _key(slices[-1])))
+        if len(slices) == limit
+        else None
+    )
     return wire.Snapshot(table.name, format_time(pinned, tick), slices, more)
 
 
@@ -78,7 +86,7 @@ async def changes(
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
-    start = BEFORE_ALL if after_time is None else after_time
+    start = max(BEFORE_ALL, after_time or BEFORE_ALL)
     after = _FIRST
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
@@ -86,17 +94,22 @@ async def changes(
             end = await stored_instants.latest_completion(connection, table.table_id, until)
         else:
             place = cursors.decode(cursor, _ChangesPlace)
+            cursors.refuse_unless(place.table_id == table.table_id)
             start, end, after = Micros(place.start), Micros(place.end), place.group
         if end is None or end <= start:
             return _no_changes(table, after_time)
         instants = await stored_instants.completed_between(
             connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
         )
+        cursors.refuse_unless(bool(instants))
         end = instants[-1][1]
         groups = await stored.changed_groups(connection, table.table_id, (start, end), after, limit)
         before = await stored.files_of(connection, table.table_id, groups, start)
         now = await stored.files_of(connection, table.table_id, groups, end)
     tick = table.definition.tick
+    more = None
+    if len(groups) == limit:
+        more = cursors.encode(_ChangesPlace(table.table_id, start, end, groups[-1]))
     return wire.Changes(
         table=table.name,
         from_=None if start == BEFORE_ALL else format_time(start, tick),
@@ -106,7 +119,7 @@ async def changes(
             for requested, completed in instants
         ],
         file_groups=_changed(groups, _slices(before, tick), _slices(now, tick)),
-        next_cursor=cursors.encode(_ChangesPlace(start, end, groups[-1])) if len(groups) == limit else None,
+        next_cursor=more,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import msgspec
 
 from chronolake_metastore import errors
@@ -16,6 +18,7 @@ from chronolake_model.vocabulary import TimeOrder
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
     time: cursors.Time
 
 
@@ -33,11 +36,17 @@ async def page(
     database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None
 ) -> wire.InstantPage:
     """Instants that pass the filter, in its order; raises ``TableNotFound`` or ``InvalidCursor``."""
-    after = None if cursor is None else Micros(cursors.decode(cursor, _Place).time)
+    place = None if cursor is None else cursors.decode(cursor, _Place)
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
+        cursors.refuse_unless(place is None or place.table_id == table.table_id)
+        after = None if place is None else Micros(place.time)
         found = await stored.page(connection, table.table_id, wanted, after, limit)
-    more = cursors.encode(_Place(_ordered_by(found[-1], wanted.order_by))) if len(found) == limit else None
+    more = (
+        cursors.encode(_Place(table.table_id, _ordered_by(found[-1], wanted.order_by)))
+        if len(found) == limit
+        else None
+    )
     return wire.InstantPage([instants.document(table, instant) for instant in found], more)
 
 

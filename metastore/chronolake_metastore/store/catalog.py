@@ -22,6 +22,7 @@ _FIND_NAMESPACES: Final = statements.load("find_namespaces")
 _SAVE_NAMESPACES: Final = statements.load("save_namespaces")
 _DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
 _FIND_TABLES: Final = statements.load("find_tables")
+_FIND_LAST_TIMES: Final = statements.load("find_last_times")
 _SAVE_TABLES: Final = statements.load("save_tables")
 
 
@@ -59,6 +60,20 @@ def find_tables(names: Iterable[str]) -> Statement:
         "namespaces": [namespace for namespace, _ in parts],
         "tables": [table for _, table in parts],
     }
+
+
+def find_last_times(names: Iterable[str]) -> Statement:
+    """Look for the last times of dropped tables of these names."""
+    parts = [split_table_name(name) for name in sorted(set(names))]
+    return _FIND_LAST_TIMES, {
+        "namespaces": [namespace for namespace, _ in parts],
+        "tables": [table for _, table in parts],
+    }
+
+
+def found_last_times(rows: Rows) -> dict[str, Micros]:
+    """The last time that any dropped table of a name has issued."""
+    return {name: Micros(last_time) for name, last_time in rows}
 
 
 def found_tables(rows: Rows) -> list[Table]:

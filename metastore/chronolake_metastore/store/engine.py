@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 import sqlalchemy
-from psycopg import errors as postgres_errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -17,22 +16,14 @@ from chronolake_metastore.settings import Settings
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
+IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000
+TCP_USER_TIMEOUT_MS = 15_000
 CONNECT_TIMEOUT_SECONDS = 5
 
-_LOST = (
-    psycopg.InterfaceError,
-    postgres_errors.AdminShutdown,
-    postgres_errors.CannotConnectNow,
-    postgres_errors.ConnectionException,
-    postgres_errors.CrashShutdown,
-    postgres_errors.DeadlockDetected,
-    postgres_errors.LockNotAvailable,
-    postgres_errors.QueryCanceled,
-    # A failover left us with a standby.
-    postgres_errors.ReadOnlySqlTransaction,
-    postgres_errors.SerializationFailure,
-    postgres_errors.TooManyConnections,
-)
+# SQLSTATEs and classes of them that say nothing of the request: the connection is gone, the database stops, is
+# full, is a standby after a failover, or another transaction was in the way for too long.
+_AWAY_CLASSES = ("08", "40", "53", "57P")
+_AWAY_STATES = frozenset({"25006", "25P03", "25P04", "55P03", "57014"})
 
 
 def conninfo(settings: Settings) -> str:
@@ -46,10 +37,21 @@ def conninfo(settings: Settings) -> str:
             "timezone": "UTC",
             "lock_timeout": LOCK_TIMEOUT_MS,
             "statement_timeout": STATEMENT_TIMEOUT_MS,
+            # A server that froze, or was cut off, in the middle of a transaction must not hold its tables.
+            "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
+            "tcp_keepalives_idle": 5,
+            "tcp_keepalives_interval": 2,
+            "tcp_keepalives_count": 3,
+            "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
         }.items()
     )
     given["options"] = f"{given.get('options') or ''} {options}".strip()
     given.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
+    # And a database that was cut off must not be waited for for ever.
+    given.setdefault("keepalives_idle", 5)
+    given.setdefault("keepalives_interval", 2)
+    given.setdefault("keepalives_count", 3)
+    given.setdefault("tcp_user_timeout", TCP_USER_TIMEOUT_MS)
     given.setdefault("application_name", "chronolake-metastore")
     return make_conninfo("", **given)
 
@@ -73,8 +75,12 @@ def database_errors() -> Iterator[None]:
 
 
 def _is_away(exc: BaseException | None) -> bool:
-    # An OperationalError without a SQLSTATE is libpq's own: the connection is gone or was never made.
-    return isinstance(exc, _LOST) or (isinstance(exc, psycopg.OperationalError) and exc.sqlstate is None)
+    if not isinstance(exc, psycopg.Error):
+        return False
+    if exc.sqlstate is None:
+        # libpq's own: the connection is gone or was never made.
+        return isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)
+    return exc.sqlstate in _AWAY_STATES or exc.sqlstate.startswith(_AWAY_CLASSES)
 
 
 def _unavailable(exc: BaseException) -> errors.DatabaseUnavailable:

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import func, select, text
 
 from chronolake_metastore.store import schema
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model.times import Micros
 
 _REAPER: Final = 1667788915
@@ -27,22 +27,24 @@ class ExpiredLease(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def turn(database: Database) -> AsyncIterator[bool]:
-    """Whether it is this replica's turn to reap, for as long as the block runs: one replica at a time."""
+async def turn(database: Database) -> AsyncIterator[Reader | None]:
+    """A connection to look with, when it is this replica's turn to reap: one replica at a time."""
     async with database.autocommit() as connection:
         taken = await connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _REAPER})
         if not taken.scalar_one():
-            yield False
+            yield None
             return
         try:
-            yield True
+            yield connection
         finally:
             await connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _REAPER})
 
 
-async def expired(database: Database, limit: int) -> list[ExpiredLease]:
+async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
     """Instants of live tables whose lease has ended by the wall clock, the longest ago first."""
     instant, table = schema.instant.c, schema.lake_table.c
+    # Once, as a subquery: a volatile function in the condition would rule the index out.
+    now = select(func.moment(func.now_us())).scalar_subquery()
     query = (
         select(
             table.namespace + "." + table.name,
@@ -51,9 +53,8 @@ async def expired(database: Database, limit: int) -> list[ExpiredLease]:
             func.micros(instant.lease_expires_at),
         )
         .join_from(schema.instant, schema.lake_table, table.table_id == instant.table_id)
-        .where(instant.lease_expires_at <= func.moment(func.now_us()), table.dropped_at.is_(None))
+        .where(instant.lease_expires_at <= now, table.dropped_at.is_(None))
         .order_by(instant.lease_expires_at)
         .limit(limit)
     )
-    async with database.reading() as connection:
-        return [ExpiredLease(*row) for row in await connection.execute(query)]
+    return [ExpiredLease(*row) for row in await connection.execute(query)]

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import errors as postgres_errors
 
+from chronolake_metastore import errors
 from chronolake_metastore.store import engine
 
 Statement = tuple[str, Mapping[str, Any]]
@@ -60,8 +61,14 @@ class Session:
         try:
             with engine.database_errors():
                 connection = await self._connected()
-                async with connection.transaction():
+                async with connection.transaction() as transaction:
                     yield Transaction(connection)
+                if transaction.status is not transaction.Status.COMMITTED:
+                    raise psycopg.OperationalError("the connection was lost before the commit")
+        except errors.DatabaseUnavailable:
+            # The next transaction connects anew: after a failover the address may lead elsewhere.
+            await self.close()
+            raise
         except postgres_errors.UniqueViolation as exc:
             if exc.diag.constraint_name != _OUTCOME_UNIQUE:
                 raise

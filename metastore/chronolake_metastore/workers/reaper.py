@@ -37,17 +37,26 @@ async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interv
             await reap(database, sequencer, metrics)
         except errors.Unavailable as exc:
             _log.warning("reaper could not look", reason=exc.context.get("reason", exc.detail))
+        except Exception:
+            # The edge of a worker: what goes wrong here must not end the server, and the next look may succeed.
+            _log.exception("reaper failed")
 
 
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
     """Roll back what has expired, if it is this replica's turn; gives the number of instants rolled back."""
     async with leases.turn(database) as ours:
-        if not ours:
+        if ours is None:
             return 0
-        found = await leases.expired(database, BATCH)
-        reaped = await asyncio.gather(*(_roll_back(sequencer, lease) for lease in found))
-    metrics.leases_expired.inc(sum(reaped))
-    return sum(reaped)
+        found = await leases.expired(ours, BATCH)
+        reaped = await asyncio.gather(
+            *(_roll_back(sequencer, lease) for lease in found), return_exceptions=True
+        )
+    rolled_back = sum(result is True for result in reaped)
+    metrics.leases_expired.inc(rolled_back)
+    failures = [result for result in reaped if isinstance(result, BaseException)]
+    if failures:
+        raise failures[0]
+    return rolled_back
 
 
 async def _roll_back(sequencer: Sequencer, lease: ExpiredLease) -> bool:

@@ -180,6 +180,7 @@ CREATE TABLE chronolake.lake_table (
 );
 
 CREATE UNIQUE INDEX lake_table_name_unique ON chronolake.lake_table (namespace, name) WHERE dropped_at IS NULL;
+CREATE INDEX lake_table_dropped ON chronolake.lake_table (namespace, name) WHERE dropped_at IS NOT NULL;
 
 COMMENT ON TABLE chronolake.lake_table IS 'The tables, dropped ones too. (TABLE is a reserved word of SQL.)';
 
@@ -206,6 +207,9 @@ CREATE TABLE chronolake.instant (
         CHECK ((state IN ('requested', 'inflight')) = (lease_expires_at IS NOT NULL))
 );
 
+-- Found by the reaper, without looking at what is long done.
+CREATE INDEX instant_lease ON chronolake.instant (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
+
 COMMENT ON TABLE chronolake.instant IS 'The timeline of each table: one row per instant, in its present state.';
 
 -- Published data files. A file is in the latest slice of its file group from completion_time until superseded_at.
@@ -225,6 +229,7 @@ CREATE TABLE chronolake.file (
 
 -- The current snapshot costs what is live, not what has ever been.
 CREATE INDEX file_live ON chronolake.file (table_id, partition_path, file_id) WHERE superseded_at IS NULL;
+CREATE INDEX file_superseded ON chronolake.file (table_id, superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE INDEX file_completion ON chronolake.file (table_id, completion_time);
 
 COMMENT ON TABLE chronolake.file IS 'The published data files of each table, and how long each was in the latest slice.';
