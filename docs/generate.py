@@ -22,14 +22,14 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events
 from chronolake_metastore.settings import Settings
-from chronolake_model import files, instants, problems, tables, times, vocabulary
+from chronolake_model import files, instants, outcomes, problems, tables, times, vocabulary
 from chronolake_model.problems import ProblemCode
 
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
-_MODULES: Final = (files, instants, problems, tables, times, vocabulary)
+_MODULES: Final = (files, instants, outcomes, problems, tables, times, vocabulary)
 
 
 def main() -> None:
@@ -63,7 +63,8 @@ def _rest() -> list[str]:
         "`next_cursor` back as `cursor`, with the other parameters as they were, until it is null.",
         "",
         "What changes something takes an `Idempotency-Key`: the same request sent again under the same key "
-        "gets the first answer, byte for byte. See [Outcomes](../concepts.md#outcomes-and-idempotency).",
+        "gets the first answer, byte for byte, be it a success or a refusal. See "
+        "[Outcomes](../concepts.md#outcomes-and-idempotency).",
     ]
     for tag, operations in _by_tag(openapi).items():
         lines += ["", f"## {tag}"]
@@ -114,6 +115,7 @@ def _parameter(parameter: Json) -> tuple[str, str]:
         "table": "`namespace.table`.",
         "namespace": "The namespace's name.",
         "requested_time": "The instant's requested time, 17 or 20 digits.",
+        "key": "The request's idempotency key, percent-encoded. One of slashes alone cannot be asked for.",
     }.get(parameter["name"], "")
     return _form(parameter["schema"]) + required, meaning
 
@@ -227,6 +229,8 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.INVALID_CURSOR: "Begin the list again without a cursor.",
     ProblemCode.NAMESPACE_NOT_FOUND: "Make the namespace first.",
     ProblemCode.TABLE_NOT_FOUND: "Make the table first, or check its name.",
+    ProblemCode.OUTCOME_NOT_FOUND: "It was not carried out so far; a request under way may still be. Send the "
+    "same request again under its key: it happens once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
     ProblemCode.ILLEGAL_TRANSITION: "Look at the present state, which `context.state` names.",
     ProblemCode.LEASE_LIVE: "Ask the writer, or wait until `context.lease_expires_at`.",

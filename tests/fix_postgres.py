@@ -72,6 +72,16 @@ def new_database(postgres: str, template: str) -> Iterator[Callable[[], str]]:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+@pytest.fixture(scope="module")
+def shared_dsn(postgres: str, template: str) -> Iterator[str]:
+    """The DSN, as a superuser, of a migrated database for the tests of a module."""
+    name = f"module_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
+        yield make_conninfo(postgres, dbname=name)
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
 @pytest.fixture
 def empty_database(postgres: str) -> Iterator[str]:
     """The DSN of a database in which no migration has run."""

@@ -30,6 +30,7 @@ from chronolake_model.files import (
     WriteStat,
 )
 from chronolake_model.instants import Instant, TimeInterval, WriteSummary
+from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.tables import BucketIndex, Field, Namespace
 from chronolake_model.times import Tick
@@ -55,6 +56,7 @@ __all__ = [
     "Instant",
     "Namespace",
     "Operation",
+    "Outcome",
     "Problem",
     "ProblemCode",
     "Snapshot",

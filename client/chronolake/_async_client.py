@@ -16,6 +16,7 @@ from chronolake._transport import AsyncTransport, endpoint_of
 from chronolake_model import tables as model
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant, TimeInterval
+from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
@@ -135,6 +136,10 @@ class AsyncClient:
     async def time(self) -> TimeInterval:
         """As ``Client.time``."""
         return await self._transport.send(_calls.time())
+
+    async def outcome(self, key: str) -> Outcome:
+        """As ``Client.outcome``."""
+        return await self._transport.send(_calls.outcome(key))
 
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False

@@ -7,6 +7,7 @@ checked here: ``ValueError`` when one could not be any server's.
 from __future__ import annotations
 
 import re
+import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from chronolake_model.instants import (
     TimeInterval,
 )
 from chronolake_model.names import NAME_PATTERN, split_table_name
+from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import (
     CreateNamespace,
     CreateTable,
@@ -43,6 +45,7 @@ FILES_LIMIT_MAX = 10_000
 Answer = TypeVar("Answer")
 _Query = tuple[tuple[str, str], ...]
 _NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
+_KEY = re.compile(r"(?=.{1,255}\Z)[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
 class Page(Protocol):
@@ -182,6 +185,14 @@ def changes(name: str, from_: str | None, to: str | None) -> Call[Changes]:
     """What completed in (from, to]."""
     pairs = (*_query(**{"from": from_}), *_query(to=to, limit=FILES_LIMIT_MAX))
     return Call("GET", f"{_table_path(name)}/changes", Changes, pairs)
+
+
+def outcome(key: str) -> Call[Outcome]:
+    """What became of the request of an idempotency key."""
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"an idempotency key is 1 to 255 printable ASCII characters, not {key!r}")
+    # Dots too: "." and ".." would be taken for folders on the way.
+    return Call("GET", f"/v1/outcomes/{urllib.parse.quote(key, safe='').replace('.', '%2E')}", Outcome)
 
 
 def time() -> Call[TimeInterval]:

@@ -10,6 +10,7 @@ from chronolake import _calls, errors
 from chronolake._table import Table
 from chronolake._transport import Transport, endpoint_of
 from chronolake_model.instants import TimeInterval
+from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
@@ -38,6 +39,13 @@ class Client:
     def time(self) -> TimeInterval:
         """The TrueTime interval: what completed before the call did so at ``latest`` or before."""
         return self._transport.send(_calls.time())
+
+    def outcome(self, key: str) -> Outcome:
+        """What became of the command of an idempotency key: its answer, or its refusal, as it was given.
+
+        Raises ``OutcomeNotFound`` when it was not carried out so far; one under way may still be.
+        """
+        return self._transport.send(_calls.outcome(key))
 
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False

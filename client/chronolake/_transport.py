@@ -12,7 +12,7 @@ import socket
 import time
 import urllib.parse
 import uuid
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import TypeVar
 
 import httpx
@@ -29,6 +29,7 @@ _PAUSE_FIRST_SECONDS = 0.1
 _PAUSE_MAX_SECONDS = 5.0
 _UNAVAILABLE_STATUS = frozenset({502, 503, 504})
 _BODY_SHOWN_CHARS = 200
+_KEY_HEADER = "Idempotency-Key"
 
 _Answer = TypeVar("_Answer")
 _Page = TypeVar("_Page", bound=Page)
@@ -65,11 +66,11 @@ class Transport:
         patience = Patience(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
-                with no_answer_is_an_error(self.endpoint.url):
+                with failures_name_the_key(headers), no_answer_is_an_error(self.endpoint.url):
                     response = self._http.request(
                         call.method, call.path, params=call.query, content=call.body, headers=headers
                     )
-                return answer_of(call, response)
+                    return answer_of(call, response)
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
                 pause = patience.pause_after(failure)
                 if pause is None:
@@ -106,11 +107,11 @@ class AsyncTransport:
         patience = Patience(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
-                with no_answer_is_an_error(self.endpoint.url):
+                with failures_name_the_key(headers), no_answer_is_an_error(self.endpoint.url):
                     response = await self._http.request(
                         call.method, call.path, params=call.query, content=call.body, headers=headers
                     )
-                return answer_of(call, response)
+                    return answer_of(call, response)
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
                 pause = patience.pause_after(failure)
                 if pause is None:
@@ -164,6 +165,16 @@ def no_answer_is_an_error(url: str) -> Iterator[None]:
         raise errors.ConnectionFailed(f"no answer from {url}: {what}") from exc
 
 
+@contextlib.contextmanager
+def failures_name_the_key(headers: Mapping[str, str]) -> Iterator[None]:
+    """Have a failure say under which idempotency key its command was sent, so that it can be asked after."""
+    try:
+        yield
+    except errors.ChronolakeError as failure:
+        failure.idempotency_key = headers.get(_KEY_HEADER)
+        raise
+
+
 def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
     """The decoded answer, or its error raised. Fields that this client does not know are ignored."""
     if not response.is_success:
@@ -200,7 +211,7 @@ def headers_of(call: Call[_Answer], key: str) -> dict[str, str]:
     """The headers of one call, the same on each of its tries."""
     headers = {}
     if call.is_command:
-        headers["Idempotency-Key"] = key
+        headers[_KEY_HEADER] = key
     if call.body is not None:
         headers["Content-Type"] = "application/json"
     return headers

@@ -15,7 +15,8 @@
         ├── NotFound
         │   ├── NamespaceNotFound
         │   ├── TableNotFound
-        │   └── InstantNotFound
+        │   ├── InstantNotFound
+        │   └── OutcomeNotFound
         └── Conflict                the request is fine, the present state is against it
             ├── NamespaceExists
             ├── NamespaceNotEmpty
@@ -25,7 +26,8 @@
             ├── WriteConflict
             └── InstantRolledBack   the writer must stop
 
-After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened.
+After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened:
+``Client.outcome(error.idempotency_key)`` tells.
 """
 
 from __future__ import annotations
@@ -45,8 +47,11 @@ UNEXPECTED_ANSWER = "unexpected-answer"
 class ChronolakeError(Exception):
     """Any expected failure of this client.
 
-    ``problem`` is the server's problem document (RFC 9457); None when no answer came.
+    ``problem`` is the server's problem document (RFC 9457); None when no answer came. ``idempotency_key`` is
+    that of the command that failed; None when it was no command.
     """
+
+    idempotency_key: str | None = None
 
     def __init__(self, message: str, problem: Problem | None = None) -> None:
         # The message alone goes into args: so the error pickles (the rest travels in its __dict__).
@@ -127,6 +132,10 @@ class InstantNotFound(NotFound):
     """The table's timeline has no such instant."""
 
 
+class OutcomeNotFound(NotFound):
+    """No request of this idempotency key was carried out so far; one that is under way may still be."""
+
+
 class Conflict(RequestRefused):
     """The request is fine in itself, but the present state is against it."""
 
@@ -167,6 +176,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.NAMESPACE_NOT_FOUND: NamespaceNotFound,
     ProblemCode.TABLE_NOT_FOUND: TableNotFound,
     ProblemCode.INSTANT_NOT_FOUND: InstantNotFound,
+    ProblemCode.OUTCOME_NOT_FOUND: OutcomeNotFound,
     ProblemCode.METHOD_NOT_ALLOWED: InvalidRequest,
     ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
     ProblemCode.NAMESPACE_NOT_EMPTY: NamespaceNotEmpty,

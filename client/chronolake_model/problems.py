@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "https://chronolake.dev/problems/"
 
 
 class ProblemCode(enum.StrEnum):
@@ -21,6 +25,7 @@ class ProblemCode(enum.StrEnum):
     NAMESPACE_NOT_FOUND = "namespace-not-found", 404, "There is no such namespace"
     TABLE_NOT_FOUND = "table-not-found", 404, "There is no such table"
     INSTANT_NOT_FOUND = "instant-not-found", 404, "The table's timeline has no such instant"
+    OUTCOME_NOT_FOUND = "outcome-not-found", 404, "No request of this idempotency key was carried out so far"
     METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not take this method"
     NAMESPACE_EXISTS = "namespace-exists", 409, "There is a namespace of this name already"
     NAMESPACE_NOT_EMPTY = "namespace-not-empty", 409, "The namespace still has tables"
@@ -60,3 +65,16 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str
     instance: str | None = None
     context: dict[str, Any] = {}
+
+
+def problem(code: ProblemCode, detail: str, instance: str, context: Mapping[str, Any]) -> Problem:
+    """The problem ``code`` of a request to the path ``instance``."""
+    return Problem(
+        type=TYPE_PREFIX + code,
+        title=code.title,
+        status=code.status,
+        code=code,
+        detail=detail,
+        instance=instance,
+        context=dict(context),
+    )

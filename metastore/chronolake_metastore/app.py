@@ -12,7 +12,18 @@ from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from chronolake_metastore.api import events, files, health, instants, leases, namespaces, problems, tables, time
+from chronolake_metastore.api import (
+    events,
+    files,
+    health,
+    instants,
+    leases,
+    namespaces,
+    outcomes,
+    problems,
+    tables,
+    time,
+)
 from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.bell import Bell
@@ -42,6 +53,7 @@ V1 = (
     files.get_changes,
     events.list_events,
     events.follow_events,
+    outcomes.get_outcome,
     time.get_time,
 )
 

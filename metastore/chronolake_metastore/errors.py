@@ -7,6 +7,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__NamespaceNotFound            namespace-not-found
 |  |__TableNotFound                table-not-found
 |  |__InstantNotFound              instant-not-found
+|  |__OutcomeNotFound              outcome-not-found
 |__Conflict
 |  |__NamespaceExists              namespace-exists
 |  |__NamespaceNotEmpty            namespace-not-empty
@@ -20,6 +21,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__InvalidTable                 invalid-table
 |  |__InvalidWriteStat             invalid-write-stat
 |  |__ActionNotSupported           action-not-supported
+|__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
 |__Unavailable                     nothing was decided; the same request may be sent again
    |__Overloaded                   overloaded
    |__DatabaseUnavailable          database-unavailable
@@ -28,15 +30,29 @@ ConfigurationError                 the server cannot start as it is set up; said
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from chronolake_model.problems import ProblemCode
+import msgspec
+
+from chronolake_model.problems import Problem, ProblemCode
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A refusal as the outcome of its command holds it: the problem, byte for byte, each time."""
+
+    status: int
+    document: bytes
 
 
 class TimelineError(Exception):
-    """An expected refusal. ``context`` is what a program may need of it, in the field's words."""
+    """An expected refusal. ``context`` is what a program may need of it, in the field's words.
+
+    ``recorded`` is what it is answered with when it was decided on a command, and so is that command's outcome.
+    """
 
     code: ClassVar[ProblemCode]
+    recorded: Recorded | None = None
 
     def __init__(self, detail: str, **context: Any) -> None:
         super().__init__(detail)
@@ -78,6 +94,17 @@ class InstantNotFound(NotFound):
             f"the timeline of {table!r} has no instant requested at {requested_time}",
             table=table,
             requested_time=requested_time,
+        )
+
+
+class OutcomeNotFound(NotFound):
+    code = ProblemCode.OUTCOME_NOT_FOUND
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"no request with the idempotency key {request_id!r} was carried out so far; one that is under way "
+            "may still be: send the same request again under its key, and it happens once",
+            request_id=request_id,
         )
 
 
@@ -139,6 +166,12 @@ class ActionNotSupported(Unprocessable):
     code = ProblemCode.ACTION_NOT_SUPPORTED
 
 
+class UnknownRefusal(TimelineError):
+    """A server of a newer release recorded a refusal that this one has no name for; its document says why."""
+
+    code = ProblemCode.INTERNAL_ERROR
+
+
 class Unavailable(TimelineError):
     """Nothing was decided; the same request may be sent again, with the same idempotency key."""
 
@@ -149,6 +182,25 @@ class Overloaded(Unavailable):
 
 class DatabaseUnavailable(Unavailable):
     code = ProblemCode.DATABASE_UNAVAILABLE
+
+
+def of_recorded(recorded: Recorded) -> TimelineError:
+    """The refusal that was recorded, in the class of its code."""
+    problem = msgspec.json.decode(recorded.document, type=Problem)
+    found = next((leaf for leaf in _leaves(TimelineError) if leaf.code == problem.code), UnknownRefusal)
+    # Past the class's own constructor, which makes the detail that is here already.
+    error = found.__new__(found)
+    TimelineError.__init__(error, problem.detail, **problem.context)
+    error.recorded = recorded
+    return error
+
+
+def _leaves(branch: type[TimelineError]) -> Iterator[type[TimelineError]]:
+    below = branch.__subclasses__()
+    if not below:
+        yield branch
+    for one in below:
+        yield from _leaves(one)
 
 
 class ConfigurationError(Exception):

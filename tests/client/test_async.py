@@ -58,6 +58,18 @@ async def test_namespaces_and_tables_are_made_listed_and_dropped(
         await async_client.namespace(namespace)
 
 
+async def test_an_outcome_is_looked_up(
+    async_client: chronolake.AsyncClient, async_table: chronolake.AsyncTable
+) -> None:
+    with pytest.raises(errors.NamespaceNotEmpty) as caught:
+        await async_client.drop_namespace(async_table.name.partition(".")[0])
+    assert caught.value.idempotency_key is not None
+
+    assert (await async_client.outcome(caught.value.idempotency_key)).status == 409
+    with pytest.raises(errors.OutcomeNotFound):
+        await async_client.outcome("nobody-used-this")
+
+
 async def test_a_block_that_ends_well_publishes(async_table: chronolake.AsyncTable) -> None:
     done = [await publish(async_table, bucket) for bucket in range(3)]
 

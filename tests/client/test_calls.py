@@ -52,6 +52,19 @@ def test_a_command_carries_its_body_and_a_question_none() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "segment"), [("load-1", "load-1"), ("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("100%", "100%25")]
+)
+def test_a_key_is_one_segment_of_a_path_whatever_it_holds(key: str, segment: str) -> None:
+    assert _calls.outcome(key).path == f"/v1/outcomes/{segment}"
+
+
+@pytest.mark.parametrize("key", ["", " a", "a ", "é", "a\n", "x" * 256])
+def test_what_could_be_no_key_never_becomes_a_path(key: str) -> None:
+    with pytest.raises(ValueError, match="idempotency key"):
+        _calls.outcome(key)
+
+
+@pytest.mark.parametrize(
     "name", ["", "orders", "shop.orders.x", "shop/orders", "..", "shop.", "shop.a b", "shop.a\n"]
 )
 def test_what_could_be_no_table_never_becomes_a_path(name: str) -> None:

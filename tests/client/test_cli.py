@@ -57,6 +57,27 @@ def cli(run: Cli, server_url: str) -> Cli:
     return lambda *args: run("--url", server_url, *args)
 
 
+def test_an_outcome_is_shown(cli: Cli, client: chronolake.Client, table: chronolake.Table) -> None:
+    with pytest.raises(chronolake.errors.TableExists) as caught:
+        client.create_table(
+            table.name, base_path="file:///x", schema=table.definition.schema, record_key_fields=["id"]
+        )
+    key = caught.value.idempotency_key or ""
+
+    document = cli("outcome", key, "--json").json
+    shown = cli("outcome", key)
+
+    assert (document["request_id"], document["status"], document["table"]) == (key, 409, table.name)
+    assert document["answer"]["code"] == "table-exists"
+    assert key in shown.out
+    assert '"code": "table-exists"' in shown.out
+
+
+def test_an_outcome_that_is_not_there_is_not_found_and_what_is_no_key_is_wrong_usage(cli: Cli) -> None:
+    assert cli("outcome", "nobody-used-this").code == output.NOT_FOUND
+    assert cli("outcome", "é").code == output.USAGE
+
+
 def test_namespaces_are_made_listed_and_dropped(cli: Cli, namespace: str) -> None:
     name = f"{namespace}_b"
 

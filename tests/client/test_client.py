@@ -7,6 +7,7 @@ import pytest
 import chronolake
 from chronolake import errors
 from tests.client.conftest import SCHEMA
+from tests.client.gateway import Fault, Gateway
 
 
 def test_a_namespace_is_made_found_listed_and_dropped(client: chronolake.Client, namespace: str) -> None:
@@ -90,6 +91,58 @@ def test_a_dropped_table_is_not_found(client: chronolake.Client, table: chronola
     with pytest.raises(errors.TableNotFound) as caught:
         table.reload()
     assert caught.value.context["table"] == table.name
+
+
+def test_the_outcome_of_a_command_is_looked_up_by_its_key(
+    client: chronolake.Client, table: chronolake.Table, troubled: chronolake.Table, gateway: Gateway
+) -> None:
+    write = troubled.begin()
+    write.complete()
+
+    done = client.outcome(gateway.keys[-1])
+
+    assert (done.status, done.table) == (200, table.name)
+    assert done.answer is not None
+    assert done.answer["completion_time"] == write.instant.completion_time
+    assert done.version == write.instant.version
+    assert done.recorded_at is not None
+
+
+def test_the_outcome_of_a_refused_command_is_its_problem(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    with pytest.raises(errors.TableExists) as caught:
+        client.create_table(table.name, base_path="file:///x", schema=SCHEMA, record_key_fields=["id"])
+    assert caught.value.idempotency_key is not None
+
+    refused = client.outcome(caught.value.idempotency_key)
+
+    assert (refused.status, refused.table) == (409, table.name)
+    assert refused.answer is not None
+    assert refused.answer["code"] == caught.value.code
+    assert refused.answer["context"] == caught.value.context
+
+
+def test_a_command_whose_answer_was_lost_is_found_by_the_key_of_the_error(
+    client: chronolake.Client, table: chronolake.Table, gateway: Gateway
+) -> None:
+    impatient = chronolake.connect(gateway.url, retry_seconds=0)
+    gateway.faults.append(Fault.LOSE_ANSWER)
+    with impatient, pytest.raises(errors.ConnectionFailed) as caught:
+        impatient.drop_table(table.name)
+    assert caught.value.idempotency_key is not None
+
+    assert client.outcome(caught.value.idempotency_key).status == 204
+
+
+def test_a_key_that_nobody_used_has_no_outcome(client: chronolake.Client) -> None:
+    with pytest.raises(errors.OutcomeNotFound, match="so far"):
+        client.outcome("nobody-used-this")
+
+
+def test_what_is_no_key_is_not_asked_for(client: chronolake.Client) -> None:
+    with pytest.raises(ValueError, match="printable ASCII"):
+        client.outcome("é")
 
 
 def test_the_time_is_an_interval(client: chronolake.Client) -> None:

@@ -36,7 +36,7 @@ def test_the_pages_that_newcomers_read_have_examples_that_run() -> None:
 
 def test_every_mark_is_known() -> None:
     marks = {block.runs for page in PAGES for block in markdown.blocks(page)}
-    assert marks <= {"", "sh", "python", "sql", "spark"}
+    assert marks <= {"", "sh", "python", "sql", "spark", "audit"}
 
 
 @pytest.mark.parametrize("page", PLAIN, ids=markdown.name_of)

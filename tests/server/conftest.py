@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from tests.fix_server import ServerProcess
 from tests.server import rest
 from tests.server.operations import TABLE, Operation
-from tests.server.refusals import Lake
+from tests.server.refusals import Lake, is_decision
 from tests.server.rest import Table, succeeded, write_stat
 
 
@@ -24,16 +20,6 @@ def http(server_url: str) -> Iterator[httpx.Client]:
     """A plain HTTP client of the test's server."""
     with rest.connect(server_url) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def shared_dsn(postgres: str, template: str) -> Iterator[str]:
-    """A migrated database for the tests of a module."""
-    name = f"module_{os.getpid()}_{time.monotonic_ns()}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log'.encode())
-        yield make_conninfo(postgres, dbname=name)
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +80,19 @@ def lake(shared_server: ServerProcess) -> Iterator[Lake]:
 
 @pytest.fixture
 def refuse(lake: Lake) -> Iterator[Callable[..., None]]:
-    """Asserts that a request is refused with a status and a code, and, at the end, that nothing has changed."""
+    """Asserts that a request is refused with a status and a code.
 
-    def check(operation: Operation, status: int, code: str, path: str | None = None, **request: Any) -> None:
-        problem = lake.check_problem(operation, lake.send(operation, path=path, **request))
+    At the end nothing has changed; each command that was decided against is recorded, and nothing else is.
+    """
+    refused = 0
+
+    def check(tried: Operation, status: int, code: str, path: str | None = None, **request: Any) -> None:
+        nonlocal refused
+        problem = lake.check_problem(tried, lake.send(tried, path=path, **request))
         assert (problem.status, problem.code) == (status, code), problem
+        refused += is_decision(tried, problem)
 
-    before = lake.contents()
+    before, decided = lake.timelines(), lake.decided()
     yield check
-    assert lake.contents() == before
+    assert lake.timelines() == before
+    assert lake.decided() == {name: rows + refused for name, rows in decided.items()}

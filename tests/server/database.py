@@ -12,7 +12,9 @@ from psycopg.rows import dict_row
 
 Row = dict[str, Any]
 
-LOG = ("event", "write_stat", "outcome")
+EVENTS = ("event", "write_stat")
+DECISIONS = ("outcome", "refusal")
+LOG = (*EVENTS, *DECISIONS)
 PROJECTIONS = ("clock", "namespace", "lake_table", "instant", "file")
 WAIT_SECONDS_MAX = 60.0
 WALL_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"

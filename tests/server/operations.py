@@ -14,6 +14,8 @@ from tests.server.rest import Json, table_body, write_stat
 
 TABLE = "shop.orders"
 NAMESPACE = "shop"
+NEVER_USED = "never-used"
+"""An idempotency key."""
 Path = tuple[str | int, ...]
 
 
@@ -30,12 +32,15 @@ class Operation:
     def __str__(self) -> str:
         return f"{self.method} {self.template}"
 
-    def path(self, requested_time: str, *, table: str = TABLE, namespace: str = NAMESPACE) -> str:
+    def path(
+        self, requested_time: str, *, table: str = TABLE, namespace: str = NAMESPACE, key: str = NEVER_USED
+    ) -> str:
         """The path with its parameters filled in, as they are: whoever fills in odd ones quotes them."""
         return (
             self.template.replace("{table}", table)
             .replace("{namespace}", namespace)
             .replace("{requested_time}", requested_time)
+            .replace("{key}", key)
         )
 
 
@@ -98,6 +103,7 @@ OPERATIONS = (
     Operation("GET", "/v1/tables/{table}/snapshot"),
     Operation("GET", "/v1/tables/{table}/changes"),
     Operation("GET", "/v1/events"),
+    Operation("GET", "/v1/outcomes/{key}"),
 )
 
 STREAMS = (Operation("GET", "/v1/events/stream"),)

@@ -53,6 +53,14 @@ class Lake:
         """All that the database holds."""
         return database.contents(self.dsn, *database.LOG, *database.PROJECTIONS)
 
+    def timelines(self) -> dict[str, list[str]]:
+        """All that the database holds of what happened to tables, and nothing of what was refused."""
+        return database.contents(self.dsn, *database.EVENTS, *database.PROJECTIONS)
+
+    def decided(self) -> dict[str, int]:
+        """How many commands were decided, and how many of them refused."""
+        return {name: len(rows) for name, rows in database.contents(self.dsn, *database.DECISIONS).items()}
+
     def documented(self, operation: Operation) -> Json:
         """The responses that the OpenAPI document gives an operation, by status."""
         responses: Json = self.openapi["paths"][operation.template][operation.method.lower()]["responses"]
@@ -69,6 +77,15 @@ class Lake:
             documented = self.documented(operation)[str(problem.status)]
             assert f"`{problem.code}`" in documented["description"], problem
         return problem
+
+
+def is_decision(tried: Operation, problem: Problem) -> bool:
+    """Whether a problem says what was decided on a command, and is recorded therefore."""
+    return (
+        tried.method != "GET"
+        and problem.status in (404, 409, 410, 422)
+        and problem.code not in (ProblemCode.ROUTE_NOT_FOUND, ProblemCode.IDEMPOTENCY_KEY_REUSED)
+    )
 
 
 def operation(method: str, template: str) -> Operation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,6 +17,7 @@ from tests.server.rest import Table, new_key, succeeded
 SNAPSHOT = operation("GET", "/v1/tables/{table}/snapshot")
 CHANGES = operation("GET", "/v1/tables/{table}/changes")
 TIMELINE = operation("GET", "/v1/tables/{table}/instants")
+OUTCOME = operation("GET", "/v1/outcomes/{key}")
 
 
 # ---------------------------------------------------------------------------------- paths
@@ -112,6 +114,17 @@ def test_an_instant_that_was_never_begun_is_not_found(
     body = None if tried.body is None else tried.body(time)
 
     refuse(tried, 404, "instant-not-found", path=tried.path(time), json=body)
+
+
+@pytest.mark.parametrize("key", ["é", "\0", " a", "a ", "\x7f", "x" * 256, "\t", "\udcff"], ids=ascii)
+def test_what_is_no_key_is_refused(lake: Lake, refuse: Callable[..., None], key: str) -> None:
+    quoted = quote(key, safe="", errors="surrogateescape")
+
+    refuse(OUTCOME, 400, "invalid-parameter", path=OUTCOME.path(lake.inflight, key=quoted))
+
+
+def test_a_key_that_nobody_used_is_not_found(refuse: Callable[..., None]) -> None:
+    refuse(OUTCOME, 404, "outcome-not-found")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +295,7 @@ def test_no_cursor_breaks_a_list(lake: Lake, tried: Operation, cursor: object) -
 @given(segment=st.text(min_size=1, max_size=30))
 def test_no_path_breaks_an_endpoint(lake: Lake, tried: Operation, segment: str) -> None:
     quoted = operations.quoted(segment)
-    path = tried.path(quoted, table=quoted, namespace=quoted)
+    path = tried.path(quoted, table=quoted, namespace=quoted, key=quoted)
 
     response = lake.send(tried, path=path, json={})
 

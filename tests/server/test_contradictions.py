@@ -39,13 +39,13 @@ def test_an_illegal_transition_is_refused_and_names_the_state(
 ) -> None:
     requested_time = getattr(lake, state)
     tried = operation("POST", f"/v1/tables/{{table}}/instants/{{requested_time}}/{verb}")
-    before = lake.contents()
+    before = lake.timelines()
 
     body = None if tried.body is None else tried.body(requested_time)
     problem = lake.check_problem(tried, lake.send(tried, path=tried.path(requested_time), json=body))
 
     assert (problem.status, problem.code, problem.context["state"]) == (status, code, state)
-    assert lake.contents() == before
+    assert lake.timelines() == before
 
 
 @pytest.mark.parametrize(

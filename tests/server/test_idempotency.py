@@ -250,28 +250,6 @@ def test_of_two_tables_that_use_one_key_at_once_exactly_one_gets_it(
     assert len(recorded) == SENDS
 
 
-# ---------------------------------------------------------------------------------- refusals
-
-
-def test_a_refused_command_leaves_its_key_free(tables: list[Table]) -> None:
-    requested_time = tables[0].begun(inflight=False)
-    key = new_key()
-    refused(tables[0].complete(requested_time, key=key), 409, "illegal-transition")
-    succeeded(tables[0].inflight(requested_time))
-
-    assert succeeded(tables[1].complete(requested_time, key=key))["state"] == "completed"
-
-
-def test_a_refusal_is_given_again_as_long_as_its_reason_holds(tables: list[Table]) -> None:
-    requested_time = tables[0].begun(inflight=False)
-    key = new_key()
-
-    first = tables[0].complete(requested_time, key=key)
-    again = tables[1].complete(requested_time, key=key)
-
-    assert refused(first, 409, "illegal-transition") == refused(again, 409, "illegal-transition")
-
-
 # ---------------------------------------------------------------------------------- a server that dies
 
 

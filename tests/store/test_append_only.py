@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-LOG = ("event", "write_stat", "outcome")
+LOG = ("event", "write_stat", "outcome", "refusal")
 CHANGES = (
     "UPDATE chronolake.{table} SET table_id = table_id",
     "DELETE FROM chronolake.{table}",

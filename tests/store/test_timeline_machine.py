@@ -80,6 +80,7 @@ class Timeline(RuleBasedStateMachine):
         self.states: dict[tuple[str, Micros], State] = {}
         self.latest: dict[tuple[str, int], Micros] = {}
         self.answered: list[tuple[Request, Answer]] = []
+        self.refused: list[tuple[Request, errors.TimelineError]] = []
         self.snapshots: dict[tuple[str, str], Snapshot] = {}
 
     @override
@@ -125,6 +126,14 @@ class Timeline(RuleBasedStateMachine):
         [again] = self.run([request])
         assert isinstance(again, Answer)
         assert (again.status, again.body) == (first.status, first.body)
+
+    @precondition(lambda self: self.refused)
+    @rule(data=st.data())
+    def send_a_refused_request_again(self, data: DataObject) -> None:
+        request, first = data.draw(st.sampled_from(self.refused))
+        [again] = self.run([request])
+        assert isinstance(again, type(first))
+        assert (again.detail, again.context, again.recorded) == (first.detail, first.context, first.recorded)
 
     @precondition(lambda self: self.answered)
     @rule(data=st.data())
@@ -182,6 +191,12 @@ class Timeline(RuleBasedStateMachine):
             last[event.table_id] = event
 
     @invariant()
+    def every_refusal_is_recorded_once_and_has_no_event(self) -> None:
+        recorded = self.sql("SELECT request_id FROM chronolake.refusal ORDER BY position")
+        assert [request_id for (request_id,) in recorded] == [one.request_id for one, _ in self.refused]
+        assert self.sql("SELECT FROM chronolake.event JOIN chronolake.refusal USING (request_id)") == []
+
+    @invariant()
     def every_instant_is_in_the_state_that_was_answered(self) -> None:
         rows = self.sql(
             "SELECT t.namespace || '.' || t.name, chronolake.micros(i.requested_time), i.state"
@@ -220,6 +235,7 @@ class Timeline(RuleBasedStateMachine):
     def check(self, verb: str, command: Command, request: Request, result: Result) -> None:
         if isinstance(result, errors.TimelineError):
             self.check_refusal(verb, command, result)
+            self.refused.append((request, result))
             return
         self.answered.append((request, result))
         document = msgspec.json.decode(result.body, type=wire.Instant)

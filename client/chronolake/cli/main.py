@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from chronolake import _transport, errors
-from chronolake.cli import context, namespaces, options, output, plugins, snapshot, tables, timeline
+from chronolake.cli import context, namespaces, options, outcomes, output, plugins, snapshot, tables, timeline
 
 
 def main() -> NoReturn:
@@ -38,6 +38,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("timeline")(options.with_common_options(timeline.timeline))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
+    app.command("outcome")(options.with_common_options(outcomes.outcome))
     app.command("time")(options.with_common_options(timeline.time))
     plugins.add_to(app, args)
     return app

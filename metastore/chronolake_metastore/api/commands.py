@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import msgspec
-from litestar import Response
+from litestar import Request as LitestarRequest, Response
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.parameters import ActorHeader, IdempotencyKey
@@ -23,13 +23,19 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent a request, and under which request id."""
+    """Who sent a request, under which request id, to which path, and from which address if that is known."""
 
     request_id: str
     actor: str
+    path: str
+    address: str | None
 
 
-def provide_caller(idempotency_key: IdempotencyKey = None, chronolake_actor: ActorHeader = None) -> Caller:
+def provide_caller(
+    request: LitestarRequest[Any, Any, Any],
+    idempotency_key: IdempotencyKey = None,
+    chronolake_actor: ActorHeader = None,
+) -> Caller:
     """The caller, from the headers; a request without a key gets one of its own.
 
     With a key of its own it is still carried out once only, if the database goes away in the middle.
@@ -41,6 +47,9 @@ def provide_caller(idempotency_key: IdempotencyKey = None, chronolake_actor: Act
         actor=ANONYMOUS
         if chronolake_actor is None
         else parameters.header("Chronolake-Actor", chronolake_actor),
+        path=request.url.path,
+        # Where the connection comes from: behind a proxy that is the proxy.
+        address=None if request.client is None else request.client.host,
     )
 
 
@@ -49,7 +58,14 @@ async def submit(sequencer: Sequencer, caller: Caller, command: commands.Command
     canonical = commands.canonical(command)
     if b"\\u0000" in canonical and _NUL.search(canonical):
         raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
-    request = Request(command, caller.request_id, commands.fingerprint(canonical), caller.actor)
+    request = Request(
+        command,
+        caller.request_id,
+        commands.fingerprint(canonical),
+        caller.actor,
+        path=caller.path,
+        address=caller.address,
+    )
     answer = await sequencer.submit(request)
     if not answer.body:
         return Response(None, status_code=answer.status)

@@ -11,10 +11,8 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import ExceptionHandlersMap
 
 from chronolake_metastore import errors, telemetry
-from chronolake_model.problems import Problem, ProblemCode
+from chronolake_model.problems import MEDIA_TYPE, Problem, ProblemCode, problem
 
-MEDIA_TYPE: Final = "application/problem+json"
-TYPE_PREFIX: Final = "https://chronolake.dev/problems/"
 RETRY_AFTER_SECONDS: Final = "1"
 
 _log = telemetry.logger(__name__)
@@ -78,20 +76,14 @@ def answer(
     request: Request[Any, Any, Any], code: ProblemCode, detail: str, context: dict[str, Any] | None = None
 ) -> Response[Problem]:
     """The problem ``code`` as an answer to ``request``."""
-    problem = Problem(
-        type=TYPE_PREFIX + code,
-        title=code.title,
-        status=code.status,
-        code=code,
-        detail=detail,
-        instance=request.url.path,
-        context=context or {},
-    )
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if code.status == 503 else {}
-    return Response(problem, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
+    document = problem(code, detail, request.url.path, context or {})
+    return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Response[Problem]:
+def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Response[Any]:
+    if exc.recorded is not None:
+        return Response(exc.recorded.document, status_code=exc.recorded.status, media_type=MEDIA_TYPE)
     return answer(request, exc.code, exc.detail, exc.context)
 
 

@@ -1,7 +1,7 @@
 """A group of commands in one transaction: lock, load, carry each out, append and project, commit.
 
-A command that is refused is answered with its own error and leaves its neighbours alone; a group costs
-the same few statements whatever its size.
+A command that is refused is answered with its own error, which is recorded as an answer is, and leaves its
+neighbours alone; a group costs the same few statements whatever its size.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from chronolake_metastore.domain import files, instants, namespaces, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.commands import CatalogCommand, Command
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.store import (
     catalog,
     clocks,
@@ -25,23 +26,42 @@ from chronolake_metastore.store import (
     files as stored_files,
     instants as stored_instants,
     outcomes,
+    refusals,
 )
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.file_names import FileKind
 from chronolake_model.names import split_table_name
+from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A command as it was asked for: by whom, and under which request id."""
+    """A command as it was asked for: by whom, under which request id, at which path, from which address."""
 
     command: Command
     request_id: str
     fingerprint: bytes
     actor: str
+    path: str = ""
+    address: str | None = None
 
 
 Result = Answer | errors.TimelineError
+
+_WITHOUT_INSTANT = CatalogCommand | instants.BeginInstant
+
+
+class _Records(msgspec.Struct):
+    """What the log keeps of a group's commands beside their events."""
+
+    known: dict[str, outcomes.Outcome]
+    decided: list[outcomes.Outcome] = []
+    refused: list[refusals.Refusal] = []
+
+    def add(self, outcome: outcomes.Outcome) -> None:
+        """Record an outcome; a request behind it in the group with the same id gets it too."""
+        self.decided.append(outcome)
+        self.known[outcome.request_id] = outcome
 
 
 class CarriedOut(msgspec.Struct, frozen=True):
@@ -65,21 +85,10 @@ async def run(session: Session, requests: Sequence[Request], drift_max_us: int) 
     async with session.begin() as tx:
         lake, now, known = await _load(tx, requests)
         before = dict(lake.clocks)
-        recorded: list[outcomes.Outcome] = []
-        results: list[Result] = []
-        for request in requests:
-            try:
-                answer = _replay(known, request)
-                if answer is None:
-                    answer = carry_out(lake, request.command, Origin(request.actor, request.request_id, now))
-                    outcome = _outcome(lake, request, answer)
-                    recorded.append(outcome)
-                    known[request.request_id] = outcome
-                results.append(answer)
-            except errors.TimelineError as exc:
-                results.append(exc)
-        if recorded:
-            await tx.batch(_save(lake, recorded))
+        records = _Records(known)
+        results = [_decide(lake, request, now, records) for request in requests]
+        if records.decided:
+            await tx.batch(_save(lake, records))
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()
@@ -117,31 +126,89 @@ async def _load(
     return lake, clocks.now_from(now), outcomes.found(known)
 
 
-def _replay(known: dict[str, outcomes.Outcome], request: Request) -> Answer | None:
-    outcome = known.get(request.request_id)
-    if outcome is None:
-        return None
-    if outcome.fingerprint != request.fingerprint:
-        raise errors.IdempotencyKeyReused(request.request_id)
-    return Answer(outcome.status, outcome.answer, outcome.table_id)
+def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Result:
+    outcome = records.known.get(request.request_id)
+    if outcome is not None:
+        if outcome.fingerprint != request.fingerprint:
+            return errors.IdempotencyKeyReused(request.request_id)
+        return _result(outcome)
+    try:
+        answer = carry_out(lake, request.command, Origin(request.actor, request.request_id, now))
+    except errors.Unavailable as exc:
+        return exc
+    except errors.TimelineError as exc:
+        refusal = _refusal(lake, request, now, exc)
+        records.refused.append(refusal)
+        document = msgspec.json.encode(problem(exc.code, exc.detail, request.path, exc.context))
+        outcome = _outcome(lake, request, now, refusal.table_id, refusal.status, document)
+    else:
+        outcome = _outcome(lake, request, now, answer.table_id, answer.status, answer.body)
+    records.add(outcome)
+    return _result(outcome)
 
 
-def _outcome(lake: Lake, request: Request, answer: Answer) -> outcomes.Outcome:
+def _result(outcome: outcomes.Outcome) -> Result:
+    """What is answered, the first time and on each retry: it is made of the recorded bytes."""
+    if outcome.status < 400:
+        assert outcome.table_id is not None, "a success concerns a table, or the catalog"
+        return Answer(outcome.status, outcome.answer, outcome.table_id)
+    return errors.of_recorded(errors.Recorded(outcome.status, outcome.answer))
+
+
+def _outcome(
+    lake: Lake, request: Request, now: Micros, table_id: UUID | None, status: int, answer: bytes
+) -> outcomes.Outcome:
     return outcomes.Outcome(
         request_id=request.request_id,
         fingerprint=request.fingerprint,
-        table_id=answer.table_id,
-        version=lake.clocks[answer.table_id].version,
-        status=answer.status,
-        answer=answer.body,
+        table_id=table_id,
+        version=None if table_id is None else lake.clocks[table_id].version,
+        status=status,
+        answer=answer,
+        recorded_at=now,
+        command=type(request.command).__name__,
+        actor=request.actor,
+        address=request.address,
     )
 
 
-def _save(lake: Lake, recorded: list[outcomes.Outcome]) -> list[Statement]:
-    """The log first, then what it comes to."""
-    saved = [outcomes.append(recorded)]
-    if lake.events:
-        saved.append(event_log.append(lake.events))
+def _refusal(lake: Lake, request: Request, now: Micros, exc: errors.TimelineError) -> refusals.Refusal:
+    command = request.command
+    table_id = _table_meant(lake, command)
+    return refusals.Refusal(
+        request_id=request.request_id,
+        refused_at=now,
+        actor=request.actor,
+        address=request.address,
+        command=type(command).__name__,
+        table_name=_table_named(command),
+        table_id=table_id,
+        version=None if table_id is None else lake.clocks[table_id].version,
+        instant=None if isinstance(command, _WITHOUT_INSTANT) else command.requested_time,
+        status=exc.code.status,
+        code=exc.code,
+        detail=bounded_text(exc.detail, DETAIL_CHARS_MAX),
+        context=bounded_context(exc.context),
+    )
+
+
+def _table_meant(lake: Lake, command: Command) -> UUID | None:
+    """The table that the command names, as far as it was locked; the catalog, for a namespace."""
+    name = _table_named(command)
+    if name is None:
+        return CATALOG_ID
+    table = lake.tables.get(name)
+    return table.table_id if table is not None and table.table_id in lake.clocks else None
+
+
+def _save(lake: Lake, records: _Records) -> list[Statement]:
+    """The log first, then what it comes to; where all was refused, there is nothing that it comes to."""
+    saved = [outcomes.append(records.decided)]
+    if records.refused:
+        saved.append(refusals.append(records.refused))
+    if not lake.events:
+        return saved
+    saved.append(event_log.append(lake.events))
     if any(entry.write_stats for entry in lake.published):
         saved.append(event_log.append_write_stats(lake.published))
     return saved + project(lake)
@@ -207,7 +274,7 @@ def _instants_named(commands: Sequence[Command]) -> set[tuple[str, Micros]]:
     return {
         (command.table, command.requested_time)
         for command in commands
-        if not isinstance(command, CatalogCommand | instants.BeginInstant)
+        if not isinstance(command, _WITHOUT_INSTANT)
     }
 
 

@@ -1,4 +1,4 @@
-"""Outcomes: what each request id was answered, appended in the transaction of the command."""
+"""Outcomes: what each request id was answered, appended in the transaction that decided."""
 
 from __future__ import annotations
 
@@ -7,41 +7,76 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_model.times import Micros
 
 _FIND: Final = statements.load("find_outcomes")
 _APPEND: Final = statements.load("append_outcomes")
+_GET: Final = text(statements.load("get_outcome"))
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """The answer to a request: an HTTP status and a JSON body. ``version`` is the table's right after it."""
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request: an HTTP status and a JSON body, a refusal's too.
+
+    ``version`` is that of the table's log right after it; a refusal may concern no table. The rest is for
+    auditors, and is not read back with ``find``.
+    """
 
     request_id: str
     fingerprint: bytes
-    table_id: UUID
-    version: int
+    table_id: UUID | None
+    version: int | None
     status: int
     answer: bytes
+    recorded_at: Micros | None = None
+    command: str | None = None
+    actor: str | None = None
+    address: str | None = None
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """An outcome as it is looked up, with the name of its table."""
+
+    status: int
+    answer: bytes
+    table: str | None
+    version: int | None
+    recorded_at: Micros | None
 
 
 def find(request_ids: Iterable[str]) -> Statement:
-    """Look for the outcomes of requests that were carried out before."""
+    """Look for the outcomes of requests that were decided before."""
     return _FIND, {"request_ids": list(request_ids)}
 
 
 def found(rows: Rows) -> dict[str, Outcome]:
     """The outcomes that ``find`` found, by request id."""
     return {
-        request_id: Outcome(request_id, bytes(fingerprint), table_id, version, status, bytes(answer))
+        request_id: Outcome(
+            request_id=request_id,
+            fingerprint=bytes(fingerprint),
+            table_id=table_id,
+            version=version,
+            status=status,
+            answer=bytes(answer),
+        )
         for request_id, fingerprint, table_id, version, status, answer in rows
     }
 
 
 def append(outcomes: Sequence[Outcome]) -> Statement:
     """Record outcomes. A request id that is there already fails the transaction (``OutcomeRaced``)."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.request_id)
     return _APPEND, {
-        name: [getattr(outcome, name) for outcome in outcomes]
-        for name in ("request_id", "fingerprint", "table_id", "version", "status", "answer")
+        name: [getattr(outcome, name) for outcome in ordered] for name in Outcome.__struct_fields__
     }
+
+
+async def get(connection: AsyncConnection, request_id: str) -> Recorded | None:
+    """The outcome of a request, if it was decided."""
+    row = (await connection.execute(_GET, {"request_id": request_id})).one_or_none()
+    return None if row is None else Recorded(*row)

@@ -1,6 +1,13 @@
-INSERT INTO outcome (request_id, fingerprint, table_id, version, status, answer)
-SELECT *
+-- In the order of the request ids: two groups that share some wait for each other and never in a circle.
+INSERT INTO outcome (
+    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address
+)
+SELECT
+    request_id, fingerprint, table_id, version, status, answer, moment(recorded_at), command, actor, address
 FROM unnest(
     %(request_id)s::text[], %(fingerprint)s::bytea[], %(table_id)s::uuid[], %(version)s::bigint[],
-    %(status)s::smallint[], %(answer)s::bytea[]
+    %(status)s::smallint[], %(answer)s::bytea[], %(recorded_at)s::bigint[], %(command)s::text[], %(actor)s::text[],
+    %(address)s::text[]
+) AS recorded (
+    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address
 )

@@ -1,0 +1,45 @@
+"""``chronolake outcome``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from chronolake.cli import context, output
+from chronolake_model.outcomes import Outcome
+
+
+def outcome(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="The request's idempotency key.", show_default=False)
+    ],
+) -> None:
+    """Show what became of a request: its answer, or its refusal.
+
+    Not found means: not carried out so far. A request that is under way may still be.
+    """
+    try:
+        with context.client() as client:
+            found = client.outcome(key)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc), param_hint="KEY") from exc
+    output.show(found, lambda console: _print(console, found))
+
+
+def _print(console: Console, found: Outcome) -> None:
+    recorded = "-" if found.recorded_at is None else f"{found.recorded_at:%Y-%m-%d %H:%M:%S.%f} UTC"
+    pairs = (
+        ("request", found.request_id),
+        ("status", str(found.status)),
+        ("table", found.table),
+        ("version", found.version),
+        ("recorded", recorded),
+    )
+    console.print(output.pairs_of(pairs))
+    if found.answer is not None:
+        # Lines as they are: wrapped ones would be no JSON.
+        console.print(Text(json.dumps(found.answer, indent=2, ensure_ascii=False)), soft_wrap=True)

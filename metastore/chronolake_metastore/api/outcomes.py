@@ -1,0 +1,40 @@
+"""/v1/outcomes/{key}"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from litestar import Request, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.queries import outcomes as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.outcomes import Outcome
+from chronolake_model.problems import ProblemCode
+
+
+@get(
+    "/outcomes/{key:path}",
+    summary="What became of a request",
+    tags=["Outcomes"],
+    responses=problems.of_query(ProblemCode.OUTCOME_NOT_FOUND),
+)
+async def get_outcome(
+    key: FromPath[Path], request: Request[Any, Any, Any], database: NamedDependency[Database]
+) -> Outcome:
+    """The answer that a request got under its idempotency key, be it a success or a refusal.
+
+    404 says that it was not carried out *so far*: a request that is under way may still be. To be sure, send
+    the same request again under its key.
+    """
+    return await queries.get(database, parameters.header("key", _exact(request)))
+
+
+def _exact(request: Request[Any, Any, Any]) -> str:
+    """The key as it was sent: the path that the handler gets has lost double, leading and trailing slashes."""
+    raw: bytes = request.scope["raw_path"]
+    return unquote(raw.decode("ascii").partition("/outcomes/")[2], errors="surrogateescape")

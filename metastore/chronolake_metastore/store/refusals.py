@@ -1,0 +1,42 @@
+"""Refusals: each command that was decided against, for auditors; appended in the transaction that decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.transaction import Statement
+from chronolake_model.times import Micros
+
+_APPEND: Final = statements.load("append_refusals")
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A refused command. ``table_id`` is that of the table meant, if there is one; ``version`` is its log's."""
+
+    request_id: str
+    refused_at: Micros
+    actor: str
+    address: str | None
+    command: str
+    table_name: str | None
+    table_id: UUID | None
+    version: int | None
+    instant: Micros | None
+    status: int
+    code: str
+    detail: str
+    context: dict[str, Any]
+
+
+def append(refusals: Sequence[Refusal]) -> Statement:
+    """Record refusals, in their order."""
+    parameters: dict[str, list[Any]] = {
+        name: [getattr(refusal, name) for refusal in refusals] for name in Refusal.__struct_fields__
+    }
+    parameters["context"] = [msgspec.json.encode(refusal.context).decode() for refusal in refusals]
+    return _APPEND, parameters

@@ -1,0 +1,181 @@
+"""A lake with a history that auditors can ask about: made by the server's own commands, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import psycopg
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands import group, rebuilding
+from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.group import Request
+from chronolake_metastore.domain import commands, instants, leases, namespaces, tables
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Session
+from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_model.times import Micros, Tick, parse_time
+
+START_US = 1_750_000_000_123_456
+SECOND_US = 1_000_000
+ADDRESS = "192.0.2.7"
+
+
+class History:
+    """Sends commands one by one; the wall clock stands still until it is told to go on."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._runner = asyncio.Runner()
+        self._database = Database(Settings(dsn=dsn))
+        self._session = Session(self._database)
+        self._numbers = itertools.count(1)
+        self.now_us = START_US
+        self.pass_seconds(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self._runner.run(self._session.close())
+        self._runner.run(self._database.close())
+        self._runner.close()
+
+    def pass_seconds(self, seconds: float) -> Micros:
+        """Let the wall clock go on; gives what it says then."""
+        self.now_us += round(seconds * SECOND_US)
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(
+                "CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint "
+                f"LANGUAGE sql VOLATILE PARALLEL SAFE RETURN {self.now_us}".encode()
+            )
+        return Micros(self.now_us)
+
+    def send(
+        self, *asked: Command, actor: str = "ann", address: str | None = "192.0.2.7"
+    ) -> list[group.Result]:
+        """Carry commands out as one group; their request ids are request-1, request-2 and so on."""
+        requests = [
+            Request(
+                command,
+                f"request-{next(self._numbers)}",
+                commands.fingerprint(commands.canonical(command)),
+                actor,
+                path="/v1/somewhere",
+                address=ADDRESS,
+            )
+            for command in asked
+        ]
+        return self._runner.run(group.run(self._session, requests, drift_max_us=SECOND_US)).results
+
+    def done(self, command: Command, actor: str = "ann") -> bytes:
+        """The answer to a command that must succeed."""
+        [answer] = self.send(command, actor=actor)
+        assert isinstance(answer, Answer), answer
+        return answer.body
+
+    def refused(self, command: Command, actor: str = "ann") -> errors.TimelineError:
+        """The refusal of a command that must be refused."""
+        [refusal] = self.send(command, actor=actor)
+        assert isinstance(refusal, errors.TimelineError)
+        return refusal
+
+    def rebuild(self) -> None:
+        """Drop the projections and make them anew."""
+        self._runner.run(rebuilding.rebuild(Settings(dsn=self.dsn)))
+
+    def make_namespace(self, name: str) -> None:
+        """Make a namespace."""
+        self.done(namespaces.CreateNamespace(wire_tables.CreateNamespace(name)))
+
+    def make_table(self, name: str, tick: Tick = Tick.MILLISECOND) -> None:
+        """Make a copy-on-write table of four buckets."""
+        self.done(
+            tables.CreateTable(
+                wire_tables.CreateTable(
+                    name=name,
+                    base_path=f"s3://lake/{name}",
+                    schema=[wire_tables.Field("id", "bigint")],
+                    record_key_fields=["id"],
+                    tick=tick,
+                )
+            )
+        )
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table."""
+        self.done(tables.DropTable(name))
+
+    def begin(self, table: str, writer: str = "nightly", actor: str = "ann", lease_seconds: int = 60) -> str:
+        """The requested time of a new instant."""
+        command = instants.BeginInstant(table, wire.BeginInstant(writer=writer, lease_seconds=lease_seconds))
+        return msgspec.json.decode(self.done(command, actor), type=wire.Instant).requested_time
+
+    def complete(self, table: str, requested_time: str, buckets: Sequence[int], actor: str = "ann") -> str:
+        """The completion time of an instant that wrote a file of ten records into each of these buckets."""
+        command = completion(table, requested_time, buckets)
+        done = msgspec.json.decode(self.done(command, actor), type=wire.Instant)
+        assert done.completion_time is not None
+        return done.completion_time
+
+    def write(self, table: str, *buckets: int, writer: str = "nightly", actor: str = "ann") -> tuple[str, str]:
+        """Requested and completion time of an instant from its beginning to its end."""
+        requested_time = self.begin(table, writer, actor)
+        self.pass_seconds(1)
+        return requested_time, self.complete(table, requested_time, buckets, actor)
+
+    def renew(self, table: str, requested_time: str) -> None:
+        """Renew the lease of an instant."""
+        self.done(leases.RenewLease(table, parse_time(requested_time), wire.Heartbeat()))
+
+    def roll_back(self, table: str, requested_time: str, writer: str = "nightly") -> None:
+        """Roll an instant back."""
+        rollback = wire.RollbackInstant(writer, "given up")
+        self.done(instants.RollbackInstant(table, parse_time(requested_time), rollback))
+
+
+def completion(table: str, requested_time: str, buckets: Sequence[int]) -> instants.CompleteInstant:
+    """The command that completes an instant with a file of ten records in each of these buckets."""
+    stats = [file_of(requested_time, bucket) for bucket in buckets]
+    return instants.CompleteInstant(table, parse_time(requested_time), wire.CompleteInstant(stats))
+
+
+def file_of(requested_time: str, bucket: int) -> WriteStat:
+    """The base file that an instant writes into a bucket."""
+    file_id = bucket_file_id(bucket)
+    return WriteStat("", file_id, base_file_name(file_id, "0-0-0", requested_time), 100, 10)
+
+
+def make_history(lake: History) -> dict[str, str]:
+    """Three tables, one of them dropped, with a conflict, a rollback, and pending instants; times by name."""
+    lake.make_namespace("shop")
+    lake.make_table("shop.orders")
+    lake.make_table("shop.clicks", Tick.MICROSECOND)
+    lake.make_table("shop.dropped")
+    times = {}
+    times["first"], times["first completed"] = lake.write("shop.orders", 0, 1, 2)
+    lake.pass_seconds(60)
+    lake.write("shop.dropped", 0)
+    loser = lake.begin("shop.orders", writer="hourly", actor="bob")
+    times["winner"], times["winner completed"] = lake.write("shop.orders", 1, writer="nightly")
+    lake.refused(completion("shop.orders", loser, [1, 3]), actor="bob")
+    lake.roll_back("shop.orders", loser, "hourly")
+    times["loser"] = loser
+    lake.pass_seconds(60)
+    lake.drop_table("shop.dropped")
+    lake.write("shop.clicks", 3)
+    times["abandoned"] = lake.begin("shop.orders", writer="dead", lease_seconds=5)
+    lake.pass_seconds(3_600)
+    times["pending"] = lake.begin("shop.orders", writer="alive")
+    return times

@@ -1,0 +1,343 @@
+"""The auditor's views: what they say of a history that is known, and what the auditor may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from chronolake_metastore.domain import refusals
+from chronolake_metastore.store.projections import PROJECTIONS
+from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
+from tests.store import history
+from tests.store.history import History
+
+Row = dict[str, Any]
+
+LOG = ("event", "write_stat", "outcome", "refusal")
+VIEWS = ("audit_history", "audit_commands", "audit_pending", "audit_files", "audit_conflicts")
+
+
+class Audited:
+    """A history, as the auditor sees it."""
+
+    def __init__(self, lake: History, times: dict[str, str]) -> None:
+        self.lake = lake
+        self.times = times
+
+    def ask(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """The rows of a query, as the auditor."""
+        with psycopg.connect(self.lake.dsn, row_factory=dict_row) as connection:
+            connection.execute("SET timezone TO 'UTC'")
+            connection.execute("SET ROLE chronolake_auditor")
+            return connection.execute(sql.encode(), parameters).fetchall()
+
+
+@pytest.fixture(scope="module")
+def audited(shared_dsn: str) -> Iterator[Audited]:
+    with History(shared_dsn) as lake:
+        yield Audited(lake, history.make_history(lake))
+
+
+# ---------------------------------------------------------------------------------- times
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(time=st.integers(0, MICROS_MAX))
+def test_sql_writes_the_digits_that_the_server_writes(audited: Audited, time: int) -> None:
+    [row] = audited.ask(
+        "SELECT chronolake.instant_time(m, 1000) AS ms, chronolake.instant_time(m, 1) AS us,"
+        " chronolake.moment_of(chronolake.instant_time(m, 1)) = m AS same"
+        " FROM (SELECT %s::timestamptz AS m) AS moment",
+        [to_datetime(Micros(time))],
+    )
+
+    expected = format_time(Micros(time)), format_time(Micros(time), Tick.MICROSECOND)
+    assert (row["ms"], row["us"], row["same"]) == (*expected, True)
+
+
+def test_digits_do_not_depend_on_the_time_zone_of_whoever_asks(audited: Audited) -> None:
+    with psycopg.connect(audited.lake.dsn) as connection:
+        connection.execute("SET timezone TO 'Asia/Kolkata'")
+        row = connection.execute(
+            "SELECT chronolake.instant_time(chronolake.moment_of('20260131235959999'), 1000)"
+        ).fetchone()
+
+    assert row == ("20260131235959999",)
+
+
+# ---------------------------------------------------------------------------------- history
+
+
+def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> None:
+    rows = audited.ask(
+        "SELECT * FROM chronolake.audit_history WHERE table_name = 'shop.orders' ORDER BY version"
+    )
+
+    assert [row["version"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [row["type"] for row in rows] == [
+        "TableCreated",
+        "InstantRequested",
+        "InstantCompleted",
+        "InstantRequested",
+        "InstantRequested",
+        "InstantCompleted",
+        "InstantRolledBack",
+        "InstantRequested",
+        "InstantRequested",
+    ]
+    completed = rows[2]
+    assert completed["requested_digits"] == audited.times["first"]
+    assert completed["time_digits"] == audited.times["first completed"]
+    assert (completed["writer"], completed["actor"], completed["address"]) == (
+        "nightly",
+        "ann",
+        history.ADDRESS,
+    )
+    assert completed["payload"]["summary"]["files"] == 3
+
+
+def test_the_history_has_the_catalog_and_dropped_tables_too(audited: Audited) -> None:
+    rows = audited.ask(
+        "SELECT table_name, type, length(time_digits) AS digits FROM chronolake.audit_history"
+        " WHERE type IN ('NamespaceCreated', 'TableDropped', 'TableCreated') ORDER BY transaction_id, position"
+    )
+
+    assert [(row["table_name"], row["type"], row["digits"]) for row in rows] == [
+        (None, "NamespaceCreated", 17),
+        ("shop.orders", "TableCreated", 17),
+        ("shop.clicks", "TableCreated", 20),
+        ("shop.dropped", "TableCreated", 17),
+        ("shop.dropped", "TableDropped", 17),
+    ]
+
+
+# ---------------------------------------------------------------------------------- as of
+
+
+def states_as_of(audited: Audited, digits: str) -> dict[str, tuple[str | None, int, int]]:
+    """Last completion, files and records of each table as of a moment, by name."""
+    rows = audited.ask("SELECT * FROM chronolake.tables_as_of(chronolake.moment_of(%s))", [digits])
+    return {row["table_name"]: (row["completion_digits"], row["files"], row["records"]) for row in rows}
+
+
+def test_the_tables_as_of_a_moment_are_as_they_were_then(audited: Audited) -> None:
+    first, winner = audited.times["first completed"], audited.times["winner completed"]
+
+    then = states_as_of(audited, first)
+    later = states_as_of(audited, winner)
+
+    assert then["shop.orders"] == (first, 3, 30)
+    assert later["shop.orders"] == (winner, 3, 30)
+    assert then["shop.dropped"] == (None, 0, 0)
+    assert later["shop.dropped"][1:] == (1, 10)
+
+
+def test_a_completion_counts_from_its_own_time_on_and_not_before(audited: Audited) -> None:
+    completed = audited.times["first completed"]
+    before = str(int(completed) - 1)
+
+    assert states_as_of(audited, before)["shop.orders"] == (None, 0, 0)
+    assert states_as_of(audited, completed)["shop.orders"] == (completed, 3, 30)
+
+
+def test_a_dropped_table_is_shown_until_it_was_dropped(audited: Audited) -> None:
+    as_of = "SELECT dropped_at FROM chronolake.tables_as_of(%s) WHERE table_name = 'shop.dropped'"
+    [dropped] = audited.ask("SELECT time FROM chronolake.event WHERE type = 'TableDropped'")
+    at = dropped["time"]
+
+    assert audited.ask(as_of, [at - timedelta(milliseconds=1)]) == [{"dropped_at": at}]
+    assert audited.ask(as_of, [at]) == []
+
+
+def test_before_the_first_table_there_was_none(audited: Audited) -> None:
+    assert audited.ask("SELECT * FROM chronolake.tables_as_of('1970-01-01')") == []
+
+
+# ---------------------------------------------------------------------------------- who
+
+
+def test_who_did_what_from_where_is_told_of_successes_and_refusals(audited: Audited) -> None:
+    rows = audited.ask(
+        "SELECT actor, address, command, table_name, requested_digits, event_type, status, code"
+        " FROM chronolake.audit_commands WHERE actor = 'bob' ORDER BY recorded_at"
+    )
+
+    loser = audited.times["loser"]
+    assert [tuple(row.values()) for row in rows] == [
+        ("bob", history.ADDRESS, "BeginInstant", "shop.orders", loser, "InstantRequested", 201, None),
+        ("bob", history.ADDRESS, "CompleteInstant", "shop.orders", loser, None, 409, "write-conflict"),
+    ]
+
+
+def test_every_command_is_told_once(audited: Audited) -> None:
+    [row] = audited.ask(
+        "SELECT count(*) AS told, count(DISTINCT request_id) AS requests,"
+        " (SELECT count(*) FROM chronolake.outcome) AS outcomes FROM chronolake.audit_commands"
+    )
+
+    assert row["told"] == row["requests"] == row["outcomes"]
+
+
+# ---------------------------------------------------------------------------------- pending
+
+
+def test_pending_instants_are_told_with_their_leases(audited: Audited) -> None:
+    rows = audited.ask("SELECT * FROM chronolake.audit_pending ORDER BY requested_time")
+
+    assert [(row["requested_digits"], row["writer"], row["lease_state"]) for row in rows] == [
+        (audited.times["abandoned"], "dead", "expired"),
+        (audited.times["pending"], "alive", "live"),
+    ]
+    assert rows[0]["running_for"].total_seconds() == pytest.approx(3_600, abs=0.01)
+    assert rows[0]["expired_for"].total_seconds() == pytest.approx(3_595, abs=0.01)
+
+
+def test_a_lease_is_expired_for_the_auditor_exactly_when_anybody_may_roll_back(
+    new_database: Callable[[], str],
+) -> None:
+    with History(new_database()) as lake:
+        lake.make_namespace("shop")
+        lake.make_table("shop.orders")
+        audited = Audited(lake, {})
+        lake.pass_seconds(1)
+        requested_time = lake.begin("shop.orders", lease_seconds=5)
+        lake.pass_seconds(4.998)
+        before = audited.ask("SELECT lease_state FROM chronolake.audit_pending")
+        lake.pass_seconds(0.002)
+        after = audited.ask("SELECT lease_state FROM chronolake.audit_pending")
+        lake.roll_back("shop.orders", requested_time, writer="another")
+
+    assert (before, after) == ([{"lease_state": "live"}], [{"lease_state": "expired"}])
+
+
+# ---------------------------------------------------------------------------------- files
+
+
+def test_the_files_of_an_instant_are_those_it_added_and_those_it_removed(audited: Audited) -> None:
+    rows = audited.ask(
+        "SELECT change, file_name, records FROM chronolake.audit_files"
+        " WHERE table_name = 'shop.orders' AND requested_digits = %s ORDER BY change",
+        [audited.times["winner"]],
+    )
+
+    added = history.file_of(audited.times["winner"], 1).file_name
+    removed = history.file_of(audited.times["first"], 1).file_name
+    assert [tuple(row.values()) for row in rows] == [("added", added, 10), ("removed", removed, 10)]
+
+
+def test_an_instant_that_was_rolled_back_has_no_files(audited: Audited) -> None:
+    files = "SELECT * FROM chronolake.audit_files WHERE requested_digits = %s"
+
+    assert audited.ask(files, [audited.times["loser"]]) == []
+
+
+# ---------------------------------------------------------------------------------- conflicts
+
+
+def test_a_conflict_names_who_lost_and_to_whom(audited: Audited) -> None:
+    [row] = audited.ask("SELECT * FROM chronolake.audit_conflicts")
+
+    assert row["loser_digits"] == audited.times["loser"]
+    assert (row["loser_writer"], row["loser_actor"]) == ("hourly", "bob")
+    assert (row["winner_digits"], row["winner_writer"]) == (audited.times["winner"], "nightly")
+    assert row["winner_completion_digits"] == audited.times["winner completed"]
+    assert row["file_groups_in_common"] == 1
+    assert row["file_groups"] == [
+        {"partition_path": "", "file_id": history.file_of(audited.times["loser"], 1).file_id}
+    ]
+
+
+TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=2_000)
+CONTEXTS = st.dictionaries(
+    st.sampled_from(["winner", "reason", "file_groups", "columns", "tables"]),
+    TEXTS
+    | st.integers(-(2**62), 2**62)
+    | st.none()
+    | st.lists(TEXTS | st.dictionaries(st.sampled_from(["a", "b"]), TEXTS), max_size=30),
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(context=CONTEXTS)
+def test_whatever_a_refusal_says_its_row_has_room_for_it(audited: Audited, context: Row) -> None:
+    kept = refusals.bounded_context(context)
+
+    [row] = audited.ask("SELECT octet_length(%s::jsonb::text) AS bytes", [Jsonb(kept)])
+    assert row["bytes"] <= 16_384
+    assert {name for name, value in context.items() if not isinstance(value, list)} <= set(kept)
+
+
+# ---------------------------------------------------------------------------------- the log is the truth
+
+
+def test_a_rebuild_leaves_the_auditors_answers_as_they_were(dsn: str) -> None:
+    with History(dsn) as lake:
+        audited = Audited(lake, history.make_history(lake))
+        queries = [f"SELECT v::text FROM chronolake.{name} v ORDER BY 1" for name in (*VIEWS, *LOG)]
+        queries.append("SELECT v::text FROM chronolake.tables_as_of('infinity') v ORDER BY 1")
+        before = [audited.ask(query) for query in queries]
+        lake.rebuild()
+
+        assert [audited.ask(query) for query in queries] == before
+
+
+# ---------------------------------------------------------------------------------- privileges
+
+
+@pytest.mark.parametrize("name", (*LOG, *VIEWS))
+def test_the_auditor_may_read_the_log_and_the_views(audited: Audited, name: str) -> None:
+    assert audited.ask(f"SELECT * FROM chronolake.{name}")
+
+
+@pytest.mark.parametrize("name", (*PROJECTIONS, "wall_clock", "alembic_version"))
+def test_the_auditor_may_read_nothing_else(audited: Audited, name: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        audited.ask(f"SELECT * FROM chronolake.{name}")
+
+
+@pytest.mark.parametrize("name", (*LOG, *PROJECTIONS, "wall_clock", "alembic_version"))
+@pytest.mark.parametrize("change", ["DELETE FROM {}", "INSERT INTO {} SELECT LIMIT 0", "TRUNCATE {}"])
+def test_the_auditor_may_write_nothing(audited: Audited, name: str, change: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        audited.ask(change.format(f"chronolake.{name}"))
+
+
+def test_the_auditor_may_make_nothing_in_the_schema(audited: Audited) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        audited.ask("CREATE TABLE chronolake.mine ()")
+
+
+def test_no_privilege_of_the_auditor_goes_beyond_reading(audited: Audited) -> None:
+    rows = audited.ask(
+        """
+        SELECT relname
+        FROM pg_class
+        WHERE relnamespace = 'chronolake'::regnamespace AND relkind IN ('r', 'v', 'm', 'p')
+            AND has_table_privilege('chronolake_auditor', oid, %s)
+        """,
+        ["INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER"],
+    )
+    assert rows == []
+
+
+def test_the_auditor_can_read_just_what_is_documented(audited: Audited) -> None:
+    rows = audited.ask(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace"
+        " AND relkind IN ('r', 'v', 'm', 'p') AND has_table_privilege('chronolake_auditor', oid, 'SELECT')"
+    )
+    assert {row["relname"] for row in rows} == {*LOG, *VIEWS}
+
+
+def test_nobody_else_may_ask_for_the_tables_as_of_a_moment(audited: Audited) -> None:
+    [row] = audited.ask(
+        "SELECT count(*) AS others FROM pg_proc, aclexplode(proacl) AS acl"
+        " WHERE proname = 'tables_as_of' AND acl.grantee = 0"
+    )
+    assert row == {"others": 0}
