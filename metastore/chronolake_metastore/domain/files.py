@@ -106,6 +106,25 @@ def digest(stats: Sequence[WriteStat]) -> str:
     return hashlib.sha256(msgspec.json.encode(stats)).hexdigest()
 
 
+class Digest:
+    """``digest`` of stats that come one by one."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"[")
+        self.files = 0
+
+    def add(self, stat: WriteStat) -> None:
+        """Take in the next stat."""
+        self._hash.update(b"," + msgspec.json.encode(stat) if self.files else msgspec.json.encode(stat))
+        self.files += 1
+
+    def hexdigest(self) -> str:
+        """The digest of the stats so far."""
+        whole = self._hash.copy()
+        whole.update(b"]")
+        return whole.hexdigest()
+
+
 def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -> FileKind:
     try:
         name = parse_file_name(stat.file_name)

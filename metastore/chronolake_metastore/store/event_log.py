@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
-from chronolake_metastore.domain.events import PAYLOADS, Event, encode_payload
+from chronolake_metastore.domain.events import Event, StoredEvent, encode_payload
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Statement, Transaction
 from chronolake_model.files import WriteStat
@@ -25,10 +25,14 @@ _READ: Final = """
         previous_hash, hash, position, transaction_id::text
     FROM event
     WHERE (event.transaction_id, event.position) > (%(transaction_id)s::xid8, %(position)s)
+        AND event.transaction_id < coalesce(%(horizon)s::xid8, '18446744073709551615')
+        -- Not for the planner: the order of the primary key must be followed, also for one table.
+        AND (%(table_id)s::uuid IS NULL OR event.table_id = %(table_id)s)
     -- Said in full: a bare transaction_id would be the text above, and "1000" sorts before "999".
     ORDER BY event.transaction_id, event.position
     LIMIT %(limit)s
 """
+_HORIZON: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _READ_PAGE: Final = 1_000
 _STAT_COLUMNS: Final = (
     "partition_path",
@@ -91,19 +95,33 @@ class Cursor(msgspec.Struct, frozen=True):
     position: int = 0
 
 
-async def read(tx: Transaction, after: Cursor) -> tuple[list[Event], Cursor]:
-    """The next page of events in the order across tables, and the place to go on from.
+class Page(msgspec.Struct, frozen=True):
+    """Events in the order across tables; ``end`` is the place behind the last of them."""
 
-    Within a table the order is that of its versions. Whoever reads while others append must not pass
-    ``pg_snapshot_xmin``; this reads whatever is there, for a log that nobody appends to.
+    events: Sequence[StoredEvent]
+    end: Cursor
+
+
+async def read(
+    tx: Transaction, after: Cursor, *, horizon: str | None = None, table_id: UUID | None = None
+) -> Page:
+    """The next page of events in the order across tables, of all of them or of one table.
+
+    Within a table the order is that of its versions. Whoever reads while others append must give the
+    ``horizon``; without it this reads whatever is there, for a log that nobody appends to.
     """
     rows = await tx.query(
         _READ,
-        {"transaction_id": after.transaction_id, "position": after.position, "limit": _READ_PAGE},
+        {
+            "transaction_id": after.transaction_id,
+            "position": after.position,
+            "horizon": horizon,
+            "table_id": table_id,
+            "limit": _READ_PAGE,
+        },
     )
-    if not rows:
-        return [], after
-    return [_event(row) for row in rows], Cursor(transaction_id=rows[-1][11], position=rows[-1][10])
+    end = Cursor(transaction_id=rows[-1][11], position=rows[-1][10]) if rows else after
+    return Page([_stored(row) for row in rows], end)
 
 
 async def is_ahead_of_transactions(connection: AsyncConnection) -> bool:
@@ -116,20 +134,23 @@ async def is_ahead_of_transactions(connection: AsyncConnection) -> bool:
     return bool(ahead.scalar_one())
 
 
-def _event(row: tuple[object, ...]) -> Event:
+async def horizon(tx: Transaction) -> str:
+    """The oldest transaction that is still open: what is before it in the order across tables is settled."""
+    [[oldest]] = await tx.query(_HORIZON, {})
+    return str(oldest)
+
+
+def _stored(row: tuple[Any, ...]) -> StoredEvent:
     table_id, version, time, instant, actor, request_id, name, payload, previous_hash, digest, *_ = row
-    assert isinstance(name, str) and isinstance(payload, str)
-    return msgspec.convert(
-        Event(
-            table_id=table_id,  # type: ignore[arg-type]  # columns of the types that the schema has
-            version=version,  # type: ignore[arg-type]
-            time=Micros(time),  # type: ignore[arg-type]
-            instant=instant,  # type: ignore[arg-type]
-            actor=actor,  # type: ignore[arg-type]
-            request_id=request_id,  # type: ignore[arg-type]
-            payload=msgspec.json.decode(payload, type=PAYLOADS[name]),
-            previous_hash=bytes(previous_hash),  # type: ignore[call-overload]
-            hash=bytes(digest),  # type: ignore[call-overload]
-        ),
-        Event,
+    return StoredEvent(
+        table_id=table_id,
+        version=version,
+        time=Micros(time),
+        instant=None if instant is None else Micros(instant),
+        actor=actor,
+        request_id=request_id,
+        type=name,
+        payload=payload,
+        previous_hash=bytes(previous_hash),
+        hash=bytes(digest),
     )

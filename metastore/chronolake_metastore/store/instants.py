@@ -19,6 +19,7 @@ from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
 
 _FIND: Final = statements.load("find_instants")
+_FIND_BY_ID: Final = statements.load("find_instants_by_id")
 _SAVE: Final = statements.load("save_instants")
 
 
@@ -42,6 +43,15 @@ def find(named: Iterable[tuple[str, Micros]]) -> Statement:
         "namespaces": [namespace for namespace, _, _ in keys],
         "tables": [table for _, table, _ in keys],
         "requested_times": [requested_time for _, _, requested_time in keys],
+    }
+
+
+def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Statement:
+    """Look for instants by the ids of their tables, dropped ones too, and their requested times."""
+    named = sorted(set(keys))
+    return _FIND_BY_ID, {
+        "table_ids": [table_id for table_id, _ in named],
+        "requested_times": [requested_time for _, requested_time in named],
     }
 
 

@@ -21,6 +21,7 @@ Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
 
 _OUTCOME_UNIQUE = "outcome_request_unique"
+_STREAMED_ROWS = 10_000
 
 
 class OutcomeRaced(Exception):
@@ -42,6 +43,14 @@ class Transaction:
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
         """Run one statement and give its rows."""
         return (await self.batch([(sql, parameters)]))[0]
+
+    async def stream(self, sql: str, parameters: Mapping[str, Any]) -> AsyncIterator[tuple[Any, ...]]:
+        """Run one statement and give its rows one by one, however many there are."""
+        async with self._connection.cursor(name="rows") as cursor:
+            cursor.itersize = _STREAMED_ROWS
+            await cursor.execute(sql, parameters)
+            async for row in cursor:
+                yield row
 
 
 class Session:

@@ -1,0 +1,122 @@
+"""Verifying and rebuilding at a terminal: progress on standard error, the outcome on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+
+from chronolake_metastore import object_storage
+from chronolake_metastore.cli import serving
+from chronolake_metastore.commands import heads, rebuilding, verifying
+from chronolake_metastore.commands.rebuilding import Rebuilt
+from chronolake_metastore.commands.replaying import Progress
+from chronolake_metastore.commands.verifying import Report
+from chronolake_metastore.domain.heads import Heads
+from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.settings import Settings
+
+LINE_SECONDS: Final = 5.0
+"""How often a line tells of progress where there is no terminal to draw on."""
+
+
+def verify(settings: Settings, table: str | None, folder: str | None, findings_max: int) -> Report:
+    """Verify, and show how far it is; raises ``ConfigurationError`` or ``DatabaseUnavailable``."""
+
+    async def run(progress: Progress) -> Report:
+        await serving.check_schema(settings)
+        return await verifying.verify(
+            settings, progress, table=table, documents=documents, findings_max=findings_max
+        )
+
+    documents = [] if folder is None else heads.kept(object_storage.open_folder(folder))
+    with _progress() as progress:
+        return asyncio.run(run(progress))
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    """Print a report: a line for each finding, and one that sums it up."""
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        return
+    for finding in report.findings:
+        typer.echo(_line(finding))
+    if report.findings_left_out:
+        typer.echo(f"... and {report.findings_left_out} findings more")
+    for table in report.not_compared:
+        typer.echo(f"{table}: its projections were not compared, because its log is damaged")
+    what = f"{report.tables} logs, {report.events} events, {report.files} files"
+    if report.documents:
+        what += f", {report.documents} documents of heads"
+    count = len(report.findings) + report.findings_left_out
+    typer.echo(f"{what} in {report.seconds:.1f} s: {f'{count} findings' if count else 'all holds'}")
+
+
+def keep_heads(settings: Settings, folder: str) -> str:
+    """Write the heads of all logs into a folder; gives what it did in a line."""
+
+    async def run() -> Heads:
+        await serving.check_schema(settings)
+        return await heads.collect(settings)
+
+    opened = object_storage.open_folder(folder)
+    document = asyncio.run(run())
+    heads.keep(opened, document)
+    return f"{document.name}: the heads of {len(document.heads)} logs"
+
+
+def rebuild(settings: Settings) -> str:
+    """Rebuild, and show how far it is; gives what it did in a line."""
+
+    async def run(progress: Progress) -> Rebuilt:
+        await serving.check_schema(settings)
+        return await rebuilding.rebuild(settings, progress)
+
+    with _progress() as progress:
+        rebuilt = asyncio.run(run(progress))
+    wrong = [f"{name} {rows}" for name, rows in rebuilt.repaired.items() if rows]
+    repaired = f"rows put right: {', '.join(wrong)}" if wrong else "every row was right"
+    return f"rebuilt from {rebuilt.events} events; {repaired}; commands waited {rebuilt.waited_seconds:.1f} s"
+
+
+def _line(finding: Finding) -> str:
+    where = finding.table if finding.version is None else f"{finding.table} version {finding.version}"
+    return f"{where}: {finding.check}: {finding.what}; expected {finding.expected}, found {finding.found}"
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("connecting", total=None)
+
+        def tell(doing: str, done: int, total: int) -> None:
+            bar.update(task, description=doing, completed=done, total=total or None)
+
+        yield tell
+
+
+class _Lines:
+    """Progress as lines: one for each thing that is done, and now and then one for how far it is."""
+
+    def __init__(self) -> None:
+        self._doing = ""
+        self._told_at = 0.0
+
+    def __call__(self, doing: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if doing == self._doing and now - self._told_at < LINE_SECONDS:
+            return
+        self._doing, self._told_at = doing, now
+        typer.echo(f"{doing}: {done} of {max(done, total)} events" if total else doing, err=True)

@@ -1,0 +1,67 @@
+"""Chain heads, written where whoever can change the database cannot change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.verifying import CATALOG
+from chronolake_metastore.domain import heads
+from chronolake_metastore.domain.clock import CATALOG_ID
+from chronolake_metastore.domain.heads import Head, Heads
+from chronolake_metastore.domain.proof import Check, Finding
+from chronolake_metastore.object_storage import Folder
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import clocks, proof
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Session
+from chronolake_model.times import Tick, format_time
+
+
+async def collect(settings: Settings) -> Heads:
+    """The head of each table's log at this moment; raises ``DatabaseUnavailable``."""
+    database = Database(settings)
+    session = Session(database)
+    try:
+        async with session.begin() as tx:
+            found = await proof.chain_heads(tx)
+            [now] = await tx.batch([clocks.read_now()])
+    finally:
+        await session.close()
+        await database.close()
+    return heads.seal(
+        clocks.now_from(now),
+        [
+            Head(
+                table=CATALOG if head.table_id == CATALOG_ID else head.table,
+                table_id=str(head.table_id),
+                version=head.version,
+                time=format_time(head.time, Tick.MICROSECOND),
+                hash=head.hash.hex(),
+            )
+            for head in found
+        ],
+    )
+
+
+def keep(folder: Folder, document: Heads) -> None:
+    """Write a document; raises ``ConfigurationError`` when it is there already or cannot be written."""
+    folder.create(document.name, heads.encode(document))
+
+
+def kept(folder: Folder) -> Iterator[Heads | Finding]:
+    """The documents in a folder, oldest first; a finding in the place of one that is not as it was written.
+
+    Raises ``ConfigurationError`` when there is none: it is likelier that the folder is another one, or was
+    emptied, than that nobody ever wrote any.
+    """
+    names = [name for name in folder.names() if heads.is_name(name)]
+    if not names:
+        raise errors.ConfigurationError(
+            "there are no heads in that folder; chronolake-metastore heads writes them"
+        )
+    for name in names:
+        try:
+            yield heads.decode(name, folder.read(name))
+        except ValueError as exc:
+            yield Finding(Check.HEAD, "", None, f"the document {name}", "as it was written", str(exc))

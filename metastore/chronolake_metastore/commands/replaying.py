@@ -1,0 +1,130 @@
+"""Replaying the log into shadows of the projections, up to this moment, while servers go on appending to it.
+
+The long part is read in short transactions, so that neither vacuum nor those who follow the log wait for it;
+only what was appended meanwhile is left for the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.commands.group import project
+from chronolake_metastore.commands.lake import new_lake
+from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.events import Event, StoredEvent
+from chronolake_metastore.store import event_log, instants as stored_instants
+from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.shadows import Shadows
+from chronolake_metastore.store.transaction import Transaction
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is to do; 0 when that is not known."""
+Take = Callable[[Transaction, Sequence[StoredEvent]], Awaitable[None]]
+"""Takes the next page of the log, in the transaction that read it."""
+
+
+def unwatched(doing: str, done: int, total: int) -> None:
+    """Progress that nobody is told of."""
+
+
+_TAIL_EVENTS: Final = 5_000
+"""What may be left to be read in the last transaction."""
+_ROUNDS_MAX: Final = 20
+"""Who writes faster than we read is read to the end in the last transaction after all."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """An event that cannot have happened in the state that those before it made."""
+
+    event: Event
+    reason: str
+
+
+class LogReader:
+    """Reads the log, of all tables or of one, from its beginning to where it is told."""
+
+    def __init__(self, table_id: UUID | None = None) -> None:
+        self._table_id = table_id
+        self._cursor = Cursor()
+        self.events = 0
+
+    async def read_most(self, shadows: Shadows, take: Take) -> None:
+        """Read, a page at a time, until little is left."""
+        for _ in range(_ROUNDS_MAX):
+            async with shadows.replaying() as tx:
+                horizon = await event_log.horizon(tx)
+            before = self.events
+            while True:
+                async with shadows.replaying() as tx:
+                    if not await self._read_page(tx, take, horizon):
+                        break
+            await shadows.analyze()
+            if self.events - before < _TAIL_EVENTS:
+                return
+
+    async def read_rest(self, tx: Transaction, take: Take) -> None:
+        """Read to the end as ``tx`` sees it: one moment, or a log that nobody appends to."""
+        while await self._read_page(tx, take, None):
+            pass
+
+    async def _read_page(self, tx: Transaction, take: Take, horizon: str | None) -> bool:
+        page = await event_log.read(tx, self._cursor, horizon=horizon, table_id=self._table_id)
+        if not page.events:
+            return False
+        await take(tx, page.events)
+        self._cursor = page.end
+        self.events += len(page.events)
+        return True
+
+
+class Replay:
+    """The state of the lake, event by event, written into the shadows page by page.
+
+    It holds the clocks and the tables that are not dropped; instants come from the shadows when they change.
+    """
+
+    def __init__(self) -> None:
+        self._lake = new_lake()
+        self._clocks: dict[UUID, Clock] = dict(self._lake.clocks)
+        self.refused: dict[UUID, Refusal] = {}
+        """By table, the first event that could not be applied; those behind it are passed over."""
+
+    async def begin(self, tx: Transaction) -> None:
+        """Write what is there before the first event."""
+        await tx.batch(project(self._lake))
+
+    async def apply(self, tx: Transaction, events: Sequence[Event]) -> None:
+        """Apply the next events of the log, in their order."""
+        if not events:
+            return
+        lake = self._lake
+        lake.clocks = {
+            table_id: self._clocks[table_id] for table_id in _tables(events) if table_id in self._clocks
+        }
+        changed = [(event.table_id, event.instant) for event in events if event.instant is not None]
+        [rows] = await tx.batch([stored_instants.find_by_id(changed)])
+        lake.instants = {
+            (table_id, instant.requested_time): instant for table_id, instant in stored_instants.found(rows)
+        }
+        for event in events:
+            self._apply_one(event)
+        await tx.batch(project(lake))
+        self._clocks.update(lake.clocks)
+        lake.forget_changes()
+
+    def _apply_one(self, event: Event) -> None:
+        if event.table_id in self.refused:
+            return
+        try:
+            self._lake.apply(event)
+        # Live, the domain decides that an event may happen; a log that was tampered with says what it likes.
+        except (AssertionError, KeyError) as exc:
+            self.refused[event.table_id] = Refusal(event, str(exc) or "it does not follow from what was before")
+
+
+def _tables(events: Iterable[Event]) -> set[UUID]:
+    return {event.table_id for event in events}

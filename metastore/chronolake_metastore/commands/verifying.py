@@ -1,0 +1,307 @@
+"""Proving the log: each table's chain, what hangs on it, and the projections against a replay of it.
+
+Nothing is written but temporary tables, and servers go on writing meanwhile: the log is read to its end in
+the transaction that compares the projections, so that both are of one moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.replaying import LogReader, Progress, Replay, unwatched
+from chronolake_metastore.domain import files
+from chronolake_metastore.domain.clock import CATALOG_ID
+from chronolake_metastore.domain.events import Event, InstantCompleted, StoredEvent, TableCreated, decode
+from chronolake_metastore.domain.heads import Heads
+from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import proof, shadows
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.shadows import Difference, Shadows
+from chronolake_metastore.store.transaction import Transaction
+from chronolake_model.names import split_table_name
+
+CATALOG: Final = "(catalog)"
+"""What the catalog is called where a table is named."""
+FINDINGS_MAX: Final = 100
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was verified, and what was found: nothing, when all holds.
+
+    ``findings_left_out`` were found too; ``not_compared`` are tables whose log is damaged, so that a replay
+    of it says nothing about their projections.
+    """
+
+    tables: int
+    events: int
+    files: int
+    documents: int
+    seconds: float
+    findings: list[Finding]
+    findings_left_out: int
+    not_compared: list[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+async def verify(
+    settings: Settings,
+    progress: Progress = unwatched,
+    *,
+    table: str | None = None,
+    documents: Iterable[Heads | Finding] = (),
+    findings_max: int = FINDINGS_MAX,
+) -> Report:
+    """Verify the log and the projections, of all tables or of one, and that the heads are still in the log.
+
+    Raises ``ConfigurationError`` when there is no such table, and ``DatabaseUnavailable``.
+    """
+    began = time.monotonic()
+    database = Database(settings)
+    try:
+        async with shadows.opened(database) as shadow:
+            async with shadow.replaying() as tx:
+                table_id = None if table is None else await _find(tx, table)
+                length = await proof.log_length(tx, table_id)
+            verification = _Verification(table_id, findings_max, progress, length)
+            try:
+                await verification.run(shadow, documents)
+            except shadows.Unreplayable as exc:
+                verification.found(Finding(Check.REPLAY, "", None, str(exc), "events that agree", "others"))
+    finally:
+        await database.close()
+    return verification.report(time.monotonic() - began)
+
+
+async def _find(tx: Transaction, table: str) -> UUID:
+    try:
+        namespace, name = split_table_name(table)
+    except ValueError as exc:
+        raise errors.ConfigurationError(str(exc)) from exc
+    table_id = await proof.find_table(tx, namespace, name)
+    if table_id is None:
+        raise errors.ConfigurationError(
+            f"the catalog knows no table {table!r}; verify without --table says whether the catalog is right"
+        )
+    return table_id
+
+
+class _Verification:
+    """One run: what was seen so far, and what was found."""
+
+    def __init__(self, table_id: UUID | None, findings_max: int, progress: Progress, length: int) -> None:
+        self._table_id = table_id
+        self._findings_max = findings_max
+        self._progress = progress
+        self._length = length
+        self._reader = LogReader(table_id)
+        self._chains = Chains()
+        self._replay = Replay()
+        self._names = {CATALOG_ID: CATALOG}
+        self._damaged: set[UUID] = set()
+        self._files = 0
+        self._documents = 0
+        self._findings: list[Finding] = []
+        self._left_out = 0
+
+    async def run(self, shadow: Shadows, documents: Iterable[Heads | Finding]) -> None:
+        """Go through the log, then through what must agree with it."""
+        async with shadow.replaying() as tx:
+            await self._replay.begin(tx)
+        await self._reader.read_most(shadow, self._take)
+        self._progress("looking for what has no event", 0, 0)
+        async with shadow.replaying() as tx:
+            await self._find_orphans(tx)
+        for document in documents:
+            self._documents += 1
+            if isinstance(document, Finding):
+                self.found(document)
+                continue
+            # The next document is fetched from storage, however long that takes, in no transaction.
+            async with shadow.replaying() as tx:
+                await self._check_heads(tx, document)
+        async with shadow.at_one_moment() as tx:
+            await self._reader.read_rest(tx, self._take)
+            self._close_the_log()
+            self._progress("comparing the projections", 0, 0)
+            left_out = self._damaged
+            rows = await shadow.differences(tx, self._table_id, left_out, self._findings_max + 1)
+            for difference in rows:
+                self.found(self._differs(difference))
+
+    def report(self, seconds: float) -> Report:
+        """What came of it."""
+        return Report(
+            tables=self._chains.tables,
+            events=self._reader.events,
+            files=self._files,
+            documents=self._documents,
+            seconds=seconds,
+            findings=self._findings,
+            findings_left_out=self._left_out,
+            not_compared=sorted(map(self._name, self._damaged)),
+        )
+
+    def found(self, finding: Finding, table_id: UUID | None = None) -> None:
+        """Note a finding; with ``table_id`` one that makes the table's log unfit to be replayed."""
+        if len(self._findings) < self._findings_max:
+            self._findings.append(finding)
+        else:
+            self._left_out += 1
+        if table_id is not None:
+            self._damaged.add(table_id)
+
+    async def _take(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
+        events = []
+        for stored in page:
+            event = self._decode(stored)
+            for finding in self._chains.follow(stored, self._name(stored.table_id)):
+                self.found(finding, stored.table_id)
+            if event is not None:
+                events.append(event)
+        await self._check_outcomes(tx, page)
+        await self._check_write_stats(tx, events)
+        await self._replay.apply(tx, [event for event in events if not self._is_damaged(event.table_id)])
+        self._progress("reading the log", self._reader.events + len(page), self._length)
+
+    def _decode(self, stored: StoredEvent) -> Event | None:
+        try:
+            event = decode(stored)
+        except ValueError as exc:
+            name = self._name(stored.table_id)
+            finding = Finding(Check.PAYLOAD, name, stored.version, str(exc), stored.type, stored.payload[:200])
+            self.found(finding, stored.table_id)
+            return None
+        if isinstance(event.payload, TableCreated):
+            self._names[event.table_id] = event.payload.definition.name
+        return event
+
+    def _is_damaged(self, table_id: UUID) -> bool:
+        return table_id in self._damaged or self._chains.is_broken(table_id)
+
+    async def _check_outcomes(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
+        without = await proof.requests_without_outcome(tx, [stored.request_id for stored in page])
+        for stored in page:
+            if stored.request_id in without:
+                what = f"{stored.type}: the outcome of its request {stored.request_id!r}"
+                name = self._name(stored.table_id)
+                self.found(Finding(Check.OUTCOME, name, stored.version, what, "an outcome", NOTHING))
+
+    async def _check_write_stats(self, tx: Transaction, events: Sequence[Event]) -> None:
+        completed = {(event.table_id, event.version): event.payload for event in events if _publishes(event)}
+        if not completed:
+            return
+        digests = {key: files.Digest() for key in completed}
+        async for stored in proof.write_stats(tx, list(completed)):
+            digest = digests[stored.event]
+            kind = files.kind_of(stored.stat)
+            if (stored.ordinal, stored.kind) != (digest.files, kind):
+                what = f"write stat {stored.ordinal}: ordinal and kind"
+                self._write_stats_differ(
+                    stored.event, what, f"{digest.files}, {kind}", f"{stored.ordinal}, {stored.kind}"
+                )
+            digest.add(stored.stat)
+        for key, payload in completed.items():
+            assert isinstance(payload, InstantCompleted)
+            self._files += digests[key].files
+            if digests[key].files != payload.summary.files:
+                expected = f"{payload.summary.files} files"
+                self._write_stats_differ(
+                    key, "its number of write stats", expected, f"{digests[key].files} files"
+                )
+            elif digests[key].hexdigest() != payload.write_stats_digest:
+                what = "the digest over its write stats"
+                self._write_stats_differ(key, what, payload.write_stats_digest, digests[key].hexdigest())
+
+    def _write_stats_differ(self, key: proof.EventKey, what: str, expected: str, found: str) -> None:
+        finding = Finding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, found)
+        self.found(finding, key[0])
+
+    async def _find_orphans(self, tx: Transaction) -> None:
+        limit = self._findings_max + 1
+        for (table_id, version), count in await proof.write_stats_without_event(tx, self._table_id, limit):
+            what = "write stats that no event published"
+            self.found(
+                Finding(Check.WRITE_STATS, self._name(table_id), version, what, NOTHING, f"{count} files")
+            )
+        for (table_id, version), request_id in await proof.outcomes_without_event(tx, self._table_id, limit):
+            what = f"the version that the outcome of {request_id!r} names"
+            self.found(Finding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING))
+
+    async def _check_heads(self, tx: Transaction, document: Heads) -> None:
+        heads = [
+            head for head in document.heads if self._table_id is None or UUID(head.table_id) == self._table_id
+        ]
+        hashes = await proof.hashes(tx, [(UUID(head.table_id), head.version) for head in heads])
+        for head in heads:
+            digest = hashes.get((UUID(head.table_id), head.version))
+            found = NOTHING if digest is None else digest.hex()
+            if found != head.hash:
+                what = f"the head that {document.name} keeps"
+                name = head.table or self._name(UUID(head.table_id))
+                self.found(Finding(Check.HEAD, name, head.version, what, head.hash, found))
+
+    def _close_the_log(self) -> None:
+        """Say what can only be known at the end of the log."""
+        for table_id, version in self._chains.missing():
+            finding = Finding(Check.VERSION, self._name(table_id), version, "the event", "an event", NOTHING)
+            self.found(finding, table_id)
+        for table_id, refusal in self._replay.refused.items():
+            if table_id not in self._damaged:
+                event = refusal.event
+                what = f"{event.type}: {refusal.reason}"
+                expected = "an event that may follow"
+                self.found(
+                    Finding(Check.REPLAY, self._name(table_id), event.version, what, expected, event.type),
+                    table_id,
+                )
+
+    def _differs(self, difference: Difference) -> Finding:
+        expected, found = _row(difference.expected), _row(difference.found)
+        either = expected or found
+        assert either is not None
+        named = ", ".join(f"{column}={either[column]}" for column in difference.key if column != "table_id")
+        what = f"{difference.projection}({named})" if named else difference.projection
+        table = CATALOG if difference.table_id is None else self._name(difference.table_id)
+        # Rows may be long: say the columns that differ.
+        differing = None
+        if expected is not None and found is not None:
+            differing = [column for column in expected if expected[column] != found[column]]
+        version = either.get("version")
+        return Finding(
+            Check.PROJECTION,
+            table,
+            version if isinstance(version, int) else None,
+            what,
+            _said(expected, differing),
+            _said(found, differing),
+        )
+
+    def _name(self, table_id: UUID) -> str:
+        return self._names.get(table_id, str(table_id))
+
+
+def _publishes(event: Event) -> bool:
+    return isinstance(event.payload, InstantCompleted)
+
+
+def _row(text: str | None) -> dict[str, object] | None:
+    return None if text is None else msgspec.json.decode(text, type=dict[str, object])
+
+
+def _said(row: dict[str, object] | None, columns: Sequence[str] | None) -> str:
+    if row is None:
+        return NOTHING
+    if columns is None:
+        return "a row"
+    return ", ".join(f"{column}={msgspec.json.encode(row[column]).decode()}" for column in columns)

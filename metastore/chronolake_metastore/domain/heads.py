@@ -1,0 +1,73 @@
+"""Chain heads kept outside of the database, so that a log which was cut short or written anew shows."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+import msgspec
+
+from chronolake_model.times import Micros, Tick, format_time
+
+_NAME: Final = re.compile(r"heads-[0-9]{20}\.json", re.ASCII)
+_SCHEMA_VERSION: Final = 1
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The last event of a table's log: its version, its time in 20 digits, its hash in hex."""
+
+    table: str
+    table_id: str
+    version: int
+    time: str
+    hash: str
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """The heads of all tables at one moment; ``digest`` is SHA-256, in hex, over all the rest."""
+
+    schema_version: int
+    written_at: str
+    heads: list[Head]
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The name of the document: by the time at which it was written."""
+        return f"heads-{self.written_at}.json"
+
+
+def seal(written_at: Micros, heads: list[Head]) -> Heads:
+    """The document of these heads."""
+    return _sealed(Heads(_SCHEMA_VERSION, format_time(written_at, Tick.MICROSECOND), heads, ""))
+
+
+def encode(document: Heads) -> bytes:
+    """The document as it is stored, for people to read too."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def decode(name: str, content: bytes) -> Heads:
+    """The document that was stored under ``name``; raises ``ValueError``, saying what is wrong with it."""
+    try:
+        document = msgspec.json.decode(content, type=Heads)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise ValueError(f"it is no document of heads: {exc}") from exc
+    if document.schema_version != _SCHEMA_VERSION:
+        raise ValueError(f"its form {document.schema_version} is not known here, only {_SCHEMA_VERSION}")
+    if document != _sealed(document):
+        raise ValueError("its digest does not fit what it says")
+    if document.name != name:
+        raise ValueError(f"it was written as {document.name}")
+    return document
+
+
+def is_name(name: str) -> bool:
+    """Whether a document of heads may be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _sealed(document: Heads) -> Heads:
+    unsealed = msgspec.json.encode(msgspec.structs.replace(document, digest=""), order="sorted")
+    return msgspec.structs.replace(document, digest=hashlib.sha256(unsealed).hexdigest())

@@ -1,0 +1,109 @@
+"""What is proved of the log, and what is said when it does not hold (promise 2 of design.md section 1)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.events import StoredEvent, hash_of
+from chronolake_model.times import Micros, Tick, format_time
+
+NOTHING = "nothing"
+"""What was found, or expected, where there is no row."""
+
+
+class Check(enum.StrEnum):
+    """What did not hold."""
+
+    HASH = "hash"
+    CHAIN = "chain"
+    VERSION = "version"
+    TIME = "time"
+    ORDER = "order"
+    PAYLOAD = "payload"
+    REPLAY = "replay"
+    WRITE_STATS = "write-stats"
+    OUTCOME = "outcome"
+    PROJECTION = "projection"
+    HEAD = "head"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that does not hold. ``table`` is a name, or an id where no name is known."""
+
+    check: Check
+    table: str
+    version: int | None
+    what: str
+    expected: str
+    found: str
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The last event of a table that was followed."""
+
+    version: int = 0
+    time: Micros = Micros(0)
+    hash: bytes = b""
+
+
+_START = _Head()
+
+
+class Chains:
+    """The chain of each table, followed event by event in the order across tables.
+
+    It holds a head per table, and what is missing so far; never the events.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[UUID, _Head] = {}
+        self._missing: dict[UUID, list[range]] = {}
+        self._late: dict[UUID, set[int]] = {}
+
+    @property
+    def tables(self) -> int:
+        """How many tables there were events of, the catalog among them."""
+        return len(self._heads)
+
+    def follow(self, event: StoredEvent, table: str) -> list[Finding]:
+        """What does not hold of the next event, by itself and behind its predecessor."""
+        if hash_of(event) == event.hash:
+            findings = []
+        else:
+            findings = [_finding(Check.HASH, table, event, "its hash", hash_of(event).hex(), event.hash.hex())]
+        head = self._heads.get(event.table_id, _START)
+        if event.version <= head.version:
+            self._late.setdefault(event.table_id, set()).add(event.version)
+            what = "its transaction, or its position, is behind that of a later version"
+            return [*findings, _finding(Check.ORDER, table, event, what, "before", f"version {head.version}")]
+        if event.version > head.version + 1:
+            self._missing.setdefault(event.table_id, []).append(range(head.version + 1, event.version))
+        elif event.previous_hash != head.hash:
+            what = f"the hash of version {head.version} that it carries"
+            findings.append(
+                _finding(Check.CHAIN, table, event, what, head.hash.hex(), event.previous_hash.hex())
+            )
+        if event.time <= head.time:
+            expected = f"later than {format_time(head.time, Tick.MICROSECOND)}"
+            found = format_time(event.time, Tick.MICROSECOND)
+            findings.append(_finding(Check.TIME, table, event, "its time", expected, found))
+        self._heads[event.table_id] = _Head(event.version, event.time, event.hash)
+        return findings
+
+    def missing(self) -> Iterator[tuple[UUID, int]]:
+        """Each version that no event had, though a later one was there."""
+        for table_id, gaps in self._missing.items():
+            late = self._late.get(table_id, set())
+            yield from ((table_id, version) for gap in gaps for version in gap if version not in late)
+
+    def is_broken(self, table_id: UUID) -> bool:
+        """Whether versions of the table were not met where they belong."""
+        return table_id in self._missing
+
+
+def _finding(check: Check, table: str, event: StoredEvent, what: str, expected: str, found: str) -> Finding:
+    return Finding(check, table, event.version, f"{event.type}: {what}", expected, found)

@@ -1,0 +1,119 @@
+"""What is read of the log to prove it: write stats, outcomes, heads, and what has lost its event."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.transaction import Transaction
+from chronolake_model.files import WriteStat
+from chronolake_model.times import Micros
+
+_READ_WRITE_STATS: Final = statements.load("read_write_stats")
+_WRITE_STATS_WITHOUT_EVENT: Final = statements.load("write_stats_without_event")
+_OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes_without_event")
+_CHAIN_HEADS: Final = statements.load("chain_heads")
+_FIND_HASHES: Final = statements.load("find_hashes")
+_REQUESTS_WITHOUT_OUTCOME: Final = """
+    SELECT request_id
+    FROM unnest(%(request_ids)s::text[]) AS named (request_id)
+    WHERE NOT EXISTS (SELECT FROM outcome o WHERE o.request_id = named.request_id)
+"""
+# Of the projections themselves: in a session with shadows an unqualified name is that of a shadow.
+_LOG_LENGTH: Final = """
+    SELECT coalesce(sum(version), 0)::bigint FROM chronolake.clock
+    WHERE %(table_id)s::uuid IS NULL OR table_id = %(table_id)s
+"""
+_FIND_TABLE: Final = """
+    SELECT table_id FROM chronolake.lake_table WHERE namespace = %(namespace)s AND name = %(name)s
+    -- The live one, or the one that was dropped last.
+    ORDER BY dropped_at DESC NULLS FIRST LIMIT 1
+"""
+
+EventKey = tuple[UUID, int]
+"""A table and a version: what names an event."""
+
+
+class StoredWriteStat(msgspec.Struct, frozen=True):
+    """One row of the write stats."""
+
+    event: EventKey
+    ordinal: int
+    kind: str
+    stat: WriteStat
+
+
+class ChainHead(msgspec.Struct, frozen=True):
+    """The last event of a table's log; the name of the catalog, and of a table without a row, is empty."""
+
+    table: str
+    table_id: UUID
+    version: int
+    time: Micros
+    hash: bytes
+
+
+async def write_stats(tx: Transaction, events: Sequence[EventKey]) -> AsyncIterator[StoredWriteStat]:
+    """The write stats of ``events``, one by one: each event's in their order, however many there are."""
+    async for table_id, version, ordinal, kind, *columns in tx.stream(_READ_WRITE_STATS, _named(events)):
+        yield StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
+
+
+async def requests_without_outcome(tx: Transaction, request_ids: Sequence[str]) -> set[str]:
+    """Those of ``request_ids`` that no outcome is kept for."""
+    rows = await tx.query(_REQUESTS_WITHOUT_OUTCOME, {"request_ids": list(request_ids)})
+    return {request_id for (request_id,) in rows}
+
+
+async def write_stats_without_event(
+    tx: Transaction, table_id: UUID | None, limit: int
+) -> list[tuple[EventKey, int]]:
+    """The first ``limit`` events that write stats name and that published none, with how many name each."""
+    rows = await tx.query(_WRITE_STATS_WITHOUT_EVENT, {"table_id": table_id, "limit": limit})
+    return [((of_table, version), count) for of_table, version, count in rows]
+
+
+async def outcomes_without_event(
+    tx: Transaction, table_id: UUID | None, limit: int
+) -> list[tuple[EventKey, str]]:
+    """The first ``limit`` outcomes that name a version which the log does not have, with their request ids."""
+    rows = await tx.query(_OUTCOMES_WITHOUT_EVENT, {"table_id": table_id, "limit": limit})
+    return [((of_table, version), request_id) for of_table, version, request_id in rows]
+
+
+async def chain_heads(tx: Transaction) -> list[ChainHead]:
+    """The head of each table that has events, in the order of the ids."""
+    rows = await tx.query(_CHAIN_HEADS, {})
+    return [
+        ChainHead(name or "", table_id, version, Micros(time), bytes(digest))
+        for name, table_id, version, time, digest in rows
+    ]
+
+
+async def hashes(tx: Transaction, events: Sequence[EventKey]) -> dict[EventKey, bytes]:
+    """The hash of each of ``events`` that is in the log."""
+    rows = await tx.query(_FIND_HASHES, _named(events))
+    return {(table_id, version): bytes(digest) for table_id, version, digest in rows}
+
+
+async def log_length(tx: Transaction, table_id: UUID | None) -> int:
+    """How many events there are by the clocks: at hand, and good enough for a bar."""
+    [[length]] = await tx.query(_LOG_LENGTH, {"table_id": table_id})
+    return int(length)
+
+
+async def find_table(tx: Transaction, namespace: str, name: str) -> UUID | None:
+    """The id of the table of this name; when there is none, of the one that was dropped last."""
+    rows = await tx.query(_FIND_TABLE, {"namespace": namespace, "name": name})
+    return rows[0][0] if rows else None
+
+
+def _named(events: Sequence[EventKey]) -> dict[str, list[object]]:
+    return {
+        "table_ids": [table_id for table_id, _ in events],
+        "versions": [version for _, version in events],
+    }

@@ -1,0 +1,214 @@
+"""Shadows of the projections: temporary tables of one session, which hide the real ones from its statements.
+
+What projects into ``instant`` projects, in such a session, into the shadow of ``instant``. So the log can be
+replayed by the statements that made the projections, and what comes of it compared with them, row for row,
+while servers go on writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import psycopg
+from psycopg import errors as postgres_errors, sql
+
+from chronolake_metastore import errors
+from chronolake_metastore.store import engine, schema, statements
+from chronolake_metastore.store.projections import PROJECTIONS
+from chronolake_metastore.store.transaction import Statement, Transaction
+
+_CONSTRAINTS: Final = statements.load("shadow_constraints")
+_KEYS: Final = statements.load("projection_keys")
+_NAMED: Final = {"projections": list(PROJECTIONS)}
+
+_DIFFERENCES: Final = sql.SQL(
+    """
+    SELECT {table_id}, to_jsonb(expected)::text, to_jsonb(found)::text
+    FROM pg_temp.{projection} AS expected
+    FULL JOIN {schema}.{projection} AS found USING ({key})
+    WHERE ROW(expected.*) IS DISTINCT FROM ROW(found.*) AND {wanted}
+    ORDER BY {key}
+    LIMIT %(limit)s
+    """
+)
+_OF_TABLES: Final = sql.SQL(
+    "(%(table_id)s::uuid IS NULL OR table_id = %(table_id)s) AND table_id <> ALL (%(left_out)s::uuid[])"
+)
+_OF_CATALOG: Final = sql.SQL("%(table_id)s::uuid IS NULL AND %(left_out)s::uuid[] IS NOT NULL")
+_DELETE_WRONG: Final = sql.SQL(
+    """
+    WITH wrong AS (
+        SELECT {key}
+        FROM pg_temp.{projection} AS expected
+        FULL JOIN {schema}.{projection} AS found USING ({key})
+        WHERE ROW(expected.*) IS DISTINCT FROM ROW(found.*)
+    ),
+    deleted AS (
+        DELETE FROM {schema}.{projection} WHERE ({key}) IN (SELECT {key} FROM wrong)
+    )
+    SELECT count(*) FROM wrong
+    """
+)
+_INSERT_MISSING: Final = sql.SQL(
+    """
+    INSERT INTO {schema}.{projection}
+    SELECT expected.*
+    FROM pg_temp.{projection} AS expected
+    WHERE NOT EXISTS (SELECT FROM {schema}.{projection} AS found WHERE ({found_key}) = ({expected_key}))
+    """
+)
+
+
+class Unreplayable(Exception):
+    """What the log says contradicts itself: its events cannot all be true."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A row that a projection and its replay do not share: JSON of both, and none where there is no row."""
+
+    projection: str
+    table_id: UUID | None
+    key: Sequence[str]
+    expected: str | None
+    found: str | None
+
+
+class Shadows:
+    """A session with shadows of all projections; see ``opened``."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[psycopg.rows.TupleRow]) -> None:
+        self._connection = connection
+        self._keys: dict[str, list[str]] = {}
+
+    @asynccontextmanager
+    async def replaying(self) -> AsyncIterator[Transaction]:
+        """A transaction that reads what is there and writes into the shadows alone; raises ``Unreplayable``."""
+        async with self._transaction("READ ONLY") as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def at_one_moment(self) -> AsyncIterator[Transaction]:
+        """The same, and all of its statements see one moment of the database."""
+        async with self._transaction("ISOLATION LEVEL REPEATABLE READ, READ ONLY") as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def while_commands_wait(self) -> AsyncIterator[Transaction]:
+        """A transaction that may write into the projections, and keeps commands waiting until its end.
+
+        Raises ``DatabaseUnavailable`` when the commands under way do not end within the lock timeout.
+        """
+        async with self._transaction("READ WRITE") as tx:
+            # A command asks for this lock in the weaker mode ROW SHARE before it reads anything but its turns
+            # and before it has a transaction id; one that has it goes ahead of who waits here, whatever it
+            # asks for later. So nobody waits in a circle. Readers do not wait at all.
+            await tx.query("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE", {})
+            yield tx
+
+    async def differences(
+        self, tx: Transaction, table_id: UUID | None, left_out: Iterable[UUID], limit: int
+    ) -> list[Difference]:
+        """The first ``limit`` rows of each projection that a replay of the log does not give.
+
+        Of one table if ``table_id`` is given; never of the tables ``left_out``.
+        """
+        parameters = {"table_id": table_id, "left_out": list(left_out), "limit": limit}
+        found = []
+        for projection in PROJECTIONS:
+            key = self._keys[projection]
+            of_tables = "table_id" in key
+            statement = _DIFFERENCES.format(
+                projection=sql.Identifier(projection),
+                schema=sql.Identifier(schema.SCHEMA),
+                key=_columns(key),
+                table_id=sql.Identifier("table_id") if of_tables else sql.SQL("NULL::uuid"),
+                wanted=_OF_TABLES if of_tables else _OF_CATALOG,
+            )
+            rows = await tx.query(statement.as_string(), parameters)
+            found += [Difference(projection, row[0], key, row[1], row[2]) for row in rows]
+        return found
+
+    async def repair(self, tx: Transaction) -> dict[str, int]:
+        """Make the projections what their shadows are; gives how many rows of each were not."""
+        wrong = {}
+        for projection in PROJECTIONS:
+            key = self._keys[projection]
+            names = {"projection": sql.Identifier(projection), "schema": sql.Identifier(schema.SCHEMA)}
+            [[rows]] = await tx.query(_DELETE_WRONG.format(key=_columns(key), **names).as_string(), {})
+            wrong[projection] = int(rows)
+            if rows:
+                found_key, expected_key = _columns(key, "found"), _columns(key, "expected")
+                insert = _INSERT_MISSING.format(found_key=found_key, expected_key=expected_key, **names)
+                await tx.query(insert.as_string(), {})
+        return wrong
+
+    async def analyze(self) -> None:
+        """Tell the planner how large the shadows have become; nobody else does it for temporary tables."""
+        async with self.replaying() as tx:
+            await tx.batch([(f"ANALYZE pg_temp.{projection}", {}) for projection in PROJECTIONS])
+
+    async def _make(self) -> None:
+        async with self._connection.transaction():
+            tx = Transaction(self._connection)
+            await tx.batch([_shadow_of(projection) for projection in PROJECTIONS])
+            renamed = await tx.query(_CONSTRAINTS, _NAMED)
+            await tx.batch([_rename(*names) for names in renamed])
+            self._keys = dict(await tx.query(_KEYS, _NAMED))
+            # From now on a statement that misses its shadow fails. It can never hit the projection itself,
+            # not even if the shadows are gone.
+            await tx.query("SET default_transaction_read_only = on", {})
+            await tx.query("SET statement_timeout = 0", {})
+
+    @asynccontextmanager
+    async def _transaction(self, mode: str) -> AsyncIterator[Transaction]:
+        try:
+            with engine.database_errors():
+                async with self._connection.transaction():
+                    tx = Transaction(self._connection)
+                    await tx.query(f"SET TRANSACTION {mode}", {})
+                    yield tx
+        except postgres_errors.IntegrityError as exc:
+            raise Unreplayable(f"{exc.diag.message_primary} ({exc.diag.message_detail})") from exc
+
+
+@asynccontextmanager
+async def opened(database: engine.Database) -> AsyncIterator[Shadows]:
+    """A session of its own, with empty shadows.
+
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` where temporary tables cannot be made.
+    """
+    with engine.database_errors():
+        connection = await database.connect()
+    try:
+        shadows = Shadows(connection)
+        with engine.database_errors():
+            try:
+                await shadows._make()
+            except (postgres_errors.InsufficientPrivilege, postgres_errors.ReadOnlySqlTransaction) as exc:
+                raise errors.ConfigurationError(
+                    "the log is replayed into temporary tables, and they cannot be made: "
+                    f"{exc.diag.message_primary}; use the primary, and GRANT TEMPORARY ON DATABASE to the role"
+                ) from exc
+        yield shadows
+    finally:
+        await connection.close()
+
+
+def _shadow_of(projection: str) -> Statement:
+    statement = sql.SQL("CREATE TEMPORARY TABLE {0} (LIKE {1}.{0} INCLUDING INDEXES)")
+    names = sql.Identifier(projection), sql.Identifier(schema.SCHEMA)
+    return statement.format(*names).as_string(), {}
+
+
+def _rename(projection: str, ours: str, theirs: str) -> Statement:
+    statement = sql.SQL("ALTER TABLE pg_temp.{} RENAME CONSTRAINT {} TO {}")
+    return statement.format(*map(sql.Identifier, (projection, ours, theirs))).as_string(), {}
+
+
+def _columns(names: Sequence[str], of: str | None = None) -> sql.Composed:
+    prefix = () if of is None else (of,)
+    return sql.SQL(", ").join(sql.Identifier(*prefix, name) for name in names)

@@ -1,0 +1,205 @@
+"""Verifying and rebuilding beside real servers that go on writing: no false finding, no loss, no deadlock."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+
+from chronolake_metastore import errors
+from chronolake_metastore.bell import Bell
+from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.group import Request
+from chronolake_metastore.domain import commands, namespaces
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import engine
+from chronolake_metastore.store.engine import Database
+from chronolake_model import tables as wire_tables
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.load import Load
+
+WRITERS = 16
+RUNS = 3
+CYCLES_BETWEEN = 32
+DEADLINE_SECONDS = 240.0
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "chronolake_metastore", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+async def under_load(
+    servers: tuple[ServerProcess, ServerProcess], table: str, do: Callable[[], Awaitable[None]]
+) -> Load:
+    """Do something again and again while many write; gives what the writers asked and were told."""
+    load = Load([server.url for server in servers], table)
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as tasks:
+            tasks.create_task(load.run_writers(WRITERS))
+            for _ in range(RUNS):
+                await load.more(CYCLES_BETWEEN)
+                await do()
+            await load.more(CYCLES_BETWEEN)
+            load.stopping = True
+    finally:
+        await load.close()
+    return load
+
+
+@pytest.fixture
+def table(shared_servers: tuple[ServerProcess, ServerProcess]) -> str:
+    """A table for the load, beside one that nobody writes to any more."""
+    with rest.connect(shared_servers[0].url) as http:
+        quiet = rest.make_table(http)
+        requested_time = quiet.begun()
+        rest.succeeded(quiet.complete(requested_time, rest.write_stat(requested_time)))
+        return rest.make_table(
+            http, partition_fields=["day"], index={"type": "bucket", "buckets": WRITERS}
+        ).name
+
+
+def test_verifying_while_others_write_finds_nothing(
+    shared_dsn: str, shared_servers: tuple[ServerProcess, ServerProcess], table: str
+) -> None:
+    ended: list[subprocess.CompletedProcess[str]] = []
+
+    async def verify() -> None:
+        ended.append(await asyncio.to_thread(run, "verify", "--dsn", shared_dsn))
+
+    asyncio.run(under_load(shared_servers, table, verify))
+
+    assert [one.returncode for one in ended] == [0] * RUNS, ended
+
+
+def test_rebuilding_while_others_write_loses_nothing_and_puts_right_what_was_wrong(
+    shared_dsn: str, shared_servers: tuple[ServerProcess, ServerProcess], table: str
+) -> None:
+    ended: list[subprocess.CompletedProcess[str]] = []
+
+    async def damage_and_rebuild() -> None:
+        # Of the quiet table only: what servers decide on damaged projections is another matter.
+        await asyncio.to_thread(
+            database.query_nothing,
+            shared_dsn,
+            "UPDATE chronolake.instant SET writer = 'mallory' WHERE table_id = "
+            "(SELECT table_id FROM chronolake.lake_table ORDER BY created_at LIMIT 1)",
+        )
+        ended.append(await asyncio.to_thread(run, "rebuild", "--dsn", shared_dsn))
+
+    load = asyncio.run(under_load(shared_servers, table, damage_and_rebuild))
+
+    assert [one.returncode for one in ended] == [0] * RUNS, ended
+    assert all("rows put right: instant 1;" in one.stdout for one in ended), ended
+    verified = run("verify", "--dsn", shared_dsn)
+    assert verified.returncode == 0, verified
+    logged = [event["request_id"] for event in database.events(shared_dsn, table)[1:]]
+    assert sorted(logged) == sorted(load.answers)
+    [deadlocks] = database.query(
+        shared_dsn, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    )
+    assert deadlocks["deadlocks"] == 0
+
+
+def test_rebuilds_at_once_follow_each_other(
+    shared_dsn: str, shared_servers: tuple[ServerProcess, ServerProcess], table: str
+) -> None:
+    ended: list[subprocess.CompletedProcess[str]] = []
+
+    async def rebuild_twice() -> None:
+        ended.extend(
+            await asyncio.gather(*(asyncio.to_thread(run, "rebuild", "--dsn", shared_dsn) for _ in range(2)))
+        )
+
+    asyncio.run(under_load(shared_servers, table, rebuild_twice))
+
+    assert [one.returncode for one in ended] == [0] * 2 * RUNS, ended
+    assert run("verify", "--dsn", shared_dsn).returncode == 0
+
+
+# ---------------------------------------------------------------------------------- waiting for a rebuild
+
+
+def create_namespace(name: str) -> Request:
+    """A command that waits like any other."""
+    command = namespaces.CreateNamespace(wire_tables.CreateNamespace(name))
+    return Request(command, f"key-{name}", commands.fingerprint(commands.canonical(command)), "test")
+
+
+def names_in_the_log(dsn: str) -> list[str]:
+    """The namespaces that events say were made."""
+    return [row["name"] for row in database.query(dsn, "SELECT payload->>'name' AS name FROM event")]
+
+
+@pytest.fixture
+def impatient(dsn: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A server that waits for a lock for a fifth of a second, so that a test need not wait for ten."""
+    monkeypatch.setattr(engine, "LOCK_TIMEOUT_MS", 200)
+    return Settings(dsn=dsn)
+
+
+async def submit_while_locked(settings: Settings, release_after: float) -> Answer | errors.TimelineError:
+    """Send a command while the clocks are locked as by a rebuild, for so many seconds at most."""
+    answer: Answer | errors.TimelineError
+    target = Database(settings)
+    async with await psycopg.AsyncConnection.connect(settings.dsn) as locking:
+        await locking.execute("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE")
+        async with Sequencer(target, settings, Metrics(), Bell()).running() as sequencer:
+            submitted = asyncio.create_task(sequencer.submit(create_namespace("waited")))
+            with suppress(TimeoutError, errors.TimelineError):
+                await asyncio.wait_for(asyncio.shield(submitted), release_after)
+            await locking.rollback()
+            try:
+                answer = await submitted
+            except errors.TimelineError as exc:
+                answer = exc
+    await target.close()
+    return answer
+
+
+def test_a_command_that_waits_longer_than_the_lock_timeout_is_carried_out_in_the_end(
+    impatient: Settings,
+) -> None:
+    answer = asyncio.run(submit_while_locked(impatient, release_after=1.0))
+
+    assert isinstance(answer, Answer)
+    assert names_in_the_log(impatient.dsn) == ["waited"]
+
+
+def test_a_command_that_waits_too_long_is_refused_and_leaves_nothing_and_may_be_sent_again(
+    impatient: Settings,
+) -> None:
+    hasty = msgspec.structs.replace(impatient, retry_seconds=0.3)
+
+    refused = asyncio.run(submit_while_locked(hasty, release_after=30.0))
+
+    assert isinstance(refused, errors.DatabaseUnavailable)
+    assert names_in_the_log(impatient.dsn) == []
+    assert isinstance(asyncio.run(submit_while_locked(impatient, release_after=0.1)), Answer)
+    assert names_in_the_log(impatient.dsn) == ["waited"]
+
+
+def test_readers_do_not_wait_for_a_rebuild(dsn: str, http: httpx.Client) -> None:
+    table = rest.make_table(http)
+    with psycopg.connect(dsn) as locking:
+        locking.execute("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE")
+
+        assert http.get(f"/v1/tables/{table.name}/snapshot").status_code == 200
+        assert http.get("/v1/time").status_code == 200
+        assert http.get("/ready").status_code == 200

@@ -1,0 +1,179 @@
+"""A small history, made by the commands themselves, and what a superuser can do to it past every refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+import psycopg
+import pytest
+
+from chronolake_metastore.commands import group, rebuilding, verifying
+from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.group import Request
+from chronolake_metastore.commands.rebuilding import Rebuilt
+from chronolake_metastore.commands.verifying import Report
+from chronolake_metastore.domain import commands, events, instants, leases, namespaces, tables
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.heads import Heads
+from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import event_log
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Session
+from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_model.times import Micros, format_time, parse_time
+
+ORDERS = "(SELECT table_id FROM lake_table WHERE name = 'orders')"
+"""The id of ``shop.orders``, in SQL."""
+ORDERS_EVENTS = 9
+"""Created; two instants complete; one with a heartbeat; one rolled back."""
+EVENTS = 3 + ORDERS_EVENTS + 2 + 1
+"""Of the catalog, of ``shop.orders``, of ``shop.gone``, which is dropped, and of ``shop.clicks``."""
+WRITER = "one"
+
+
+class History:
+    """Carries commands out, each in a transaction of its own, on a connection of its own."""
+
+    def __init__(self, dsn: str, keys: str = "request") -> None:
+        self._keys = keys
+        self._database = Database(Settings(dsn=dsn))
+        self._session = Session(self._database)
+        self._numbers = itertools.count()
+
+    async def run(self, command: Command) -> bytes:
+        """Carry one command out, which must not be refused; gives the body of the answer."""
+        key = f"{self._keys}-{next(self._numbers)}"
+        request = Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
+        [answer] = (await group.run(self._session, [request], drift_max_us=1_000_000)).results
+        assert isinstance(answer, Answer), answer
+        return answer.body
+
+    async def make_table(self, name: str) -> None:
+        """Make a table of one column."""
+        await self.run(
+            tables.CreateTable(
+                wire_tables.CreateTable(
+                    name=name,
+                    base_path=f"/lake/{name}",
+                    schema=[wire_tables.Field("id", "bigint")],
+                    record_key_fields=["id"],
+                )
+            )
+        )
+
+    async def begin(self, table: str) -> Micros:
+        """Begin an instant."""
+        body = await self.run(instants.BeginInstant(table, wire.BeginInstant(WRITER)))
+        return parse_time(msgspec.json.decode(body, type=wire.Instant).requested_time)
+
+    async def write(self, table: str, *buckets: int) -> None:
+        """Begin an instant, and complete it with a file in each of these buckets."""
+        time = await self.begin(table)
+        stats = [write_stat(bucket, time) for bucket in buckets]
+        await self.run(instants.CompleteInstant(table, time, wire.CompleteInstant(stats)))
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._session.close()
+        await self._database.close()
+
+
+def write_stat(bucket: int, time: Micros) -> WriteStat:
+    """A base file in a bucket."""
+    file_id = bucket_file_id(bucket)
+    return WriteStat("", file_id, base_file_name(file_id, "0-0-0", format_time(time)), 1_000, 10)
+
+
+def make(dsn: str) -> None:
+    """Make the history: see ``EVENTS``."""
+    asyncio.run(_make(History(dsn)))
+
+
+async def _make(history: History) -> None:
+    await history.run(namespaces.CreateNamespace(wire_tables.CreateNamespace("shop")))
+    await history.run(namespaces.CreateNamespace(wire_tables.CreateNamespace("old")))
+    await history.run(namespaces.DropNamespace("old"))
+    await history.make_table("shop.orders")
+    await history.write("shop.orders", 0, 1)
+    await history.write("shop.orders", 0)
+    pending = await history.begin("shop.orders")
+    await history.run(leases.RenewLease("shop.orders", pending, wire.Heartbeat()))
+    given_up = await history.begin("shop.orders")
+    await history.run(instants.RollbackInstant("shop.orders", given_up, wire.RollbackInstant(WRITER)))
+    await history.make_table("shop.gone")
+    await history.run(tables.DropTable("shop.gone"))
+    await history.make_table("shop.clicks")
+    await history.close()
+
+
+def refuse(dsn: str) -> None:
+    """Have a command refused that concerns the catalog alone."""
+
+    async def run(history: History) -> None:
+        with pytest.raises(AssertionError, match="no namespace"):
+            await history.run(namespaces.DropNamespace("none"))
+        await history.close()
+
+    asyncio.run(run(History(dsn)))
+
+
+def tamper(dsn: str, *statements: str) -> None:
+    """Do what the database refuses even to its owner, as a superuser who knows how."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET search_path TO chronolake")
+        for table in ("event", "write_stat", "outcome"):
+            connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER {table}_append_only".encode())
+        for statement in statements:
+            assert connection.execute(statement.encode()).rowcount > 0, statement
+        for table in ("event", "write_stat", "outcome"):
+            connection.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {table}_append_only".encode())
+
+
+def forge(dsn: str, version: int, actor: str) -> None:
+    """Say that another did what ``version`` of shop.orders records, with a hash that fits."""
+    tamper(dsn, f"UPDATE event SET actor = '{actor}' WHERE table_id = {ORDERS} AND version = {version}")
+    reseal(dsn, version)
+
+
+def reseal(dsn: str, version: int) -> None:
+    """Give a version of shop.orders the hash that fits what it says now."""
+    [table_id] = {event.table_id for event in _log(dsn) if "shop.orders" in event.payload}
+    [event] = [event for event in _log(dsn) if (event.table_id, event.version) == (table_id, version)]
+    digest = events.hash_of(event).hex()
+    tamper(dsn, rf"UPDATE event SET hash = '\x{digest}' WHERE table_id = '{table_id}' AND version = {version}")
+
+
+def _log(dsn: str) -> Sequence[events.StoredEvent]:
+    async def read() -> Sequence[events.StoredEvent]:
+        database = Database(Settings(dsn=dsn))
+        session = Session(database)
+        async with session.begin() as tx:
+            page = await event_log.read(tx, event_log.Cursor())
+        await session.close()
+        await database.close()
+        return page.events
+
+    return asyncio.run(read())
+
+
+def verify(
+    dsn: str,
+    *,
+    table: str | None = None,
+    documents: Sequence[Heads | Finding] = (),
+    findings_max: int = verifying.FINDINGS_MAX,
+) -> Report:
+    """Verify, as the command does."""
+    settings = Settings(dsn=dsn)
+    return asyncio.run(verifying.verify(settings, table=table, documents=documents, findings_max=findings_max))
+
+
+def rebuild(dsn: str) -> Rebuilt:
+    """Rebuild, as the command does."""
+    return asyncio.run(rebuilding.rebuild(Settings(dsn=dsn)))

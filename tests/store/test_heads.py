@@ -1,0 +1,226 @@
+"""Chain heads kept outside of the database: a log that was cut short, or written anew, shows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chronolake_metastore import errors, object_storage
+from chronolake_metastore.commands import heads
+from chronolake_metastore.domain.heads import Heads, decode, encode
+from chronolake_metastore.domain.proof import Check, Finding
+from chronolake_metastore.object_storage import Folder
+from chronolake_metastore.settings import Settings
+from tests.store import tampering
+from tests.store.tampering import ORDERS, tamper
+from tests.store.test_verify import EVENT, found, run
+
+
+@pytest.fixture
+def lake(dsn: str) -> str:
+    """A database with the history in it."""
+    tampering.make(dsn)
+    return dsn
+
+
+def collect(dsn: str) -> Heads:
+    """The heads of all logs."""
+    return asyncio.run(heads.collect(Settings(dsn=dsn)))
+
+
+def cut_short(dsn: str) -> None:
+    """Take the last two events of shop.orders away with all that follows from them, and set its clock back."""
+    tamper(
+        dsn,
+        f"DELETE FROM instant WHERE version = 9 AND table_id = {ORDERS}",
+        f"DELETE FROM outcome {EVENT} ANY ('{{8, 9}}')",
+        f"DELETE FROM event {EVENT} ANY ('{{8, 9}}')",
+        "UPDATE clock SET (version, last_time, hash) = (e.version, e.time, e.hash) FROM event e "
+        f"WHERE (clock.table_id, e.table_id, e.version) = ({ORDERS}, {ORDERS}, 7)",
+    )
+
+
+# ---------------------------------------------------------------------------------- what they are for
+
+
+def test_heads_of_a_log_that_only_grew_are_still_in_it(lake: str) -> None:
+    documents = [collect(lake)]
+    asyncio.run(_grow(lake))
+    documents.append(collect(lake))
+
+    report = tampering.verify(lake, documents=documents)
+
+    assert (report.findings, report.documents) == ([], 2)
+    assert documents[0].heads != documents[1].heads
+
+
+async def _grow(dsn: str) -> None:
+    longer = tampering.History(dsn, "more")
+    await longer.write("shop.orders", 1)
+    await longer.close()
+
+
+def test_a_log_that_was_cut_short_with_its_clock_shows_only_in_the_heads(lake: str) -> None:
+    kept = collect(lake)
+    cut_short(lake)
+
+    assert found(lake) == set()
+    assert found(lake, documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
+
+
+def test_a_log_whose_end_was_written_anew_shows_only_in_the_heads(lake: str) -> None:
+    kept = collect(lake)
+    tampering.forge(lake, 9, "mallory")
+    tamper(
+        lake,
+        "UPDATE clock SET hash = e.hash FROM event e "
+        f"WHERE (clock.table_id, e.table_id, e.version) = ({ORDERS}, {ORDERS}, 9)",
+    )
+
+    assert found(lake) == set()
+    assert found(lake, documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
+
+
+def test_one_table_is_held_to_its_own_heads(lake: str) -> None:
+    kept = collect(lake)
+    cut_short(lake)
+
+    assert found(lake, table="shop.clicks", documents=[kept]) == set()
+    assert found(lake, table="shop.orders", documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
+
+
+def test_the_heads_are_those_of_the_log_whatever_the_clocks_say(lake: str) -> None:
+    before = collect(lake)
+    tamper(lake, "DELETE FROM clock")
+
+    assert collect(lake).heads == before.heads
+    assert {head.table for head in before.heads} == {"(catalog)", "shop.orders", "shop.gone", "shop.clicks"}
+
+
+# ---------------------------------------------------------------------------------- the documents
+
+
+def test_a_document_reads_back_as_it_was_written(lake: str) -> None:
+    document = collect(lake)
+
+    assert decode(document.name, encode(document)) == document
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"version": 9', '"version": 8'),
+        ('"table": "shop.orders"', '"table": "shop.others"'),
+        ('"schema_version": 1', '"schema_version": 2'),
+        ("{", "["),
+        ('"written_at": "2', '"written_at": "1'),
+    ],
+)
+def test_a_document_that_was_changed_is_a_finding(lake: str, tmp_path: Path, old: str, new: str) -> None:
+    document = collect(lake)
+    content = encode(document).decode()
+    assert old in content
+    (tmp_path / document.name).write_text(content.replace(old, new, 1))
+
+    [finding] = heads.kept(object_storage.open_folder(str(tmp_path)))
+
+    assert isinstance(finding, Finding)
+    assert document.name in finding.what
+    assert not tampering.verify(lake, documents=[finding]).holds
+
+
+def test_a_document_under_another_name_is_a_finding(lake: str, tmp_path: Path) -> None:
+    (tmp_path / f"heads-{'0' * 20}.json").write_bytes(encode(collect(lake)))
+
+    [finding] = heads.kept(object_storage.open_folder(str(tmp_path)))
+
+    assert isinstance(finding, Finding)
+
+
+# ---------------------------------------------------------------------------------- the commands
+
+
+def test_the_commands_keep_heads_and_hold_the_log_to_them(lake: str, tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "there yet"
+    kept = run("heads", "--dsn", lake, "--to", str(folder))
+    again = run("heads", "--dsn", lake, "--to", folder.as_uri())
+    held = run("verify", "--dsn", lake, "--heads", str(folder))
+    cut_short(lake)
+    cut = run("verify", "--dsn", lake, "--heads", str(folder))
+
+    [first, second] = sorted(path.name for path in folder.iterdir())
+    assert (kept.stdout, again.stdout) == (
+        f"{first}: the heads of 4 logs\n",
+        f"{second}: the heads of 4 logs\n",
+    )
+    assert json.loads((folder / first).read_text())["schema_version"] == 1
+    assert (held.returncode, "2 documents of heads" in held.stdout) == (0, True)
+    assert (cut.returncode, cut.stdout.count("shop.orders version 9: head: ")) == (1, 2)
+
+
+def test_a_folder_without_heads_proves_nothing(lake: str, tmp_path: Path) -> None:
+    empty = run("verify", "--dsn", lake, "--heads", str(tmp_path))
+    missing = run("verify", "--dsn", lake, "--heads", str(tmp_path / "missing"))
+
+    assert (empty.returncode, missing.returncode) == (2, 2)
+    assert "Traceback" not in empty.stderr + missing.stderr
+
+
+# ---------------------------------------------------------------------------------- storage
+
+
+def local_folder(folder: Path) -> Folder:
+    """A folder of this machine."""
+    return object_storage.open_folder(str(folder))
+
+
+def stored_folder(_: Path) -> Folder:
+    """A folder behind obstore, as S3 would be."""
+    return object_storage.open_folder("memory:///lake/heads")
+
+
+each_folder = pytest.mark.parametrize("make", [local_folder, stored_folder])
+
+
+@each_folder
+def test_what_was_created_is_listed_and_read(make: Callable[[Path], Folder], tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    folder.create("b", b"two")
+    folder.create("a", b"one")
+
+    assert folder.names() == ["a", "b"]
+    assert (folder.read("a"), folder.read("b")) == (b"one", b"two")
+
+
+@each_folder
+def test_nothing_is_overwritten(make: Callable[[Path], Folder], tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    folder.create("a", b"one")
+
+    with pytest.raises(errors.ConfigurationError, match="exists already"):
+        folder.create("a", b"two")
+    assert (folder.names(), folder.read("a")) == (["a"], b"one")
+
+
+@each_folder
+def test_what_is_not_there_is_said(make: Callable[[Path], Folder], tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigurationError, match="nothing"):
+        make(tmp_path).read("nothing")
+
+
+def test_without_the_extra_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(errors.ConfigurationError, match=r"chronolake\[storage\]"):
+        object_storage.open_folder("s3://lake/heads")
+
+
+@pytest.mark.parametrize("location", ["nonsense://lake", "s3://"])
+def test_a_location_that_makes_no_sense_is_refused(location: str) -> None:
+    with pytest.raises(errors.ConfigurationError):
+        object_storage.open_folder(location)
