@@ -163,6 +163,11 @@ class Ingestion:
         frame = sources.read(self._spark, self.source, files, self._struct)
         for text in self.request.partition:
             if derived := _DERIVED.fullmatch(text):
+                if derived["name"].lower() in {name.lower() for name in frame.columns}:
+                    raise errors.SchemaMismatch(
+                        f"--partition {text} would replace the column {derived['name']}; use another name",
+                        {"column": derived["name"]},
+                    )
                 frame = frame.withColumn(derived["name"], sf.expr(derived["expression"]))
         return frame
 

@@ -15,13 +15,14 @@ from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, functions as sf
+from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Operation, State, TableType
-from chronolake_spark import columns, datasource, errors, keys, schema
+from chronolake_spark import casts, columns, datasource, errors, keys, schema
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
 
@@ -42,6 +43,8 @@ def tagged(
     # The position: of rows with one key and one ordering value the later one of the frame wins.
     position = sf.monotonically_increasing_id().alias(columns.POSITION)
     try:
+        if not keys_only and delete_when is not None:
+            _refuse_no_condition(df, delete_when)
         rows = df.select(*own, is_delete.alias(columns.DELETE), position)
     except AnalysisException as exc:
         raise errors.SchemaMismatch(f"the frame does not fit {table.name}: {exc}") from exc
@@ -153,11 +156,21 @@ def _is_needed(name: str, condition: Column | None) -> bool:
 def _cast(df: DataFrame, field: Field, source: str | None) -> Column:
     if source is None:
         return sf.lit(None).cast(field.type).alias(field.name)
-    return df[schema.quoted(source)].cast(field.type).alias(field.name)
+    target, given = schema.struct_of([field])[0].dataType, df.schema[source].dataType
+    return casts.cast(df[schema.quoted(source)], field.name, target, given).alias(field.name)
 
 
 def _flag(delete_when: Column | None) -> Column:
     return sf.lit(False) if delete_when is None else sf.coalesce(delete_when.cast("boolean"), sf.lit(False))
+
+
+def _refuse_no_condition(df: DataFrame, delete_when: Column) -> None:
+    given = df.select(delete_when).schema[0].dataType
+    if not isinstance(given, BooleanType):
+        raise errors.SchemaMismatch(
+            f"delete_when is a {given.simpleString()}, and not a condition; compare it with something",
+            {"given": given.simpleString()},
+        )
 
 
 def _fields(table: Table, names: list[str]) -> list[Field]:
