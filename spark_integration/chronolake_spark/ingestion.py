@@ -22,13 +22,17 @@ from chronolake_model.vocabulary import State, TableType
 from chronolake_spark import errors, schema, sources, tables
 
 DIGEST = "ingest.digest"
-"""In a commit's extra metadata: the fingerprint of the files' content, by which a later run knows them."""
+"""In a commit's extra metadata: the fingerprints of its files, by which a later run knows each of them.
+
+Separated by commas; what does not fit into one text goes on under ``ingest.digest.1`` and so on.
+"""
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
 
 _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 _DELETES = ("d", "delete", "deleted")
 _MESSAGE_CHARS_MAX = 2_000
+_DIGESTS_PER_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +108,31 @@ class Ingestion:
         return tables.table(self._spark, self.request.table, client=self._client), created
 
     def run(self, table: tables.SparkTable) -> Iterator[tuple[Batch, Committed | None]]:
-        """Commit batch by batch; None stands for one that the table has already."""
+        """Commit batch by batch, without the files that the table has; None stands for a batch of only such.
+
+        A file is known by its content: one that was ingested before is passed over in whatever batch it
+        stands, for to apply it again would bring back what came later and corrected it.
+        """
         known = _known_digests(table.metastore)
         for batch in self.batches:
-            digest = sources.digest(batch.files)
-            if digest in known:
+            new = {}
+            for file in batch.files:
+                if (digest := sources.digest(file)) not in known:
+                    known.add(digest)
+                    new[file] = digest
+            if not new:
                 yield batch, None
                 continue
-            known.add(digest)
-            yield batch, self._commit(table, batch, digest)
+            rest = Batch(tuple(new))
+            yield rest, self._commit(table, rest, list(new.values()))
 
-    def _commit(self, table: tables.SparkTable, batch: Batch, digest: str) -> Committed:
+    def _commit(self, table: tables.SparkTable, batch: Batch, digests: Sequence[str]) -> Committed:
         start = time.monotonic()
         with _readable(batch.name):
             instant = table.upsert(
                 self._frame(batch.files),
                 delete_when=self._delete_condition(),
-                extra_metadata={SOURCE: batch.name, DIGEST: digest},
+                extra_metadata={SOURCE: batch.name, **_digest_texts(digests)},
             )
         summary = instant.summary or chronolake.WriteSummary()
         return Committed(
@@ -177,10 +189,23 @@ class Ingestion:
         return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*_DELETES)
 
 
+def _digest_texts(digests: Sequence[str]) -> dict[str, str]:
+    starts = range(0, len(digests), _DIGESTS_PER_TEXT)
+    return {
+        DIGEST if number == 0 else f"{DIGEST}.{number}": ",".join(digests[start : start + _DIGESTS_PER_TEXT])
+        for number, start in enumerate(starts)
+    }
+
+
 def _known_digests(table: chronolake.Table) -> set[str]:
-    """The fingerprints of what the table's commits hold."""
-    completed = table.instants(state=State.COMPLETED)
-    return {instant.extra_metadata[DIGEST] for instant in completed if DIGEST in instant.extra_metadata}
+    """The fingerprints of the files that the table's commits hold."""
+    return {
+        digest
+        for instant in table.instants(state=State.COMPLETED)
+        for name, text in instant.extra_metadata.items()
+        if name == DIGEST or name.startswith(f"{DIGEST}.")
+        for digest in text.split(",")
+    }
 
 
 def _partition_fields(request: Request) -> list[str]:

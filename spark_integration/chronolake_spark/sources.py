@@ -86,13 +86,10 @@ def find(where: str) -> Source:
     return Source(formats.pop() or Format.PARQUET, tuple(files))
 
 
-def digest(files: Sequence[Path]) -> str:
-    """A fingerprint of what the files hold, whatever they are called."""
-    whole = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()
+def digest(path: Path) -> str:
+    """A fingerprint of what the file holds, whatever it is called."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read(

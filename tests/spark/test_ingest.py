@@ -105,6 +105,21 @@ def test_a_second_run_ingests_only_what_is_new(ingest: Ingest, table: Callable[[
     assert rows_of(table()) == [(1, 11)]
 
 
+def test_a_file_that_the_table_has_is_passed_over_in_a_larger_batch_too(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    (folder / "a.csv").write_text("id,v\n1,old\n2,old\n")
+    ingest("--source", str(folder), "--key", "id")
+    correction = tmp_path / "correction.csv"
+    correction.write_text("id,v\n1,new\n")
+    ingest("--source", str(correction))
+    (folder / "b.csv").write_text("id,v\n3,more\n")
+    [commit] = ingest("--source", str(folder))["commits"]
+    assert commit["source"] == "b.csv"
+    assert rows_of(table()) == [(1, "new"), (2, "old"), (3, "more")]
+
+
 def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
     (tmp_path / "in" / "a.csv").write_text("id,day\n1,2026-10-31\n2,2026-11-01\n")
     ingest("--key", "id", "--partition", "month=date_format(day, 'yyyy-MM')")
