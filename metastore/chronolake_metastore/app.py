@@ -25,6 +25,7 @@ from chronolake_metastore.api import (
     time,
 )
 from chronolake_metastore.api.commands import provide_caller
+from chronolake_metastore.api.parameters import refuse_unknown
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.bell import Bell
 from chronolake_metastore.metrics import Metrics
@@ -84,6 +85,7 @@ def create_app(settings: Settings) -> Litestar:
             Router(
                 "/v1",
                 route_handlers=V1,
+                before_request=refuse_unknown,
                 dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
             ),
             health.get_health,

@@ -63,11 +63,7 @@ async def get_changes(
     cursor: Cursor = None,
 ) -> Changes:
     """The file groups touched by completions in (from, to], each before and after, page by page."""
-    return await queries.changes(
-        database,
-        parameters.table(table),
-        parameters.optional_time("from", after),
-        parameters.optional_time("to", until),
-        limit,
-        cursor,
-    )
+    start, end = parameters.optional_time("from", after), parameters.optional_time("to", until)
+    if start is not None and end is not None and start > end:
+        raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
+    return await queries.changes(database, parameters.table(table), start, end, limit, cursor)

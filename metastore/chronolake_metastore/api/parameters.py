@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import re
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+from litestar import Request
+from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from chronolake_metastore import errors
@@ -91,3 +95,25 @@ def header(name: str, value: str) -> str:
             f"{name} takes 1 to {IDEMPOTENCY_KEY_LENGTH_MAX} printable ASCII characters", parameter=name
         )
     return value
+
+
+def refuse_unknown(request: Request[Any, Any, Any]) -> None:
+    """Raise ``InvalidParameter`` when the query has a parameter that the endpoint does not know.
+
+    A misspelt one would be left out without a word: ``asof`` would answer with the table as it is now.
+    """
+    known = _names_in_query(request.route_handler)
+    for name in request.query_params:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            advice = f"did you mean {close[0]}?" if close else f"it takes {', '.join(sorted(known)) or 'none'}"
+            raise errors.InvalidParameter(f"there is no parameter {name!r} here; {advice}", parameter=name)
+
+
+@functools.cache
+def _names_in_query(handler: BaseRouteHandler) -> frozenset[str]:
+    return frozenset(
+        field.kwarg_definition.name or name
+        for name, field in handler.parsed_fn_signature.parameters.items()
+        if isinstance(field.kwarg_definition, QueryParameter)
+    )

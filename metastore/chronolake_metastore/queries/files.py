@@ -97,7 +97,8 @@ async def changes(
             cursors.refuse_unless(place.table_id == table.table_id)
             start, end, after = Micros(place.start), Micros(place.end), place.group
         if end is None or end <= start:
-            return _no_changes(table, after_time)
+            # Not a start that lies ahead: who goes on from there would pass over what completes until then.
+            return _no_changes(table, None if end is None else min(start, end))
         instants = await stored_instants.completed_between(
             connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
         )
@@ -123,9 +124,9 @@ async def changes(
     )
 
 
-def _no_changes(table: Table, after_time: Micros | None) -> wire.Changes:
-    start = None if after_time is None else format_time(after_time, table.definition.tick)
-    return wire.Changes(table.name, start, start, [], [], None)
+def _no_changes(table: Table, at: Micros | None) -> wire.Changes:
+    time = None if at is None else format_time(at, table.definition.tick)
+    return wire.Changes(table.name, time, time, [], [], None)
 
 
 def _changed(

@@ -1,0 +1,64 @@
+"""A reader gets what it asks for: no parameter is passed over, no range leads past what completes later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import rest
+
+FAR = "29990101000000000"
+EARLY = "20000101000000000"
+
+
+@pytest.fixture(scope="module")
+def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
+    """A client of the module's server."""
+    with rest.connect(shared_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def table(shared_http: httpx.Client) -> rest.Table:
+    return rest.make_table(shared_http)
+
+
+def changes(http: httpx.Client, table: rest.Table, **between: str) -> rest.Json:
+    return rest.succeeded(http.get(f"/v1/tables/{table.name}/changes", params=between))
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/v1/tables/{table}/snapshot?asof=20000101000000000", "did you mean as_of"),
+        ("/v1/tables/{table}/instants?states=inflight", "did you mean state"),
+        ("/v1/tables/{table}?verbose=1", "it takes none"),
+        ("/v1/time?zone=UTC", "it takes none"),
+    ],
+)
+def test_a_parameter_that_nobody_knows_is_refused(
+    shared_http: httpx.Client, table: rest.Table, path: str, advice: str
+) -> None:
+    refused = rest.refused(shared_http.get(path.format(table=table.name)), 400, "invalid-parameter")
+    assert advice in refused["detail"]
+
+
+def test_a_range_that_ends_before_it_begins_is_refused(shared_http: httpx.Client, table: rest.Table) -> None:
+    answer = shared_http.get(f"/v1/tables/{table.name}/changes", params={"from": FAR, "to": EARLY})
+    rest.refused(answer, 400, "invalid-parameter")
+
+
+def test_who_asks_ahead_of_the_table_goes_on_where_the_table_is(
+    shared_http: httpx.Client, table: rest.Table
+) -> None:
+    first = table.begun()
+    completed = rest.succeeded(table.complete(first))["completion_time"]
+    seen = changes(shared_http, table, **{"from": FAR})
+    assert (seen["to"], seen["instants"]) == (completed, [])
+    second = table.begun()
+    rest.succeeded(table.complete(second, rest.write_stat(second)))
+    [instant] = changes(shared_http, table, **{"from": completed})["instants"]
+    assert instant["requested_time"] == second
