@@ -101,7 +101,8 @@ def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[
         rows = ((f"`{one['name']}`", one["in"], *_parameter(one)) for one in parameters)
         yield from ("", *_table(("parameter", "in", "form", "meaning"), rows))
     if body := operation.get("requestBody"):
-        yield from ("", f"Body: {_form(_content(body))}.")
+        optional = "" if body["required"] else "; may be left out"
+        yield from ("", f"Body: {_form(_content(body))}{optional}.")
     answers = (
         (status, "nothing" if status == "204" else _form(_content(one)), _meaning(status, one))
         for status, one in operation["responses"].items()

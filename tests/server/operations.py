@@ -16,6 +16,7 @@ TABLE = "shop.orders"
 NAMESPACE = "shop"
 NEVER_USED = "never-used"
 """An idempotency key."""
+HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
 Path = tuple[str | int, ...]
 
 
@@ -97,7 +98,7 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
-        "/v1/tables/{table}/instants/{requested_time}/heartbeat",
+        HEARTBEAT,
         lambda _: {"lease_seconds": 5},
     ),
     Operation("GET", "/v1/tables/{table}/snapshot"),
@@ -110,6 +111,8 @@ STREAMS = (Operation("GET", "/v1/events/stream"),)
 """Answers that do not end by themselves; ``test_feed.py`` tries them."""
 
 WITH_BODY = tuple(operation for operation in OPERATIONS if operation.body is not None)
+BODY_OPTIONAL = (HEARTBEAT,)
+"""Templates of those whose body may be left out: an empty one is ``{}``."""
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
@@ -140,7 +143,7 @@ NOT_JSON = {
     "deep objects": b'{"name":' * 100_000,
     "an unknown field": b'{"nobody_knows_this": 1}',
 }
-"""Bodies that no operation takes."""
+"""Bodies that no operation takes; an empty one is another matter where the body is optional."""
 
 _WRONG: dict[type, tuple[str, ...]] = {
     str: ("1", "true", "1.5", "[]", "{}", '"\\u0000"', '"\\ud800"', json.dumps("x" * 70_000), '"\xff"'),
@@ -174,7 +177,7 @@ _OPTIONAL = {
         "write_stats.0.deletes",
     },
     "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason"},
-    "/v1/tables/{table}/instants/{requested_time}/heartbeat": {"lease_seconds"},
+    HEARTBEAT: {"lease_seconds"},
 }
 
 _MARK = "the place to be filled"
@@ -236,6 +239,13 @@ def required_fields(operation: Operation) -> Iterator[Path]:
         optional = ".".join(map(str, at)) in _OPTIONAL[operation.template]
         if isinstance(at[-1], str) and not within_properties and not optional:
             yield at
+
+
+def not_json(operation: Operation) -> Iterator[tuple[str, bytes]]:
+    """Bodies that the operation does not take, with their names."""
+    for name, raw in NOT_JSON.items():
+        if raw or operation.template not in BODY_OPTIONAL:
+            yield name, raw
 
 
 def quoted(text: str) -> str:

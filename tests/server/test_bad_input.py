@@ -29,8 +29,14 @@ def test_these_tests_cover_every_operation_of_the_openapi_document(lake: Lake) -
 # ---------------------------------------------------------------------------------- bodies
 
 
-@named(operations.WITH_BODY)
-@pytest.mark.parametrize("raw", operations.NOT_JSON.values(), ids=operations.NOT_JSON.keys())
+@pytest.mark.parametrize(
+    ("tried", "raw"),
+    [
+        pytest.param(tried, raw, id=f"{tried} {name}")
+        for tried in operations.WITH_BODY
+        for name, raw in operations.not_json(tried)
+    ],
+)
 def test_a_body_of_another_form_is_refused(refuse: Callable[..., None], tried: Operation, raw: bytes) -> None:
     refuse(tried, 400, "invalid-request", content=raw, headers={"Content-Type": "application/json"})
 

@@ -123,6 +123,19 @@ def test_an_instant_changed_eight_times_at_once_changes_once(
     assert [event["type"] for event in log] == ["TableCreated", "InstantRequested", event_type]
 
 
+@pytest.mark.parametrize("verb", ["inflight", "heartbeat"])
+def test_a_body_left_out_is_the_same_request_as_an_empty_object(tables: list[Table], verb: str) -> None:
+    requested_time = tables[0].begun(inflight=verb != "inflight")
+    address = f"/v1/tables/{tables[0].name}/instants/{requested_time}/{verb}"
+    key = keyed(new_key())
+
+    left_out = tables[0].http.post(address, headers=key)
+    empty = tables[0].http.post(address, json={}, headers=key)
+
+    assert succeeded(left_out)["requested_time"] == requested_time
+    assert empty.content == left_out.content
+
+
 def test_a_table_dropped_eight_times_at_once_is_dropped_once(tables: list[Table], shared_dsn: str) -> None:
     key = new_key()
 

@@ -8,6 +8,7 @@ from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.sequencer import Sequencer
@@ -20,6 +21,7 @@ from chronolake_model.problems import ProblemCode
     summary="Renew an instant's lease",
     status_code=200,
     tags=["Timeline"],
+    operation_class=OptionalBody,
     responses=problems.of_command(
         ProblemCode.TABLE_NOT_FOUND,
         ProblemCode.INSTANT_NOT_FOUND,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from litestar import Request
 
+from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
 
 
@@ -16,6 +17,12 @@ class StrictRequest(Request[Any, Any, Any]):
     Litestar's own decodes into dicts first and converts them leniently, takes twice the memory, and fails on
     text that is no UTF-8 and on deep nesting.
     """
+
+    async def body(self) -> bytes:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        """The body as it came; ``{}`` where it was left out and may be."""
+        body = await super().body()
+        may_be_empty = issubclass(getattr(self.route_handler, "operation_class", object), OptionalBody)
+        return b"{}" if may_be_empty and not body else body
 
     async def json(self) -> Any:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         """The body as the handler's ``data``; raises ``InvalidRequest``."""
