@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import arrays
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
@@ -53,6 +54,7 @@ def conninfo(settings: Settings) -> str:
     given.setdefault("keepalives_count", 3)
     given.setdefault("tcp_user_timeout", TCP_USER_TIMEOUT_MS)
     given.setdefault("application_name", "chronolake-metastore")
+    given["client_encoding"] = "UTF8"
     return make_conninfo("", **given)
 
 
@@ -112,7 +114,9 @@ class Database:
 
     async def connect(self) -> psycopg.AsyncConnection[psycopg.rows.TupleRow]:
         """A connection of one's own; raises ``DatabaseUnavailable``."""
-        return await psycopg.AsyncConnection.connect(self._conninfo, prepare_threshold=1)
+        return await psycopg.AsyncConnection.connect(
+            self._conninfo, prepare_threshold=1, context=arrays.context()
+        )
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:

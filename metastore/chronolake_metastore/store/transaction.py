@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import engine
+from chronolake_metastore.store import arrays, engine
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
@@ -37,7 +37,10 @@ class Transaction:
     async def batch(self, statements: Sequence[Statement]) -> list[Rows]:
         """Run ``statements`` in their order, in one round trip."""
         async with self._connection.pipeline():
-            cursors = [await self._connection.execute(sql, parameters) for sql, parameters in statements]
+            cursors = [
+                await self._connection.execute(sql, arrays.bind(sql, parameters))
+                for sql, parameters in statements
+            ]
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
@@ -48,7 +51,7 @@ class Transaction:
         """Run one statement and give its rows one by one, however many there are."""
         async with self._connection.cursor(name="rows") as cursor:
             cursor.itersize = _STREAMED_ROWS
-            await cursor.execute(sql, parameters)
+            await cursor.execute(sql, arrays.bind(sql, parameters))
             async for row in cursor:
                 yield row
 

@@ -3,7 +3,7 @@ INSERT INTO write_stat (
 )
 SELECT *
 FROM unnest(
-    %(table_id)s::uuid[], %(version)s::bigint[], %(ordinal)s::int[], %(partition_path)s::text[], %(file_id)s::text[],
+    %(table_id)s::uuid[], %(version)s::bigint[], %(ordinal)s::integer[], %(partition_path)s::text[], %(file_id)s::text[],
     %(file_name)s::text[], %(kind)s::text[], %(size_bytes)s::bigint[], %(records)s::bigint[], %(inserts)s::bigint[],
     %(updates)s::bigint[], %(deletes)s::bigint[]
 )

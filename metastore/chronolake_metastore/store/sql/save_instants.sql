@@ -7,7 +7,7 @@ SELECT
     moment(completion_time), rollback_reason, summary::jsonb, extra_metadata::jsonb
 FROM unnest(
     %(table_id)s::uuid[], %(requested_time)s::bigint[], %(action)s::text[], %(operation)s::text[], %(state)s::text[],
-    %(writer)s::text[], %(lease_seconds)s::int[], %(lease_expires_at)s::bigint[], %(version)s::bigint[],
+    %(writer)s::text[], %(lease_seconds)s::integer[], %(lease_expires_at)s::bigint[], %(version)s::bigint[],
     %(completion_time)s::bigint[], %(rollback_reason)s::text[], %(summary)s::text[], %(extra_metadata)s::text[]
 ) AS saved (
     table_id, requested_time, action, operation, state, writer, lease_seconds, lease_expires_at, version,

@@ -3,4 +3,4 @@
 -- order across tables (transaction_id, position) would not be the order of a table's versions. An advisory lock
 -- needs no transaction id. unnest keeps the order of its array, so nobody waits in a circle.
 SELECT pg_advisory_xact_lock(1667788914, turn)
-FROM unnest(%(turns)s::int[]) AS turn
+FROM unnest(%(turns)s::integer[]) AS turn

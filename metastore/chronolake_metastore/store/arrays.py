@@ -1,0 +1,102 @@
+"""Columns of many rows as parameters: each list is sent as one binary array, of the type that its SQL names.
+
+psycopg looks through a list for its type and writes it as text, quotes and all: that took a fifth of the
+server's time. It also finds no type in a list of nulls, so that one statement was prepared again for every set
+of columns that happened to be empty. Here ``%(name)s::bigint[]`` says what ``name`` is. Arrays of types that
+are not listed below are left to psycopg.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import adapt, pq
+from psycopg.adapt import AdaptersMap, Buffer
+
+_DECLARED: Final = re.compile(r"%\((\w+)\)s::(\w+)\[\]")
+_NULL: Final = b"\xff\xff\xff\xff"
+_EMPTY: Final = struct.Struct("!iiI")
+_HEAD: Final = struct.Struct("!iiIii")
+_LENGTH: Final = struct.Struct("!i").pack
+_SMALLINT: Final = struct.Struct("!ih").pack
+_INTEGER: Final = struct.Struct("!ii").pack
+_BIGINT: Final = struct.Struct("!iq").pack
+_BOOLEAN: Final = struct.Struct("!i?").pack
+_UUID_LENGTH: Final = _LENGTH(16)
+
+
+class _Array(bytes):
+    """An array as it goes over the wire; its class tells its type."""
+
+    element_oid: int
+
+
+class _ArrayDumper(adapt.Dumper):
+    format = pq.Format.BINARY
+
+    def dump(self, obj: bytes) -> Buffer:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        return obj
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return _LENGTH(len(encoded)) + encoded
+
+
+_ELEMENTS: Final[dict[str, Callable[[Any], bytes]]] = {
+    "smallint": lambda value: _SMALLINT(2, value),
+    "integer": lambda value: _INTEGER(4, value),
+    "bigint": lambda value: _BIGINT(8, value),
+    "boolean": lambda value: _BOOLEAN(1, value),
+    "text": _text,
+    "bytea": lambda value: _LENGTH(len(value)) + value,
+    "uuid": lambda value: _UUID_LENGTH + value.bytes,
+}
+"""What an element of a type is on the wire, its length before it."""
+
+_ADAPTERS: Final = AdaptersMap(psycopg.adapters)
+
+
+def _class_of(type_name: str) -> type[_Array]:
+    info = psycopg.adapters.types[type_name]
+    array = type(f"_{type_name}_array", (_Array,), {"element_oid": info.oid})
+    _ADAPTERS.register_dumper(array, type("_Dumper", (_ArrayDumper,), {"oid": info.array_oid}))
+    return array
+
+
+_CLASSES: Final = {name: _class_of(name) for name in _ELEMENTS}
+
+
+def context() -> AdaptersMap:
+    """What a connection must be made with to take what ``bind`` gives; its client encoding must be UTF-8."""
+    return AdaptersMap(_ADAPTERS)
+
+
+def bind(sql: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ``parameters`` of ``sql``, with a list wherever ``sql`` declares an array made into one."""
+    declared = _declared(sql)
+    if not declared:
+        return parameters
+    bound = dict(parameters)
+    for name, type_name in declared:
+        bound[name] = _encode(type_name, bound[name])
+    return bound
+
+
+@functools.lru_cache(maxsize=256)
+def _declared(sql: str) -> tuple[tuple[str, str], ...]:
+    return tuple({(name, type_name) for name, type_name in _DECLARED.findall(sql) if type_name in _ELEMENTS})
+
+
+def _encode(type_name: str, values: Sequence[Any]) -> bytes:
+    array, element = _CLASSES[type_name], _ELEMENTS[type_name]
+    if not values:
+        return array(_EMPTY.pack(0, 0, array.element_oid))
+    # The second number would say whether there are nulls; PostgreSQL looks for itself.
+    head = _HEAD.pack(1, 0, array.element_oid, len(values), 1)
+    return array(b"".join([head, *[_NULL if value is None else element(value) for value in values]]))

@@ -1,0 +1,52 @@
+"""What is sent as a binary array arrives as it was, whatever its elements and however many of them are null."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Session
+
+_BELOW_2_TO_THE_63 = 2**63 - 1
+_TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+_COLUMNS = st.one_of(
+    st.tuples(st.just("smallint"), st.lists(st.none() | st.integers(-(2**15), 2**15 - 1))),
+    st.tuples(st.just("integer"), st.lists(st.none() | st.integers(-(2**31), 2**31 - 1))),
+    st.tuples(st.just("bigint"), st.lists(st.none() | st.integers(-(2**63), _BELOW_2_TO_THE_63))),
+    st.tuples(st.just("boolean"), st.lists(st.none() | st.booleans())),
+    st.tuples(st.just("text"), st.lists(st.none() | _TEXTS)),
+    st.tuples(st.just("bytea"), st.lists(st.none() | st.binary())),
+    st.tuples(st.just("uuid"), st.lists(st.none() | st.uuids())),
+)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(column=_COLUMNS)
+def test_a_column_comes_back_as_it_was_sent(dsn: str, column: tuple[str, Sequence[object]]) -> None:
+    type_name, values = column
+    assert asyncio.run(_sent_and_read_back(dsn, type_name, values)) == values
+
+
+@pytest.mark.parametrize("values", [[], [None, None]])
+def test_a_column_without_values_has_the_type_that_its_sql_names(dsn: str, values: list[object]) -> None:
+    assert asyncio.run(_sent_and_read_back(dsn, "uuid", values)) == values
+
+
+async def _sent_and_read_back(dsn: str, type_name: str, values: Sequence[object]) -> list[object]:
+    database = Database(Settings(dsn=dsn))
+    session = Session(database)
+    try:
+        async with session.begin() as tx:
+            rows = await tx.query(
+                f"SELECT unnest(%(sent)s::{type_name}[])",
+                {"sent": values},
+            )
+        return [row[0] for row in rows]
+    finally:
+        await session.close()
+        await database.close()
