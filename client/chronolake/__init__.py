@@ -20,6 +20,7 @@ from chronolake._table import Table
 from chronolake._transport import version as _version
 from chronolake._write import Write
 from chronolake.errors import ChronolakeError
+from chronolake_model.events import LoggedEvent
 from chronolake_model.files import (
     ChangedFileGroup,
     Changes,
@@ -54,6 +55,7 @@ __all__ = [
     "Field",
     "FileSlice",
     "Instant",
+    "LoggedEvent",
     "Namespace",
     "Operation",
     "Outcome",

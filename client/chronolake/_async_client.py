@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from chronolake import _calls, errors
+from chronolake import _async_events, _calls, _events, errors
 from chronolake._async_write import AsyncWrite
 from chronolake._calls import InstantFilter
 from chronolake._table import default_writer, page_size, words, write_action
 from chronolake._transport import AsyncTransport, endpoint_of
 from chronolake_model import tables as model
+from chronolake_model.events import LoggedEvent
 from chronolake_model.files import Changes, Snapshot
-from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant, TimeInterval
+from chronolake_model.instants import (
+    LEASE_SECONDS_DEFAULT,
+    BeginInstant,
+    Instant,
+    RollbackInstant,
+    TimeInterval,
+)
 from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
-from chronolake_model.times import Tick
+from chronolake_model.times import Moment, Tick
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
 
 
@@ -78,15 +85,20 @@ class AsyncTable:
         """One instant of the timeline. Raises ``InstantNotFound``."""
         return await self._transport.send(_calls.instant(self.name, requested_time))
 
+    async def rollback(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """As ``Table.rollback``."""
+        body = RollbackInstant(writer or default_writer(), reason)
+        return await self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+
     async def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
         *,
         state: State | Iterable[State] = (),
         action: Action | Iterable[Action] = (),
-        requested_from: str | None = None,
-        requested_to: str | None = None,
-        completed_from: str | None = None,
-        completed_to: str | None = None,
+        requested_from: Moment | None = None,
+        requested_to: Moment | None = None,
+        completed_from: Moment | None = None,
+        completed_to: Moment | None = None,
         order_by: TimeOrder = TimeOrder.REQUESTED_TIME,
         direction: Direction = Direction.ASCENDING,
         limit: int | None = None,
@@ -111,12 +123,12 @@ class AsyncTable:
                     yield one
                 left -= len(page.instants)
 
-    async def snapshot(self, as_of: str | None = None, partition_path: str | None = None) -> Snapshot:
+    async def snapshot(self, as_of: Moment | None = None, partition_path: str | None = None) -> Snapshot:
         """As ``Table.snapshot``."""
         call = _calls.snapshot(self.name, as_of, partition_path)
         return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
 
-    async def changes(self, from_: str | None = None, to: str | None = None) -> Changes:
+    async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """As ``Table.changes``."""
         call = _calls.changes(self.name, from_, to)
         return _calls.merge_changes([page async for page in self._transport.pages(call)])
@@ -140,6 +152,17 @@ class AsyncClient:
     async def outcome(self, key: str) -> Outcome:
         """As ``Client.outcome``."""
         return await self._transport.send(_calls.outcome(key))
+
+    def events(
+        self, after: str | None = None, table: str | None = None, *, limit: int | None = None
+    ) -> AsyncGenerator[LoggedEvent, None]:
+        """As ``Client.events``."""
+        first = _calls.list_events(after, table, _events.size_of_pages(limit))
+        return _async_events.read(self._transport, first, limit)
+
+    def follow(self, after: str | None = None, table: str | None = None) -> AsyncGenerator[LoggedEvent, None]:
+        """As ``Client.follow``; leave it by ``contextlib.aclosing`` to close its connection at once."""
+        return _async_events.follow(self._transport, _calls.follow_events(after, table))
 
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False

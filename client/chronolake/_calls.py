@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from chronolake_model.events import EventPage, LoggedEvent
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.instants import (
     BeginInstant,
@@ -33,7 +34,7 @@ from chronolake_model.tables import (
     Table,
     TablePage,
 )
-from chronolake_model.times import parse_time
+from chronolake_model.times import Moment, digits_of, parse_time
 from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
 
 LIMIT_MAX = 1_000
@@ -70,10 +71,14 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
         """Whether it changes something, and so carries an idempotency key."""
         return self.method != "GET"
 
+    def with_query(self, **parameters: str) -> Call[Answer]:
+        """The same call with these parameters, and no others of their names."""
+        others = tuple(pair for pair in self.query if pair[0] not in parameters)
+        return msgspec.structs.replace(self, query=(*others, *parameters.items()))
+
     def page_at(self, cursor: str) -> Call[Answer]:
         """The same list, from ``cursor`` on."""
-        others = tuple(pair for pair in self.query if pair[0] != "cursor")
-        return msgspec.structs.replace(self, query=(*others, ("cursor", cursor)))
+        return self.with_query(cursor=cursor)
 
 
 class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +86,10 @@ class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     state: tuple[State, ...] = ()
     action: tuple[Action, ...] = ()
-    requested_from: str | None = None
-    requested_to: str | None = None
-    completed_from: str | None = None
-    completed_to: str | None = None
+    requested_from: Moment | None = None
+    requested_to: Moment | None = None
+    completed_from: Moment | None = None
+    completed_to: Moment | None = None
     order_by: TimeOrder = TimeOrder.REQUESTED_TIME
     direction: Direction = Direction.ASCENDING
 
@@ -164,10 +169,10 @@ def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> C
     pairs = _query(
         state=wanted.state,
         action=wanted.action,
-        requested_from=wanted.requested_from,
-        requested_to=wanted.requested_to,
-        completed_from=wanted.completed_from,
-        completed_to=wanted.completed_to,
+        requested_from=_digits(wanted.requested_from),
+        requested_to=_digits(wanted.requested_to),
+        completed_from=_digits(wanted.completed_from),
+        completed_to=_digits(wanted.completed_to),
         order_by=wanted.order_by,
         direction=wanted.direction,
         limit=limit,
@@ -175,16 +180,26 @@ def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> C
     return Call("GET", f"{_table_path(name)}/instants", InstantPage, pairs)
 
 
-def snapshot(name: str, as_of: str | None, partition_path: str | None) -> Call[Snapshot]:
+def snapshot(name: str, as_of: Moment | None, partition_path: str | None) -> Call[Snapshot]:
     """The live file slices."""
-    pairs = _query(as_of=as_of, partition_path=partition_path, limit=FILES_LIMIT_MAX)
+    pairs = _query(as_of=_digits(as_of), partition_path=partition_path, limit=FILES_LIMIT_MAX)
     return Call("GET", f"{_table_path(name)}/snapshot", Snapshot, pairs)
 
 
-def changes(name: str, from_: str | None, to: str | None) -> Call[Changes]:
+def changes(name: str, from_: Moment | None, to: Moment | None) -> Call[Changes]:
     """What completed in (from, to]."""
-    pairs = (*_query(**{"from": from_}), *_query(to=to, limit=FILES_LIMIT_MAX))
+    pairs = _query(**{"from": _digits(from_), "to": _digits(to)}, limit=FILES_LIMIT_MAX)
     return Call("GET", f"{_table_path(name)}/changes", Changes, pairs)
+
+
+def list_events(after: str | None, of_table: str | None, limit: int = LIMIT_MAX) -> Call[EventPage]:
+    """A page of the log, behind a cursor."""
+    return Call("GET", "/v1/events", EventPage, _query(**_feed(after, of_table), limit=limit))
+
+
+def follow_events(after: str | None, of_table: str | None) -> Call[LoggedEvent]:
+    """The log as a stream: the answer is of one event of it."""
+    return Call("GET", "/v1/events/stream", LoggedEvent, _query(**_feed(after, of_table)))
 
 
 def outcome(key: str) -> Call[Outcome]:
@@ -233,6 +248,16 @@ def _table_path(name: str) -> str:
 def _instant_path(name: str, requested_time: str) -> str:
     parse_time(requested_time)
     return f"{_table_path(name)}/instants/{requested_time}"
+
+
+def _feed(after: str | None, of_table: str | None) -> dict[str, str | None]:
+    if of_table is not None:
+        split_table_name(of_table)
+    return {"after": after, "table": of_table}
+
+
+def _digits(moment: Moment | None) -> str | None:
+    return None if moment is None else digits_of(moment)
 
 
 def _query(**parameters: Any) -> _Query:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from chronolake import _calls, errors
+from chronolake import _calls, _events, errors
 from chronolake._table import Table
 from chronolake._transport import Transport, endpoint_of
+from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import TimeInterval
 from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
@@ -46,6 +47,28 @@ class Client:
         Raises ``OutcomeNotFound`` when it was not carried out so far; one under way may still be.
         """
         return self._transport.send(_calls.outcome(key))
+
+    def events(
+        self, after: str | None = None, table: str | None = None, *, limit: int | None = None
+    ) -> Iterator[LoggedEvent]:
+        """Every change of all tables or of one, in order, until there is nothing more for now.
+
+        ``after`` is the ``cursor`` of the last event that was dealt with; the log's beginning unless given. A
+        cursor never skips an event that is committed later. One of a single table is of no use for all, and
+        the other way round: raises ``InvalidRequest``. Raises ``TableNotFound``.
+        """
+        first = _calls.list_events(after, table, _events.size_of_pages(limit))
+        return _events.read(self._transport, first, limit)
+
+    def follow(self, after: str | None = None, table: str | None = None) -> Iterator[LoggedEvent]:
+        """As ``events``, and then what comes, for ever.
+
+        A connection that is lost is made again, for as long as this client retries, and goes on behind the last
+        event: each comes once. Keep its ``cursor`` together with what was done about it, and nothing is missed
+        or done twice over restarts of yours either. Raises ``ConnectionFailed`` or ``ServerUnavailable`` when
+        the server stays away.
+        """
+        return _events.follow(self._transport, _calls.follow_events(after, table))
 
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False

@@ -13,7 +13,8 @@ from chronolake._transport import Transport, actor
 from chronolake._write import Write
 from chronolake_model import tables as model
 from chronolake_model.files import Changes, Snapshot
-from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant, RollbackInstant
+from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
 
 _Word = TypeVar("_Word", State, Action)
@@ -76,23 +77,32 @@ class Table:
         """One instant of the timeline. Raises ``InstantNotFound``."""
         return self._transport.send(_calls.instant(self.name, requested_time))
 
+    def rollback(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """Give up an instant of somebody who is gone; ``writer`` is user@host:pid unless given.
+
+        Another than the instant's own writer may do so only when its lease has ended. Raises ``LeaseLive``,
+        ``InstantNotFound``, ``IllegalTransition``.
+        """
+        body = RollbackInstant(writer or default_writer(), reason)
+        return self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
         *,
         state: State | Iterable[State] = (),
         action: Action | Iterable[Action] = (),
-        requested_from: str | None = None,
-        requested_to: str | None = None,
-        completed_from: str | None = None,
-        completed_to: str | None = None,
+        requested_from: Moment | None = None,
+        requested_to: Moment | None = None,
+        completed_from: Moment | None = None,
+        completed_to: Moment | None = None,
         order_by: TimeOrder = TimeOrder.REQUESTED_TIME,
         direction: Direction = Direction.ASCENDING,
         limit: int | None = None,
     ) -> Iterator[Instant]:
         """The timeline, fetched page by page as it is consumed; ``limit`` bounds the whole.
 
-        Ranges exclude their start and include their end. Filters by completion time, and order by it, leave
-        out what has not completed.
+        Times are an instant's digits, or aware datetimes. Ranges exclude their start and include their end.
+        Filters by completion time, and order by it, leave out what has not completed.
         """
         wanted = InstantFilter(
             state=words(state),
@@ -107,7 +117,7 @@ class Table:
         pages = self._transport.pages(_calls.list_instants(self.name, wanted, page_size(limit)))
         return itertools.islice((one for page in pages for one in page.instants), limit)
 
-    def snapshot(self, as_of: str | None = None, partition_path: str | None = None) -> Snapshot:
+    def snapshot(self, as_of: Moment | None = None, partition_path: str | None = None) -> Snapshot:
         """The live file slices: of everything completed at or before ``as_of``, or of now.
 
         All pages are of one completion time, whatever completes meanwhile.
@@ -115,7 +125,7 @@ class Table:
         call = _calls.snapshot(self.name, as_of, partition_path)
         return _calls.merge_snapshot(list(self._transport.pages(call)))
 
-    def changes(self, from_: str | None = None, to: str | None = None) -> Changes:
+    def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.
 
         The answer's ``to`` is where the next range starts.

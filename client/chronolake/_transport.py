@@ -12,8 +12,8 @@ import socket
 import time
 import urllib.parse
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -27,6 +27,8 @@ URL_DEFAULT = "http://127.0.0.1:7077"
 
 _PAUSE_FIRST_SECONDS = 0.1
 _PAUSE_MAX_SECONDS = 5.0
+_STREAM_SILENT_SECONDS = 60.0
+"""A server says every fifteen seconds that its stream lives."""
 _UNAVAILABLE_STATUS = frozenset({502, 503, 504})
 _BODY_SHOWN_CHARS = 200
 _KEY_HEADER = "Idempotency-Key"
@@ -85,6 +87,19 @@ class Transport:
             page = self.send(call.page_at(page.next_cursor))
             yield page
 
+    def lines(self, call: Call[Any]) -> Generator[str, None, None]:
+        """The lines of an answer that goes on and on, as they come; one try."""
+        with (
+            no_answer_is_an_error(self.endpoint.url),
+            self._http.stream(
+                call.method, call.path, params=call.query, timeout=_stream_timeout(self.endpoint)
+            ) as response,
+        ):
+            if not _is_stream(response):
+                response.read()
+                raise _no_stream(response)
+            yield from response.iter_lines()
+
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()
@@ -125,6 +140,18 @@ class AsyncTransport:
         while page.next_cursor is not None:
             page = await self.send(call.page_at(page.next_cursor))
             yield page
+
+    async def lines(self, call: Call[Any]) -> AsyncGenerator[str, None]:
+        """As ``Transport.lines``."""
+        with no_answer_is_an_error(self.endpoint.url):
+            async with self._http.stream(
+                call.method, call.path, params=call.query, timeout=_stream_timeout(self.endpoint)
+            ) as response:
+                if not _is_stream(response):
+                    await response.aread()
+                    raise _no_stream(response)
+                async for line in response.aiter_lines():
+                    yield line
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -232,6 +259,10 @@ def actor() -> str:
     return f"{_user()}@{socket.gethostname()}"
 
 
+def _stream_timeout(endpoint: Endpoint) -> httpx.Timeout:
+    return httpx.Timeout(endpoint.timeout_seconds, read=_STREAM_SILENT_SECONDS)
+
+
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -254,6 +285,16 @@ def _error_of(response: httpx.Response) -> errors.ChronolakeError:
     if isinstance(error, errors.ServerUnavailable):
         error.retry_after_seconds = _retry_after_seconds(response)
     return error
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return response.is_success and response.headers.get("Content-Type", "").startswith("text/event-stream")
+
+
+def _no_stream(response: httpx.Response) -> errors.ChronolakeError:
+    if response.is_success:
+        return _unexpected(response, "not a stream of events; is it a Chronolake server?")
+    return _error_of(response)
 
 
 def _unexpected(response: httpx.Response, why: str) -> errors.ChronolakeError:

@@ -17,6 +17,8 @@ Micros = NewType("Micros", int)
 MICROS_PER_SECOND = 1_000_000
 MICROS_MAX = 253_402_300_799_999_999
 """The last microsecond of the year 9999."""
+Moment = str | datetime
+"""A time as callers give it: an instant's digits, or an aware datetime."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = re.compile(r"[0-9]{17}(?:[0-9]{3})?", re.ASCII)
 
@@ -55,6 +57,19 @@ def format_time(time: Micros, tick: Tick = Tick.MILLISECOND) -> str:
     # %Y is not padded below the year 1000 on every platform.
     padded = digits.zfill(20)
     return padded if tick is Tick.MICROSECOND else padded[:17]
+
+
+def digits_of(moment: Moment) -> str:
+    """A time in digits; those of an instant stay as they are, for the server to judge.
+
+    Raises ``ValueError`` for a datetime without a time zone, which would be another time on another machine.
+    """
+    if isinstance(moment, str):
+        return moment
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone: say moment.replace(tzinfo=UTC), or whichever it is in")
+    time = from_datetime(moment)
+    return format_time(time, Tick.MICROSECOND if time % Tick.MILLISECOND.micros else Tick.MILLISECOND)
 
 
 def parse_time(text: str) -> Micros:

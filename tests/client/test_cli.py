@@ -198,6 +198,103 @@ def test_the_timeline_fits_a_narrow_screen(
     assert all(word in lines[1] for word in ("requested", "action", "state", "writer", "files", "duration"))
 
 
+def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolake.Table) -> None:
+    instant = publish(table)
+
+    first = cli("events", table.name, "--limit", "2", "--json").json
+    rest = cli("events", table.name, "--after", first["cursor"], "--json").json
+    shown = cli("events", table.name, "--limit", "2").out
+
+    assert [one["type"] for one in first["events"]] == ["TableCreated", "InstantRequested"]
+    assert [one["type"] for one in rest["events"]] == ["InstantCompleted"]
+    assert (first["caught_up"], rest["caught_up"]) == (False, True)
+    assert instant.requested_time in shown
+    assert f"There are more; go on with --after {first['cursor']}" in shown
+    assert cli("events", "--limit", "1", "--json").json["events"][0]["type"] == "NamespaceCreated"
+
+
+def test_events_are_followed_as_lines(cli: Cli, table: chronolake.Table) -> None:
+    instant = publish(table)
+
+    lines = cli("events", table.name, "--follow", "--limit", "3", "--json").out.splitlines()
+    shown = cli("events", table.name, "--follow", "--limit", "3").out.splitlines()
+
+    assert [json.loads(line)["version"] for line in lines] == [1, 2, 3]
+    assert len(shown) == 3
+    assert instant.requested_time in shown[2]
+    assert table.name in shown[2]
+
+
+def test_whoever_follows_may_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("chronolake._client.Client.follow", interrupted)
+
+    ran = cli("events", "--follow")
+
+    assert (ran.code, ran.out, ran.err) == (130, "", "")
+
+
+def test_a_cursor_that_nobody_gave_is_refused(cli: Cli) -> None:
+    ran = cli("events", "--after", "nonsense")
+
+    assert ran.code == output.FAILED
+    assert "invalid-cursor" in ran.err
+
+
+def test_an_instant_is_shown(cli: Cli, table: chronolake.Table) -> None:
+    instant = publish(table)
+
+    document = cli("instant", table.name, instant.requested_time, "--json").json
+    shown = cli("instant", table.name, instant.requested_time).out
+
+    assert document["completion_time"] == instant.completion_time
+    assert output.utc(instant.completion_time) in shown
+    assert instant.writer in shown
+    assert cli("instant", table.name, "20200101000000000").code == output.NOT_FOUND
+
+
+def test_a_pending_instant_is_rolled_back_by_its_writer_and_by_nobody_else(
+    cli: Cli, table: chronolake.Table
+) -> None:
+    pending = table.begin(writer="job", lease_seconds=600).requested_time
+
+    too_early = cli("rollback", table.name, pending, "--reason", "stuck")
+    done = cli("rollback", table.name, pending, "--writer", "job", "--reason", "stuck", "--json").json
+
+    assert too_early.code == output.CONFLICT
+    assert "lease-live" in too_early.err
+    assert (done["state"], done["rollback_reason"]) == ("rolled_back", "stuck")
+
+
+def test_the_timeline_tells_how_long_leases_still_run(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(table)
+    assert "lease" not in cli("timeline", table.name).out
+
+    pending = table.begin(lease_seconds=6_000).requested_time
+    monkeypatch.setenv("COLUMNS", "85")
+    [line] = [one for one in cli("timeline", table.name).out.splitlines() if pending in one]
+
+    assert "s left" in line
+
+
+@pytest.mark.parametrize("columns", [1, 10, 17, 30, 60])
+def test_no_screen_is_so_narrow_that_a_time_is_cut(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    instant = publish(table)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    assert instant.requested_time in cli("timeline", table.name).out
+    assert instant.requested_time in cli("snapshot", table.name).out
+    assert str(instant.completion_time) in cli("changes", table.name).out
+    assert instant.requested_time in cli("events", table.name).out
+    assert instant.requested_time in cli("instant", table.name, instant.requested_time).out
+
+
 def test_a_snapshot_is_of_now_or_of_then(cli: Cli, table: chronolake.Table) -> None:
     nothing = cli("snapshot", table.name)
     first = publish(table, 0)
@@ -274,6 +371,10 @@ def test_a_server_that_is_not_there_is_said_with_what_to_do(run: Cli, wants_json
         ("nonsense",),
         ("timeline", "orders"),
         ("timeline", "shop.orders", "--since", "yesterday"),
+        ("events", "orders"),
+        ("events", "--limit", "0"),
+        ("instant", "shop.orders", "yesterday"),
+        ("rollback", "shop.orders", "20261301000000000"),
         ("timeline", "shop.orders", "--state", "done"),
         ("snapshot", "shop.orders", "--as-of", "20261301"),
         ("tables", "create", "shop.orders"),
@@ -396,6 +497,7 @@ def test_a_field_is_read_as_it_is_written(text: str, expected: chronolake.Field)
         ("20260131100000123456", "20260131100000123456"),
         ("2026-01-31", "20260131000000000"),
         ("2026-01-31T10:00:00.5Z", "20260131100000500"),
+        ("2026-01-31T10:00:00.500001Z", "20260131100000500001"),
         ("2026-01-31T10:00:00+02:00", "20260131080000000"),
     ],
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 import chronolake
 from chronolake import errors
+from chronolake_model.times import parse_time, to_datetime
 from tests.client.conftest import SCHEMA
 from tests.client.gateway import Fault, Gateway
+from tests.client.test_writes import publish
 
 
 def test_a_namespace_is_made_found_listed_and_dropped(client: chronolake.Client, namespace: str) -> None:
@@ -158,3 +162,30 @@ def test_without_a_server_the_client_gives_up_when_its_time_is_over() -> None:
 
     with client, pytest.raises(errors.ConnectionFailed, match=r"127\.0\.0\.1:9"):
         client.time()
+
+
+def test_times_are_taken_as_digits_and_as_datetimes(table: chronolake.Table) -> None:
+    first, second = publish(table, 0), publish(table, 1)
+    between = to_datetime(parse_time(str(first.completion_time)))
+
+    assert table.snapshot(between) == table.snapshot(first.completion_time)
+    assert table.changes(between).instants == table.changes(first.completion_time).instants
+    assert table.changes(to=between).instants == table.changes(to=first.completion_time).instants
+    assert list(table.instants(completed_from=between)) == [second]
+    in_another_zone = between.astimezone(timezone(timedelta(hours=5)))
+    assert list(table.instants(completed_to=in_another_zone)) == [first]
+
+
+def test_a_datetime_without_a_zone_is_refused(table: chronolake.Table) -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        table.snapshot(datetime(2026, 1, 1))  # noqa: DTZ001  # that is the mistake
+
+
+def test_an_instant_is_rolled_back_by_another_only_when_its_lease_has_ended(table: chronolake.Table) -> None:
+    begun = table.begin(writer="job", lease_seconds=600)
+
+    with pytest.raises(errors.LeaseLive):
+        table.rollback(begun.requested_time, "stuck")
+    done = table.rollback(begun.requested_time, "stuck", writer="job")
+
+    assert (done.state, done.rollback_reason) == (chronolake.State.ROLLED_BACK, "stuck")

@@ -9,7 +9,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from chronolake import _transport, errors
-from chronolake.cli import context, namespaces, options, outcomes, output, plugins, snapshot, tables, timeline
+from chronolake.cli import (
+    context,
+    events,
+    instants,
+    namespaces,
+    options,
+    outcomes,
+    output,
+    plugins,
+    snapshot,
+    tables,
+    timeline,
+)
 
 
 def main() -> NoReturn:
@@ -36,8 +48,11 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.add_typer(_namespaces_app())
     app.add_typer(_tables_app())
     app.command("timeline")(options.with_common_options(timeline.timeline))
+    app.command("instant")(options.with_common_options(instants.instant))
+    app.command("rollback")(options.with_common_options(instants.rollback))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
+    app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))
     app.command("time")(options.with_common_options(timeline.time))
     plugins.add_to(app, args)

@@ -23,11 +23,12 @@ def list_namespaces() -> None:
         found = list(client.namespaces())
     output.show(
         {"namespaces": found},
-        lambda console: console.print(
+        lambda console: output.print_table(
+            console,
             output.table_of(
                 ("name", "properties~", "created"),
                 ((one.name, one.properties, f"{one.created_at:%Y-%m-%d %H:%M:%S}") for one in found),
-            )
+            ),
         ),
     )
 

@@ -14,7 +14,7 @@ import typer
 
 from chronolake.cli import context
 from chronolake_model.names import NAME_PATTERN, split_table_name
-from chronolake_model.times import format_time, from_datetime, parse_time
+from chronolake_model.times import digits_of, parse_time
 
 _COMMON = "Common options"
 _NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
@@ -62,6 +62,20 @@ def table_name(text: str) -> str:
     return text
 
 
+def optional_table_name(text: str | None) -> str | None:
+    """A table's name, if there is one; anything else is a usage error."""
+    return None if text is None else table_name(text)
+
+
+def instant_time(text: str) -> str:
+    """An instant's requested time in its digits; anything else is a usage error."""
+    try:
+        parse_time(text)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from exc
+    return text
+
+
 def namespace_name(text: str) -> str:
     """A namespace's name; anything else is a usage error."""
     if not _NAMESPACE.fullmatch(text):
@@ -83,7 +97,7 @@ def moment(text: str | None) -> str | None:
             f"{text!r} is neither 17 or 20 digits (yyyyMMddHHmmssSSS) nor like 2026-01-31T10:00:00"
         ) from exc
     aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return format_time(from_datetime(aware))
+    return digits_of(aware)
 
 
 def properties(texts: list[str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def _print(console: Console, found: Outcome) -> None:
         ("version", found.version),
         ("recorded", recorded),
     )
-    console.print(output.pairs_of(pairs))
+    output.print_table(console, output.pairs_of(pairs))
     if found.answer is not None:
         # Lines as they are: wrapped ones would be no JSON.
         console.print(Text(json.dumps(found.answer, indent=2, ensure_ascii=False)), soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +32,16 @@ EXIT_CODES = (
 )
 
 _PIPED_WIDTH = 160
+_TIME_WIDTH = 20
+_GAP = 2
+"""Blanks beside each column."""
+_BREAKABLE_WIDTH_MIN = 10
+
+
+def show_line(value: object) -> None:
+    """Write ``value`` as one line of JSON, at once: whoever reads follows along."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 def show(value: object, render: Callable[[Console], None]) -> None:
@@ -55,21 +66,40 @@ def console() -> Console:
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """A table for people. ``name#`` is a column of numbers; only ``name~`` may be broken to fit the screen."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in columns:
+    cells = [[cell(value) for value in row] for row in rows]
+    for number, column in enumerate(columns):
+        name = column.rstrip("#~")
+        longest = max((cell_len(text) for text in (name, *(row[number] for row in cells))), default=0)
+        breakable = column.endswith("~")
         table.add_column(
-            column.rstrip("#~"),
+            name,
             justify="right" if column.endswith("#") else "left",
-            no_wrap=not column.endswith("~"),
+            no_wrap=not breakable,
             overflow="fold",
+            min_width=min(longest, _BREAKABLE_WIDTH_MIN) if breakable else longest,
         )
-    for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+    for row in cells:
+        table.add_row(*(Text(text) for text in row))
     return table
+
+
+def print_table(to: Console, table: Table) -> None:
+    """Print ``table``. A screen that is too narrow for it breaks lines itself: half a time is no time."""
+    wide_enough = Console(file=to.file, highlight=False, width=max(to.width, width_min_of(table)))
+    wide_enough.print(table)
+
+
+def width_min_of(table: Table) -> int:
+    """Characters that a table of ``table_of`` takes at least, with what may be broken broken."""
+    return sum((column.min_width or 0) + _GAP for column in table.columns)
 
 
 def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
     """Names and values, one pair a line."""
+    pairs = list(pairs)
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, min_width=max(cell_len(name) for name, _ in pairs))
+    table.add_column(overflow="fold", min_width=_TIME_WIDTH)
     for name, value in pairs:
         table.add_row(Text(name, style="bold"), Text(cell(value)))
     return table

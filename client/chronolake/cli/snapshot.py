@@ -54,7 +54,7 @@ def changes(
 
 def _print_snapshot(console: Console, found: Snapshot) -> None:
     if found.as_of is None:
-        console.print(f"{found.table}: nothing has completed")
+        console.print(f"{found.table}: nothing has completed", soft_wrap=True)
         return
     columns = ("partition~", "file group~", "base instant", "log files#", "bytes#", "records#")
     rows = (
@@ -68,31 +68,31 @@ def _print_snapshot(console: Console, found: Snapshot) -> None:
         )
         for one in found.slices
     )
-    console.print(output.table_of(columns, rows))
+    output.print_table(console, output.table_of(columns, rows))
     size_bytes = sum(_bytes(one) for one in found.slices)
     records = sum(_records(one) for one in found.slices)
     console.print(
         f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{len(found.slices):,} file slices, {size_bytes:,} bytes, {records:,} records in files"
+        f"{len(found.slices):,} file slices, {size_bytes:,} bytes, {records:,} records in files",
+        soft_wrap=True,
     )
 
 
 def _print_changes(console: Console, found: Changes) -> None:
-    console.print(
-        output.table_of(
-            ("requested", "completed", "completed (UTC)"),
-            (
-                (one.requested_time, one.completion_time, output.utc(one.completion_time))
-                for one in found.instants
-            ),
-        )
+    times = (
+        (one.requested_time, one.completion_time, output.utc(one.completion_time)) for one in found.instants
     )
+    output.print_table(console, output.table_of(("requested", "completed", "completed (UTC)"), times))
     rows = (
         (one.partition_path, one.file_id, _slice_time(one.before), _slice_time(one.after))
         for one in found.file_groups
     )
-    console.print(output.table_of(("partition~", "file group~", "slice before", "slice after"), rows))
-    console.print(f"{found.table}: completed in ({found.from_ or 'the beginning'}, {found.to or 'now'}]")
+    output.print_table(
+        console, output.table_of(("partition~", "file group~", "slice before", "slice after"), rows)
+    )
+    console.print(
+        f"{found.table}: completed in ({found.from_ or 'the beginning'}, {found.to or 'now'}]", soft_wrap=True
+    )
 
 
 def _slice_time(one: FileSlice | None) -> str | None:

@@ -34,7 +34,7 @@ def list_tables(
         )
         for one in found
     )
-    output.show({"tables": found}, lambda console: console.print(output.table_of(columns, rows)))
+    output.show({"tables": found}, lambda console: output.print_table(console, output.table_of(columns, rows)))
 
 
 def show_table(table: options.TableArgument) -> None:
@@ -122,6 +122,6 @@ def _print_definition(console: Console, table: Table) -> None:
         ("properties", table.properties),
         ("created", f"{table.created_at:%Y-%m-%d %H:%M:%S} UTC"),
     )
-    console.print(output.pairs_of(pairs))
+    output.print_table(console, output.pairs_of(pairs))
     rows = ((one.name, one.type, one.nullable) for one in table.schema)
-    console.print(output.table_of(("column", "type~", "nullable"), rows))
+    output.print_table(console, output.table_of(("column", "type~", "nullable"), rows))

@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from chronolake.cli import context, options, output
 from chronolake_model.instants import Instant
+from chronolake_model.times import MICROS_PER_SECOND, from_datetime, parse_time
 from chronolake_model.vocabulary import Action, Direction, State
 
-_WIDTH_FOR_OPERATION = 95
-_WIDTH_FOR_COMPLETED = 110
-_WIDTH_FOR_UTC = 140
+# What a narrow screen does without, in this order; requested time and duration say when an instant completed.
+_LEFT_OUT_FIRST = (
+    *("requested (UTC)", "completed", "operation", "records"),
+    *("files", "duration", "lease", "writer"),
+)
 
 
 def timeline(
@@ -46,9 +50,11 @@ def timeline(
             limit=limit,
         )
         found = list(newest)
+        # A lease is measured by the server's clock, which is the one that ends it.
+        now = client.time().latest if any(one.lease_expires_at for one in found) else None
     if reverse:
         found.reverse()
-    output.show({"instants": found}, lambda console: _print_timeline(console, found, limit))
+    output.show({"instants": found}, lambda console: _print_timeline(console, found, limit, now))
 
 
 def time() -> None:
@@ -59,21 +65,39 @@ def time() -> None:
         ("earliest", f"{interval.earliest}  {output.utc(interval.earliest)} UTC"),
         ("latest", f"{interval.latest}  {output.utc(interval.latest)} UTC"),
     )
-    output.show(interval, lambda console: console.print(output.pairs_of(pairs)))
+    output.show(interval, lambda console: output.print_table(console, output.pairs_of(pairs)))
 
 
-def _print_timeline(console: Console, instants: list[Instant], limit: int) -> None:
-    # Requested time and duration say when an instant completed: a narrow screen does without that column.
-    left_out = {
-        *(("operation",) if console.width < _WIDTH_FOR_OPERATION else ()),
-        *(("completed",) if console.width < _WIDTH_FOR_COMPLETED else ()),
-        *(("requested (UTC)",) if console.width < _WIDTH_FOR_UTC else ()),
-    }
-    shown = [name for name in _CELLS if name not in left_out]
-    rows = ([_CELLS[name](one) for name in shown] for one in instants)
-    console.print(output.table_of(shown, rows))
+def _print_timeline(console: Console, instants: list[Instant], limit: int, now: str | None) -> None:
+    output.print_table(console, _fitting(console, instants, now))
     if len(instants) == limit:
         console.print(f"The newest {limit}; --limit shows more.")
+
+
+def _fitting(console: Console, instants: list[Instant], now: str | None) -> Table:
+    """The timeline with as many columns as the screen has room for."""
+    cells = dict(_CELLS)
+    if now is not None:
+        cells["lease#"] = lambda one: _lease(one, now)
+    table = _table_of(cells, instants)
+    for name in _LEFT_OUT_FIRST:
+        if output.width_min_of(table) <= console.width:
+            break
+        cells = {column: cell for column, cell in cells.items() if column.rstrip("#~") != name}
+        table = _table_of(cells, instants)
+    return table
+
+
+def _table_of(cells: dict[str, Callable[[Instant], object]], instants: list[Instant]) -> Table:
+    return output.table_of(cells, ([cell(one) for cell in cells.values()] for one in instants))
+
+
+def _lease(one: Instant, now: str) -> str | None:
+    """How long a pending instant's lease still runs."""
+    if one.lease_expires_at is None:
+        return None
+    seconds = (from_datetime(one.lease_expires_at) - parse_time(now)) / MICROS_PER_SECOND
+    return f"{seconds:,.0f} s left" if seconds > 0 else "ended"
 
 
 _CELLS: dict[str, Callable[[Instant], object]] = {

@@ -1,0 +1,98 @@
+"""``chronolake events``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake import _client
+from chronolake.cli import context, options, output
+from chronolake_model.events import LoggedEvent
+
+LIMIT_DEFAULT = 100
+"""Events that are shown at once, unless told otherwise."""
+
+_FOLLOW_RETRY_SECONDS = 60.0
+_INTERRUPTED = 130
+
+
+def events(
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAMESPACE.TABLE]",
+            help="Only this table's; else those of all.",
+            callback=options.optional_table_name,
+            show_default=False,
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="CURSOR", help="Behind this event; else from the beginning."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=1, help=f"The first so many; {LIMIT_DEFAULT} unless following.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Show the log: every change, oldest first.
+
+    With --follow --json each event is a document of its own, in a line. A cursor of one table's events does
+    not fit those of all.
+    """
+    if follow:
+        _follow(table, after, limit)
+        return
+    most = limit or LIMIT_DEFAULT
+    with context.client() as client:
+        found = list(client.events(after, table, limit=most + 1))
+    shown, caught_up = found[:most], len(found) <= most
+    cursor = shown[-1].cursor if shown else after
+    document = {"events": shown, "cursor": cursor, "caught_up": caught_up}
+    output.show(document, lambda console: _print_page(console, shown, caught_up))
+
+
+def _follow(table: str | None, after: str | None, limit: int | None) -> None:
+    try:
+        with context.client(retry_seconds=_FOLLOW_RETRY_SECONDS) as client:
+            _show_each(islice(_following(client, table, after), limit))
+    except KeyboardInterrupt:
+        # Whoever follows ends it so: no reason to complain.
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+def _following(client: _client.Client, table: str | None, after: str | None) -> Iterator[LoggedEvent]:
+    yield from client.follow(after, table)
+
+
+def _show_each(following: Iterator[LoggedEvent]) -> None:
+    if context.wants_json():
+        for event in following:
+            output.show_line(event)
+        return
+    console = output.console()
+    for event in following:
+        console.print(_line(event), soft_wrap=True, markup=False)
+
+
+def _line(event: LoggedEvent) -> str:
+    where = f"{event.table or '-'} {event.version}"
+    return f"{output.utc(event.time)}  {event.type:<18} {event.instant or '-':<17}  {where}  {event.actor}"
+
+
+def _print_page(console: Console, shown: list[LoggedEvent], caught_up: bool) -> None:
+    columns = ("time (UTC)", "type", "instant", "table~", "version#", "actor~")
+    rows = ((output.utc(one.time), one.type, one.instant, one.table, one.version, one.actor) for one in shown)
+    output.print_table(console, output.table_of(columns, rows))
+    if shown:
+        more = "No more for now" if caught_up else "There are more"
+        console.print(f"{more}; go on with --after {shown[-1].cursor}", soft_wrap=True)

@@ -1,0 +1,187 @@
+"""Promise 3 at the client: a follower gets each event once, however often the connection is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+import chronolake
+from chronolake import LoggedEvent, _calls, _events, _transport, errors
+from tests.client.conftest import SCHEMA
+from tests.client.test_writes import publish
+from tests.fix_server import ServerProcess
+
+PATIENCE_SECONDS = 30.0
+
+
+def test_events_are_those_of_the_log_in_its_order(client: chronolake.Client, table: chronolake.Table) -> None:
+    done = publish(table)
+
+    events = list(client.events(table=table.name))
+
+    assert [one.type for one in events] == ["TableCreated", "InstantRequested", "InstantCompleted"]
+    assert [one.version for one in events] == [1, 2, 3]
+    assert events[-1].instant == done.requested_time
+    assert {one.table for one in events} == {table.name}
+    assert [one for one in client.events() if one.table == table.name] == [
+        msgspec.structs.replace(one, cursor=other.cursor)
+        for one, other in zip(events, (one for one in client.events() if one.table == table.name), strict=True)
+    ]
+
+
+def test_events_go_on_behind_a_cursor_and_stop_at_a_limit(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    first, second = client.events(table=table.name, limit=1), publish(table)
+    cursor = next(first).cursor
+
+    assert list(first) == []
+    assert [one.version for one in client.events(cursor, table.name)] == [2, 3]
+    assert list(client.events(limit=0)) == []
+    assert [one.instant for one in client.events(cursor, table.name, limit=1)] == [second.requested_time]
+
+
+@pytest.mark.parametrize("read", ["events", "follow"])
+def test_what_is_wrong_with_a_question_is_said(
+    client: chronolake.Client, table: chronolake.Table, read: str
+) -> None:
+    ask: Callable[..., Iterator[LoggedEvent]] = getattr(client, read)
+
+    with pytest.raises(ValueError, match=r"namespace\.table"):
+        ask(table="orders")
+    with pytest.raises(errors.TableNotFound):
+        next(ask(table=f"{table.name}_more"))
+    with pytest.raises(errors.InvalidRequest):
+        next(ask("nobody gave this"))
+
+
+def test_a_follower_gets_what_is_there_and_what_comes(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    following = client.follow(table=table.name)
+
+    assert next(following).type == "TableCreated"
+    begun = table.begin()
+    assert next(following).instant == begun.requested_time
+
+
+def test_what_answers_with_a_page_instead_of_a_stream_is_an_error() -> None:
+    answer = httpx.Response(200, headers={"Content-Type": "text/html"}, content=b"<h1>Welcome</h1>")
+    transport = _transport.Transport(_transport.Endpoint("http://lake", 1, 0))
+    transport._http = httpx.Client(
+        base_url="http://lake", transport=httpx.MockTransport(lambda request: answer)
+    )
+
+    with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
+        next(_events.follow(transport, _calls.follow_events(None, None)))
+
+
+def test_a_follower_whose_server_stays_away_says_so() -> None:
+    with (
+        chronolake.connect("http://127.0.0.1:9", retry_seconds=0.3) as client,
+        pytest.raises(errors.ConnectionFailed),
+    ):
+        next(client.follow())
+
+
+@pytest.fixture
+def mortal(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
+    """A server that a test may kill."""
+    return new_server(dsn)
+
+
+@pytest.fixture
+def patient(mortal: ServerProcess) -> Iterator[chronolake.Client]:
+    with chronolake.connect(mortal.url, retry_seconds=PATIENCE_SECONDS) as client:
+        client.create_namespace("shop")
+        client.create_table("shop.orders", base_path="file:///o", schema=SCHEMA, record_key_fields=["id"])
+        yield client
+
+
+def die_twice_while_writing(server: ServerProcess, client: chronolake.Client) -> None:
+    table = client.table("shop.orders")
+    for _ in range(2):
+        publish(table)
+        server.kill()
+        server.start()
+        publish(table)
+
+
+def test_a_follower_of_a_server_that_dies_twice_gets_each_event_once(
+    mortal: ServerProcess, patient: chronolake.Client
+) -> None:
+    writing = threading.Thread(target=die_twice_while_writing, args=(mortal, patient))
+    writing.start()
+    following = patient.follow()
+    try:
+        seen = list(itertools.islice(following, 2 + 2 * 4))
+    finally:
+        writing.join(PATIENCE_SECONDS)
+
+    assert seen == list(patient.events())
+
+
+@pytest.mark.anyio
+async def test_an_awaiting_follower_of_a_server_that_dies_twice_gets_each_event_once(
+    mortal: ServerProcess, patient: chronolake.Client
+) -> None:
+    async with (
+        asyncio.timeout(2 * PATIENCE_SECONDS),
+        chronolake.connect_async(mortal.url, retry_seconds=PATIENCE_SECONDS) as client,
+        asyncio.TaskGroup() as tasks,
+        contextlib.aclosing(client.follow()) as following,
+    ):
+        tasks.create_task(asyncio.to_thread(die_twice_while_writing, mortal, patient))
+        seen = [await anext(following) for _ in range(2 + 2 * 4)]
+
+        assert seen == [one async for one in client.events()]
+        assert seen[:3] == [one async for one in client.events(limit=3)]
+        assert seen[3:] == [one async for one in client.events(seen[2].cursor)]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+# ------------------------------------------------------------------------- streams that break anywhere
+
+
+def event(number: int) -> LoggedEvent:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return LoggedEvent(
+        str(number), None, "id", number, "Type", None, "20260101000000000", at, "é", "k", {"a": "\n"}, "h"
+    )
+
+
+EVENTS = [event(number) for number in range(6)]
+
+
+def stream_behind(cursor: int) -> str:
+    """What a server sends to whom has seen the events up to ``cursor``."""
+    return ": nothing new\r\n\r\n" + "".join(
+        f"id: {one.cursor}\r\nevent: {one.type}\r\ndata: {msgspec.json.encode(one).decode()}\r\n\r\n"
+        for one in EVENTS[cursor + 1 :]
+    )
+
+
+@given(cuts=st.lists(st.floats(0, 1), max_size=10))
+def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float]) -> None:
+    place = _events.Place(_calls.follow_events("-1", None), 60)
+    seen: list[LoggedEvent] = []
+
+    for cut in [*cuts, 1.0]:
+        whole = stream_behind(int(dict(place.connect().query)["after"]))
+        arrived = whole[: int(len(whole) * cut)]
+        seen += [found for line in arrived.splitlines() if (found := place.take(line)) is not None]
+
+    assert seen == EVENTS
