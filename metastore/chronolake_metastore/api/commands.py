@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request as LitestarRequest, Response
+from litestar.di import NamedDependency
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.parameters import ActorHeader, IdempotencyKey
@@ -33,12 +34,16 @@ class Caller(msgspec.Struct, frozen=True):
 
 def provide_caller(
     request: LitestarRequest[Any, Any, Any],
+    sequencer: NamedDependency[Sequencer],
     idempotency_key: IdempotencyKey = None,
     chronolake_actor: ActorHeader = None,
 ) -> Caller:
     """The caller, from the headers; a request without a key gets one of its own.
 
     With a key of its own it is still carried out once only, if the database goes away in the middle.
+
+    It waits for the sequencer, which most handlers ask for too: what does not depend on each other Litestar
+    provides in tasks of their own, and those cost more than what they provide.
     """
     return Caller(
         request_id=f"server-{uuid.uuid4()}"
@@ -47,7 +52,7 @@ def provide_caller(
         actor=ANONYMOUS
         if chronolake_actor is None
         else parameters.header("Chronolake-Actor", chronolake_actor),
-        path=request.url.path,
+        path=request.scope["path"],
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if request.client is None else request.client.host,
     )
