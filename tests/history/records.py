@@ -1,0 +1,169 @@
+"""What a history is made of: what clients asked and were told, what readers saw, and the log at the end.
+
+Moments are nanoseconds of one process's monotonic clock, so that "returned before the other was called" is
+known of any two calls, whichever servers they went to. Times are instant times, as the server writes them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+Group = tuple[str, str]
+"""A file group: partition path and file id."""
+Place = tuple[str, int, str]
+"""An event of the log: table id, version, hash."""
+ShownFile = tuple[str, str, str]
+"""A data file that a snapshot shows: partition path, file id, requested time of the instant that wrote it."""
+
+
+class Kind(enum.StrEnum):
+    """What a command asks."""
+
+    BEGIN = "begin"
+    INFLIGHT = "inflight"
+    HEARTBEAT = "heartbeat"
+    COMPLETE = "complete"
+    ROLL_BACK = "rollback"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A decision as it was told: a success, or a refusal that is final for its key."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the command was carried out."""
+        return self.status < 400
+
+
+@dataclass
+class Attempt:
+    """One sending of a command. Without an answer it is unknown whether it was carried out."""
+
+    server: int
+    called: int
+    returned: int | None = None
+    answer: Answer | None = None
+
+
+@dataclass
+class Command:
+    """A command under one idempotency key, however often it was sent.
+
+    ``groups`` are the file groups that a complete publishes files in.
+    """
+
+    key: str
+    table: str
+    kind: Kind
+    instant: str | None = None
+    groups: frozenset[Group] = frozenset()
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def called(self) -> int:
+        """When it was sent for the first time."""
+        return min(attempt.called for attempt in self.attempts)
+
+    @property
+    def returned(self) -> int | None:
+        """When it was answered for the first time; None while its outcome is unknown."""
+        return min(
+            (attempt.returned for attempt in self.attempts if attempt.returned is not None), default=None
+        )
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Every answer that it got."""
+        return [attempt.answer for attempt in self.attempts if attempt.answer is not None]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a reader was shown of a table: what completed in (after, upto].
+
+    ``instants`` are pairs of requested and completion time, in the order in which they were shown; ``files``
+    are those of a snapshot; what was not asked for is None. A read of the past asked for its ``upto`` and so
+    need not show what is newer.
+    """
+
+    reader: str
+    table: str
+    called: int
+    returned: int
+    upto: str
+    after: str = ""
+    instants: tuple[tuple[str, str], ...] | None = None
+    files: frozenset[ShownFile] | None = None
+    of_the_past: bool = False
+
+
+@dataclass
+class Stretch:
+    """What a follower of the feed was given between one break and the next, in the order in which it came.
+
+    It began behind the event ``after``, or at the beginning, and went on at least to the event ``until``.
+    ``table`` is None for the feed of all tables.
+    """
+
+    follower: str
+    table: str | None = None
+    after: Place | None = None
+    until: Place | None = None
+    places: list[Place] = field(default_factory=list)
+
+
+@dataclass
+class History:
+    """Everything that the clients wrote down."""
+
+    commands: list[Command] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+    unanswered: int = 0
+    """Attempts and queries that were lost: the server was not there, went away, or was not waited for."""
+    failures: list[str] = field(default_factory=list)
+    """Answers that no client can do anything with: a server that met a bug of its own."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of the log.
+
+    Of a completed instant ``groups`` are the file groups that it wrote a base file into, ``appended`` those
+    that it added log files to.
+    """
+
+    table: str
+    table_id: str
+    version: int
+    type: str
+    time: str
+    request_id: str
+    instant: str | None = None
+    action: str | None = None
+    groups: frozenset[Group] = frozenset()
+    appended: frozenset[Group] = frozenset()
+    hash: str = ""
+
+    @property
+    def place(self) -> Place:
+        """What tells it from every other event, and from one with another content."""
+        return self.table_id, self.version, self.hash
+
+
+Log = list[Event]
+"""The events of all tables, in the order across tables."""
+
+
+def by_table(log: Iterable[Event]) -> dict[str, list[Event]]:
+    """The events of each table, in their order."""
+    tables: dict[str, list[Event]] = {}
+    for event in log:
+        tables.setdefault(event.table, []).append(event)
+    return tables
