@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -21,17 +21,19 @@ START_SECONDS_MAX = 30.0
 
 # Tests that move the clock would have their instants reaped; those of the reaper switch it on.
 QUIET = ("--reaper-seconds", "0")
+PROGRAM = ("-m", "chronolake_metastore")
 
 
 class ServerProcess:
     """A ``chronolake-metastore serve`` that can be killed and started again at the same address."""
 
-    def __init__(self, dsn: str, log: Path, *flags: str) -> None:
+    def __init__(self, dsn: str, log: Path, *flags: str, program: Sequence[str] = PROGRAM) -> None:
         self.dsn = dsn
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
         self._flags = flags
+        self._program = program
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> ServerProcess:
@@ -40,7 +42,7 @@ class ServerProcess:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "chronolake_metastore", "serve"),
+                    *(sys.executable, *self._program, "serve"),
                     *("--dsn", self.dsn, "--port", str(self.port), *QUIET, *self._flags),
                 ],
                 stderr=log,

@@ -1,0 +1,183 @@
+"""One round: writers, readers and followers over several servers, and a nemesis; then what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+
+import httpx
+
+from tests.fix_server import ServerProcess
+from tests.history.checker import check
+from tests.history.findings import Finding
+from tests.history.nemesis import Nemesis, Trouble
+from tests.history.readers import Follower, Reader
+from tests.history.recorder import Habits, Recorder
+from tests.history.records import Event, Group, History, Log
+from tests.history.writers import Target, Writer
+from tests.server import database, rest
+
+TARGETS = (
+    Target("orders", buckets=16),
+    Target("visits", buckets=8),
+    Target("stock", buckets=48, tick="1us"),
+    Target("clicks", buckets=8, is_merge_on_read=True),
+)
+READERS = 8
+BEYOND_SECONDS_MAX = 180.0
+"""How much longer than asked for a round may take: it ends only when each trouble has come once."""
+
+
+@dataclass
+class Plan:
+    """How a round goes; with the same seed the clients mean to do the same."""
+
+    seed: int
+    seconds: float
+    clients: int
+    troubles: Sequence[Trouble] = tuple(Trouble)
+    habits: Habits = field(default_factory=Habits)
+
+
+@dataclass
+class Round:
+    """What a round left."""
+
+    plan: Plan
+    history: History
+    log: Log
+    findings: list[Finding]
+    troubles: Counter[Trouble]
+
+    def figures(self) -> Counter[str]:
+        """What happened, counted, so that a round in which nothing happened shows."""
+        counted: Counter[str] = Counter(map(str, self.troubles.elements()))
+        for command in self.history.commands:
+            counted[f"{command.kind} sent"] += 1
+            for answer in command.answers[:1]:
+                counted[f"{command.kind} answered {answer.status}"] += 1
+        counted["clients"] = self.plan.clients
+        counted["commands"] = len(self.history.commands)
+        counted["commands whose outcome is unknown"] = sum(
+            command.returned is None for command in self.history.commands
+        )
+        counted["attempts without an answer"] = self.history.unanswered
+        counted["reads"] = len(self.history.reads)
+        counted["stretches of the feed"] = len(self.history.stretches)
+        counted["events given to followers"] = sum(len(stretch.places) for stretch in self.history.stretches)
+        counted["events"] = len(self.log)
+        counted["leases that ended"] = sum(event.request_id.startswith("reaper-") for event in self.log)
+        counted["findings"] = len(self.findings)
+        return counted
+
+    def report(self) -> str:
+        """The figures and the findings, for whoever reads a test's output."""
+        figures = [f"{count:>10} {name}" for name, count in sorted(self.figures().items())]
+        return "\n".join([f"seed {self.plan.seed}", *figures, *map(str, self.findings[:40])])
+
+
+async def play(servers: Sequence[ServerProcess], dsn: str, plan: Plan) -> Round:
+    """Play a round on tables of its own; its servers run before and after it."""
+    print(f"history: seed {plan.seed}")
+    rng = random.Random(plan.seed)
+    history = History()
+    nemesis = Nemesis(servers, dsn, random.Random(rng.random()))
+    targets = await asyncio.to_thread(_make_tables, servers[0].url)
+    names = [target.name for target in targets]
+    async with asyncio.timeout(plan.seconds + BEYOND_SECONDS_MAX), AsyncExitStack() as stack:
+
+        async def recorder() -> Recorder:
+            urls = [server.url for server in servers]
+            made = Recorder(urls, random.Random(rng.random()), plan.habits, history)
+            return await stack.enter_async_context(made)
+
+        # Keys begin with the name, and must be new to the log: a seed may be played again on the same database.
+        writers = [Writer(f"{uuid.uuid4()}", await recorder(), targets) for _ in range(plan.clients)]
+        readers = [Reader(f"reader {number}", await recorder(), names) for number in range(READERS)]
+        followers = [
+            Follower(f"follower {number}", await recorder(), table)
+            for number, table in enumerate([None, None, *names])
+        ]
+        await _run(plan, nemesis, [*writers, *readers, *followers])
+        await _follow_to_the_end(followers, await asyncio.to_thread(read_log, dsn))
+    log = await asyncio.to_thread(read_log, dsn)
+    findings = await asyncio.to_thread(check, history, log)
+    return Round(plan, history, log, findings, nemesis.troubles)
+
+
+async def _run(plan: Plan, nemesis: Nemesis, clients: Sequence[Writer | Reader | Follower]) -> None:
+    stopping = asyncio.Event()
+    ending = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for client in clients:
+            tasks.create_task(client.run(stopping))
+        troubling = tasks.create_task(nemesis.run(plan.troubles, ending))
+        await asyncio.sleep(plan.seconds)
+        ending.set()
+        await troubling
+        stopping.set()
+
+
+async def _follow_to_the_end(followers: Sequence[Follower], log: Log) -> None:
+    # The servers may append more, when leases end; it is enough to reach what was there when writers stopped.
+    async with asyncio.TaskGroup() as tasks:
+        for follower in followers:
+            last = [event for event in log if follower.table in (None, event.table)][-1]
+            tasks.create_task(follower.finish(last.place))
+
+
+def _make_tables(url: str) -> list[Target]:
+    namespace = f"ns_{uuid.uuid4().hex[:12]}"
+    targets = [replace(target, name=f"{namespace}.{target.name}") for target in TARGETS]
+    with httpx.Client(base_url=url, timeout=rest.TIMEOUT_SECONDS) as http:
+        for target in targets:
+            kind = "merge_on_read" if target.is_merge_on_read else "copy_on_write"
+            buckets = {"type": "bucket", "buckets": target.buckets}
+            rest.make_table(http, target.name, type=kind, index=buckets, tick=target.tick)
+    return targets
+
+
+def read_log(dsn: str) -> Log:
+    """The log of all tables, past the servers, in the order across tables."""
+    rows = database.query(
+        dsn,
+        """
+        SELECT
+            coalesce(t.namespace || '.' || t.name, '') AS table_name, e.table_id::text, e.version, e.type,
+            e.request_id, e.payload ->> 'action' AS action, encode(e.hash, 'hex') AS hash,
+            to_char(e.time, 'YYYYMMDDHH24MISSUS') AS time, to_char(e.instant, 'YYYYMMDDHH24MISSUS') AS instant,
+            coalesce(t.definition ->> 'tick', '1ms') AS tick,
+            array(SELECT ARRAY[w.kind, w.partition_path, w.file_id] FROM write_stat w
+                WHERE w.table_id = e.table_id AND w.version = e.version) AS files
+        FROM event e
+        LEFT JOIN lake_table t USING (table_id)
+        ORDER BY e.transaction_id, e.position
+        """,
+    )
+    return [_event(row) for row in rows]
+
+
+def _event(row: database.Row) -> Event:
+    digits = 17 if row["tick"] == "1ms" else 20
+    return Event(
+        table=row["table_name"],
+        table_id=row["table_id"],
+        version=row["version"],
+        type=row["type"],
+        time=row["time"][:digits],
+        request_id=row["request_id"],
+        instant=None if row["instant"] is None else row["instant"][:digits],
+        action=row["action"],
+        groups=_groups(row, "base"),
+        appended=_groups(row, "log"),
+        hash=row["hash"],
+    )
+
+
+def _groups(row: database.Row, kind: str) -> frozenset[Group]:
+    return frozenset((partition, file_id) for found, partition, file_id in row["files"] if found == kind)

@@ -1,0 +1,79 @@
+"""64 clients over three servers that die, freeze and lose their database: what the clients wrote down holds.
+
+Promises 1 to 4 and 6 of design.md, from the outside: the checker knows nothing of how the server works.
+`make test` plays a short round, `make test-long` a long one (LONG_SECONDS). With CHRONOLAKE_HISTORY_SEED
+clients and troubles mean to do the same again; what then happens still depends on the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.history import rounds
+from tests.history.nemesis import Trouble
+from tests.history.rounds import Plan, Round
+
+CLIENTS = 64
+SHORT_SECONDS = 12.0
+LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
+HAPPENED = (
+    *Trouble,
+    "attempts without an answer",
+    "commands whose outcome is unknown",
+    "leases that ended",
+    "begin answered 201",
+    "inflight answered 200",
+    "heartbeat answered 200",
+    "complete answered 200",
+    "complete answered 409",
+    "complete answered 410",
+    "rollback answered 200",
+    "rollback answered 409",
+    "reads",
+    "stretches of the feed",
+)
+"""What a round must have met to prove anything."""
+
+
+def _play(servers: list[ServerProcess], dsn: str, seconds: float) -> Round:
+    seed = int(os.environ.get("CHRONOLAKE_HISTORY_SEED") or random.SystemRandom().getrandbits(32))
+    played = asyncio.run(rounds.play(servers, dsn, Plan(seed, seconds, CLIENTS)))
+    print(played.report())
+    return played
+
+
+@pytest.fixture(scope="module")
+def short_round(servers: list[ServerProcess], shared_dsn: str) -> Round:
+    return _play(servers, shared_dsn, SHORT_SECONDS)
+
+
+def test_a_short_history_keeps_every_promise(short_round: Round) -> None:
+    assert short_round.findings == [], short_round.report()
+
+
+def test_everything_that_can_happen_happened(short_round: Round) -> None:
+    figures = short_round.figures()
+    assert [name for name in HAPPENED if not figures[name]] == [], short_round.report()
+
+
+def test_the_log_and_its_projections_verify_after_it(
+    short_round: Round, shared_dsn: str, repository: Path
+) -> None:
+    command = [sys.executable, "-m", "chronolake_metastore", "verify", "--dsn", shared_dsn]
+    verified = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False, timeout=120)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.mark.slow
+def test_a_long_history_keeps_every_promise(servers: list[ServerProcess], shared_dsn: str) -> None:
+    played = _play(servers, shared_dsn, LONG_SECONDS)
+
+    assert played.findings == [], played.report()
