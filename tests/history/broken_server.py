@@ -1,0 +1,101 @@
+"""Serves with a server that is broken on purpose, to see whether the checker finds out.
+
+    python broken_server.py <mutation> serve ...
+
+Each mutation is a small mistake that no single client notices.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import assert_never
+from uuid import UUID
+
+import msgspec
+from pytest import MonkeyPatch
+from sqlalchemy import text
+
+from chronolake_metastore.cli.main import main as serve
+from chronolake_metastore.domain import events, files
+from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.store import feed, outcomes
+from chronolake_metastore.store.transaction import Statement
+from chronolake_model.times import Micros
+
+BEHIND_US_MAX = 5_000_000
+
+
+class Mutation(enum.StrEnum):
+    """What is wrong with the server."""
+
+    OWN_CLOCK = "each server goes by its own clock, and knows only the times that it issued itself"
+    FORGETFUL = "the outcome of a request is not looked up, so a retry is carried out again"
+    HASTY_FEED = "the feed passes transactions that are still open"
+    CARELESS = "whether two instants wrote the same file groups is not checked"
+
+
+def program(mutation: Mutation) -> Sequence[str]:
+    """What python runs to serve with this mutation."""
+    return "-P", str(Path(__file__)), mutation.name
+
+
+def break_server(mutation: Mutation, server: MonkeyPatch) -> None:
+    """Change the server of this process."""
+    match mutation:
+        case Mutation.OWN_CLOCK:
+            _go_by_own_clock(server)
+        case Mutation.FORGETFUL:
+            _forget_outcomes(server)
+        case Mutation.HASTY_FEED:
+            _pass_open_transactions(server)
+        case Mutation.CARELESS:
+            server.setattr(files, "refuse_conflicts", lambda *_: None)
+        case _:
+            assert_never(mutation)
+
+
+def _go_by_own_clock(server: MonkeyPatch) -> None:
+    behind_us = random.SystemRandom().randrange(BEHIND_US_MAX)
+    issued: dict[UUID, int] = {}
+
+    def next_time(clock: Clock, _: Micros) -> Micros:
+        tick = clock.tick.micros
+        wall = time.time_ns() // 1_000 - behind_us
+        issued[clock.table_id] = max(issued.get(clock.table_id, 0) + tick, wall - wall % tick)
+        return Micros(issued[clock.table_id])
+
+    def advance(clock: Clock, event: events.Event) -> Clock:
+        return msgspec.structs.replace(clock, last_time=event.time, version=event.version, head=event.hash)
+
+    server.setattr(events, "next_time", next_time)
+    server.setattr(events, "advance", advance)
+
+
+def _forget_outcomes(server: MonkeyPatch) -> None:
+    find, append = outcomes.find, outcomes.append
+
+    def find_nothing(_: Iterable[str]) -> Statement:
+        return find(())
+
+    def append_unless_there(decided: Sequence[outcomes.Outcome]) -> Statement:
+        sql, parameters = append(decided)
+        return f"{sql} ON CONFLICT DO NOTHING", parameters
+
+    server.setattr(outcomes, "find", find_nothing)
+    server.setattr(outcomes, "append", append_unless_there)
+
+
+def _pass_open_transactions(server: MonkeyPatch) -> None:
+    horizon = "AND event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())"
+    assert horizon in feed._FEED.text, "the feed is not the one that this mutation knows"
+    server.setattr(feed, "_FEED", text(feed._FEED.text.replace(horizon, "")))
+
+
+if __name__ == "__main__":
+    break_server(Mutation[sys.argv.pop(1)], MonkeyPatch())
+    serve()

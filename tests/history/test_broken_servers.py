@@ -1,0 +1,53 @@
+"""The checker finds out when a server is broken on purpose: else its silence would prove nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.history import rounds
+from tests.history.broken_server import Mutation, program
+from tests.history.conftest import serving
+from tests.history.findings import Fault
+from tests.history.nemesis import Trouble
+from tests.history.rounds import Plan, Round
+
+SERVERS = 2
+CLIENTS = 24
+SECONDS = 3.0
+ROUNDS_MAX = 10
+"""The first should do; a machine that is very slow gets more."""
+
+FREEZE = (Trouble.FREEZE,)
+"""Transactions of a frozen server stay open: else only luck shows that a feed passes them."""
+
+
+@pytest.mark.parametrize(
+    ("mutation", "fault", "troubles"),
+    [
+        (Mutation.OWN_CLOCK, Fault.REAL_TIME, ()),
+        (Mutation.FORGETFUL, Fault.DOUBLED, ()),
+        (Mutation.HASTY_FEED, Fault.FEED_MISSED, FREEZE),
+        (Mutation.CARELESS, Fault.CONFLICT, ()),
+    ],
+    ids=["own clock", "forgetful", "hasty feed", "careless"],
+)
+def test_a_broken_server_is_found_out(
+    mutation: Mutation, fault: Fault, troubles: Sequence[Trouble], dsn: str, tmp_path: Path
+) -> None:
+    with serving(dsn, tmp_path, servers=SERVERS, program=program(mutation)) as servers:
+        played: list[Round] = []
+        while len(played) < ROUNDS_MAX and fault not in _faults(played):
+            seed = random.SystemRandom().getrandbits(32)
+            plan = Plan(seed, SECONDS, CLIENTS, troubles)
+            played.append(asyncio.run(rounds.play(servers, dsn, plan)))
+
+    assert fault in _faults(played), "\n".join(each.report() for each in played)
+
+
+def _faults(played: list[Round]) -> set[Fault]:
+    return {finding.fault for each in played for finding in each.findings}
