@@ -29,6 +29,7 @@ from chronolake_metastore.api.parameters import refuse_unknown
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.bell import Bell
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.queries import readiness
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
@@ -67,6 +68,7 @@ def create_app(settings: Settings) -> Litestar:
     database = Database(settings)
     metrics = Metrics()
     bell = Bell()
+    probe = readiness.Probe(database)
     sequencer = Sequencer(database, settings, metrics, bell)
 
     @asynccontextmanager
@@ -78,6 +80,7 @@ def create_app(settings: Settings) -> Litestar:
             yield
             if reaping is not None:
                 reaping.cancel()
+        await probe.close()
         await database.close()
 
     return Litestar(
@@ -96,6 +99,7 @@ def create_app(settings: Settings) -> Litestar:
             "database": Provide(lambda: database, sync_to_thread=False),
             "sequencer": Provide(lambda: sequencer, sync_to_thread=False),
             "bell": Provide(lambda: bell, sync_to_thread=False),
+            "probe": Provide(lambda: probe, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],

@@ -7,6 +7,7 @@ round trip and a flush to disk, and when nothing waits nothing is delayed. There
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import time
 import zlib
@@ -24,7 +25,7 @@ from chronolake_metastore.domain.commands import CatalogCommand
 from chronolake_metastore.domain.instants import CompleteInstant
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.engine import SILENT_SECONDS_MAX, Database
 from chronolake_metastore.store.transaction import OutcomeRaced, Session
 from chronolake_model.times import MICROS_PER_SECOND
 
@@ -50,9 +51,11 @@ class _Decided(msgspec.Struct, frozen=True):
 class _Lane:
     """One queue, one connection, one group at a time."""
 
-    def __init__(self, database: Database, settings: Settings, metrics: Metrics, bell: Bell) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, metrics: Metrics, bell: Bell, silent_seconds: float
+    ) -> None:
         self._bell = bell
-        self._session = Session(database)
+        self._session = Session(database, silent_seconds)
         self._settings = settings
         self._metrics = metrics
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(settings.queue_max)
@@ -139,7 +142,8 @@ class _Lane:
 
     async def _persist(self, requests: Sequence[Request]) -> CarriedOut:
         """Run a group, and again when the database went away: the request ids tell what had happened."""
-        deadline = time.monotonic() + self._settings.retry_seconds
+        # From the first failure on: a database that fell silent had taken its time until then.
+        deadline: float | None = None
         wait = RETRY_WAIT_SECONDS
         while True:
             try:
@@ -148,6 +152,7 @@ class _Lane:
             except OutcomeRaced:
                 continue
             except errors.DatabaseUnavailable as exc:
+                deadline = deadline or time.monotonic() + self._settings.retry_seconds
                 if time.monotonic() + wait > deadline:
                     raise
                 self._metrics.database_retries.inc()
@@ -166,8 +171,9 @@ class Sequencer:
     def __init__(self, database: Database, settings: Settings, metrics: Metrics, bell: Bell) -> None:
         self._is_stopped = False
         self._large_files = settings.group_files_max
-        self._large = _Lane(database, settings, metrics, bell)
-        self._lanes = [_Lane(database, settings, metrics, bell) for _ in range(settings.lanes)]
+        lane = functools.partial(_Lane, database, settings, metrics, bell)
+        self._large = lane(max(settings.silent_seconds, SILENT_SECONDS_MAX))
+        self._lanes = [lane(settings.silent_seconds) for _ in range(settings.lanes)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Sequencer]:

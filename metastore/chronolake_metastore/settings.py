@@ -30,6 +30,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Write stats in one transaction at most; a command with more has a transaction of its own."""
     retry_seconds: float = 15.0
     """How long a command waits for a database that went away before it is answered 503."""
+    silent_seconds: float = 20.0
+    """How long the database may be silent in the middle of a group before its connection is given up."""
     pool_size: int = 8
     """Connections for reading."""
     drift_max_ms: int = 1_000

@@ -76,6 +76,15 @@ def serve(  # noqa: PLR0913 - one argument per setting
     lanes: Annotated[
         int, typer.Option(envvar="CHRONOLAKE_LANES", min=1, max=64, help="Sequencers side by side.")
     ] = 2,
+    silent_seconds: Annotated[
+        float,
+        typer.Option(
+            envvar="CHRONOLAKE_SILENT_SECONDS",
+            min=1.0,
+            help="How long the database may be silent in the middle of a transaction before its connection is "
+            "given up and the commands are sent again.",
+        ),
+    ] = 20.0,
     pool_size: Annotated[
         int, typer.Option(envvar="CHRONOLAKE_POOL_SIZE", min=1, max=1000, help="Connections for reading.")
     ] = 8,
@@ -116,6 +125,7 @@ def serve(  # noqa: PLR0913 - one argument per setting
         port=port,
         role=role,
         lanes=lanes,
+        silent_seconds=silent_seconds,
         pool_size=pool_size,
         drift_max_ms=drift_max_ms,
         reaper_seconds=reaper_seconds,

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from chronolake_metastore import errors
 from chronolake_metastore.store import engine, event_log, schema
 from chronolake_metastore.store.engine import Database
 
+ANSWER_SECONDS: Final = 2.0
+"""Whoever asks is an orchestrator, and gives up after a few seconds himself."""
+
+
+class Probe:
+    """Answers soon whether this server can serve, however long the database takes.
+
+    Whoever asks while a check is under way waits for that one: a frozen database costs one connection.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._checking: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """As ``check``; raises ``DatabaseUnavailable``, too, when that takes longer than ``ANSWER_SECONDS``."""
+        if self._checking is None or self._checking.done():
+            # No scope of one caller's: it goes on for the next when the first has his answer.
+            self._checking = asyncio.create_task(check(self._database))
+            self._checking.add_done_callback(_heard)
+        done, _ = await asyncio.wait({self._checking}, timeout=ANSWER_SECONDS)
+        if not done:
+            raise errors.DatabaseUnavailable(f"the database did not answer within {ANSWER_SECONDS:g} seconds")
+        self._checking.result()
+
+    async def close(self) -> None:
+        """Give up a check that is under way."""
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait({self._checking})
+
+
+def _heard(checking: asyncio.Task[None]) -> None:
+    """What failed when nobody waited any more is no news: the next who asks finds out himself."""
+    if not checking.cancelled():
+        checking.exception()
+
 
 async def check(database: Database) -> None:
     """Raise ``DatabaseUnavailable`` unless the server can serve."""
-    async with database.reading() as connection:
+    async with database.probing() as connection:
         found = await engine.revision(connection)
         from_elsewhere = found == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
     if found != schema.REVISION:
@@ -29,5 +69,5 @@ async def check(database: Database) -> None:
 
 async def xmin_age(database: Database) -> int:
     """Transactions since the oldest one that is still open."""
-    async with database.reading() as connection:
+    async with database.probing() as connection:
         return await engine.xmin_age(connection)

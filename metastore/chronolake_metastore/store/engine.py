@@ -14,12 +14,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import arrays
+from chronolake_metastore.store.connections import BoundedConnection, Connection
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000
 TCP_USER_TIMEOUT_MS = 15_000
 CONNECT_TIMEOUT_SECONDS = 5
+SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
+"""By then PostgreSQL would have ended any statement itself."""
+PROBE_SILENT_SECONDS = 2.0
 
 # SQLSTATEs and classes of them that say nothing of the request: the connection is gone, the database stops, is
 # full, is a standby after a failover, or another transaction was in the way for too long.
@@ -102,27 +106,38 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self._conninfo = conninfo(settings)
-        self._engine: AsyncEngine = create_async_engine(
+        self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
+        self._probing = self._pool(2, PROBE_SILENT_SECONDS)
+
+    def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
+        return create_async_engine(
             "postgresql+psycopg://",
-            async_creator=self.connect,
-            pool_size=settings.pool_size,
+            async_creator=lambda: self.connect(silent_seconds),
+            pool_size=size,
             max_overflow=0,
             pool_timeout=10,
             pool_pre_ping=True,
             isolation_level="REPEATABLE READ",
         )
 
-    async def connect(self) -> psycopg.AsyncConnection[psycopg.rows.TupleRow]:
-        """A connection of one's own; raises ``DatabaseUnavailable``."""
-        return await psycopg.AsyncConnection.connect(
-            self._conninfo, prepare_threshold=1, context=arrays.context()
-        )
+    async def connect(self, silent_seconds: float | None = None) -> Connection:
+        """A connection of one's own, given up when it is silent for so long; raises ``DatabaseUnavailable``."""
+        made = await BoundedConnection.connect(self._conninfo, prepare_threshold=1, context=arrays.context())
+        made.silent_seconds = silent_seconds
+        return made
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A transaction for reading, which sees one moment of the database through all its statements."""
         with database_errors():
             async with self._engine.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def probing(self) -> AsyncIterator[AsyncConnection]:
+        """As ``reading``, for asking how the database is: on connections that are soon given up."""
+        with database_errors():
+            async with self._probing.connect() as connection:
                 yield connection
 
     @asynccontextmanager
@@ -135,6 +150,7 @@ class Database:
     async def close(self) -> None:
         """Give the pool's connections back."""
         await self._engine.dispose()
+        await self._probing.dispose()
 
 
 async def revision(connection: AsyncConnection) -> str | None:

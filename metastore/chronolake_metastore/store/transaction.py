@@ -16,6 +16,7 @@ from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import arrays, engine
+from chronolake_metastore.store.connections import Connection
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
@@ -31,7 +32,7 @@ class OutcomeRaced(Exception):
 class Transaction:
     """An open transaction. ``batch`` sends statements together and gives the rows of each."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[psycopg.rows.TupleRow]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def batch(self, statements: Sequence[Statement]) -> list[Rows]:
@@ -57,11 +58,15 @@ class Transaction:
 
 
 class Session:
-    """A connection that runs one transaction after the other, and is made anew when it was lost."""
+    """A connection that runs one transaction after the other, and is made anew when it was lost.
 
-    def __init__(self, database: engine.Database) -> None:
+    It counts as lost, too, when the database says nothing for ``silent_seconds``.
+    """
+
+    def __init__(self, database: engine.Database, silent_seconds: float | None = None) -> None:
         self._database = database
-        self._connection: psycopg.AsyncConnection[psycopg.rows.TupleRow] | None = None
+        self._silent_seconds = silent_seconds
+        self._connection: Connection | None = None
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
@@ -92,9 +97,9 @@ class Session:
             await self._connection.close()
             self._connection = None
 
-    async def _connected(self) -> psycopg.AsyncConnection[psycopg.rows.TupleRow]:
+    async def _connected(self) -> Connection:
         if self._connection is not None and self._connection.broken:
             await self.close()
         if self._connection is None:
-            self._connection = await self._database.connect()
+            self._connection = await self._database.connect(self._silent_seconds)
         return self._connection

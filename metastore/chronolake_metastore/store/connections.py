@@ -1,0 +1,51 @@
+"""Connections to PostgreSQL that are not waited for for ever.
+
+PostgreSQL ends statements that take too long, and TCP notices a machine that is gone. Neither helps against a
+database that is frozen while its machine answers: a paused virtual machine, a storage that hangs, a proxy that
+lost its other side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+
+Connection = psycopg.AsyncConnection[TupleRow]
+
+
+class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
+    """A connection that is lost when the database is silent for longer than ``silent_seconds`` at a stretch.
+
+    What it was asked last may have happened all the same.
+    """
+
+    silent_seconds: float | None = None
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[explicit-override]
+        """All that psycopg waits for on a connection passes through here."""
+        with self._given_up_when_silent():
+            return await super().wait(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _given_up_when_silent(self) -> Iterator[None]:
+        if self.silent_seconds is None:
+            yield
+            return
+        hanging_up = asyncio.get_running_loop().call_later(self.silent_seconds, self._hang_up)
+        try:
+            yield
+        finally:
+            hanging_up.cancel()
+
+    def _hang_up(self) -> None:
+        # Whoever waits reads the end of the stream, as if the database had died: what follows is the same. To
+        # cancel the task instead would have psycopg ask the silent database to cancel, and wait for that.
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.pgconn.socket)) as line:
+            line.shutdown(socket.SHUT_RDWR)
