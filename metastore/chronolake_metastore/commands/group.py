@@ -88,7 +88,7 @@ async def run(session: Session, requests: Sequence[Request], drift_max_us: int) 
         records = _Records(known)
         results = [_decide(lake, request, now, records) for request in requests]
         if records.decided:
-            await tx.batch(_save(lake, records))
+            await tx.commit(_save(lake, records))
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()
@@ -102,9 +102,19 @@ async def _load(
 ) -> tuple[Lake, Micros, dict[str, outcomes.Outcome]]:
     commands = [request.command for request in requests]
     lake = Lake()
-    lake.clocks = await clocks.lock(tx, _tables_named(commands), _catalog_if_named(commands))
-    now, known, found_namespaces, found_tables, dropped, found_instants, found_bases = await tx.batch(
+    (
+        _,
+        locked,
+        now,
+        known,
+        found_namespaces,
+        found_tables,
+        dropped,
+        found_instants,
+        found_bases,
+    ) = await tx.batch(
         [
+            *clocks.lock(_tables_named(commands), _catalog_if_named(commands)),
             clocks.read_now(),
             outcomes.find(request.request_id for request in requests),
             catalog.find_namespaces(_namespaces_named(commands)),
@@ -114,6 +124,7 @@ async def _load(
             stored_files.find_base_files(_file_groups_named(commands)),
         ]
     )
+    lake.clocks = clocks.locked(locked)
     for namespace, tables_in in catalog.found_namespaces(found_namespaces):
         lake.namespaces[namespace.name] = namespace
         lake.tables_in[namespace.name] = tables_in

@@ -26,9 +26,10 @@ _FIND_LAST_TIMES: Final = statements.load("find_last_times")
 _SAVE_TABLES: Final = statements.load("save_tables")
 
 
-def find_namespaces(names: Iterable[str]) -> Statement:
+def find_namespaces(names: Iterable[str]) -> Statement | None:
     """Look for namespaces and the number of their tables."""
-    return _FIND_NAMESPACES, {"names": sorted(set(names))}
+    named = sorted(set(names))
+    return (_FIND_NAMESPACES, {"names": named}) if named else None
 
 
 def found_namespaces(rows: Rows) -> list[tuple[Namespace, int]]:
@@ -53,18 +54,22 @@ def delete_namespaces(names: Iterable[str]) -> Statement:
     return _DELETE_NAMESPACES, {"names": sorted(names)}
 
 
-def find_tables(names: Iterable[str]) -> Statement:
+def find_tables(names: Iterable[str]) -> Statement | None:
     """Look for tables that are not dropped."""
     parts = [split_table_name(name) for name in sorted(set(names))]
+    if not parts:
+        return None
     return _FIND_TABLES, {
         "namespaces": [namespace for namespace, _ in parts],
         "tables": [table for _, table in parts],
     }
 
 
-def find_last_times(names: Iterable[str]) -> Statement:
+def find_last_times(names: Iterable[str]) -> Statement | None:
     """Look for the last times of dropped tables of these names."""
     parts = [split_table_name(name) for name in sorted(set(names))]
+    if not parts:
+        return None
     return _FIND_LAST_TIMES, {
         "namespaces": [namespace for namespace, _ in parts],
         "tables": [table for _, table in parts],

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Rows, Statement, Transaction
+from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
 
@@ -26,28 +26,31 @@ _TURNS: Final = 1_024
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 
 
-async def lock(tx: Transaction, tables: Iterable[str], others: Iterable[UUID] = ()) -> dict[UUID, Clock]:
-    """Lock the clocks of the named tables and of the ``others``, in one fixed order, and read them.
+def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> list[Statement]:
+    """Lock the clocks of the named tables and of the ``others``, in one fixed order, and read them last.
 
-    A table that is not there has no clock.
+    What is asked for behind it in the same round trip is read when the locks are held. A table that is not
+    there has no clock.
     """
     ids = sorted(others)
     named = sorted(set(tables))
     names = [split_table_name(table) for table in named]
     turns = {zlib.crc32(name.encode()) % _TURNS for name in [*named, *map(str, ids)]}
-    _, rows = await tx.batch(
-        [
-            (_TAKE_TURNS, {"turns": sorted(turns)}),
-            (
-                _LOCK,
-                {
-                    "namespaces": [namespace for namespace, _ in names],
-                    "tables": [name for _, name in names],
-                    "others": ids,
-                },
-            ),
-        ]
-    )
+    return [
+        (_TAKE_TURNS, {"turns": sorted(turns)}),
+        (
+            _LOCK,
+            {
+                "namespaces": [namespace for namespace, _ in names],
+                "tables": [name for _, name in names],
+                "others": ids,
+            },
+        ),
+    ]
+
+
+def locked(rows: Rows) -> dict[UUID, Clock]:
+    """The clocks that ``lock`` read."""
     return {
         table_id: Clock(table_id, _TICKS[tick_us], Micros(last_time), version, bytes(head))
         for table_id, tick_us, last_time, version, head in rows

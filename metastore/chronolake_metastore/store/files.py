@@ -55,9 +55,11 @@ class PublishedFile(msgspec.Struct, frozen=True):
         return self.partition_path, self.file_id
 
 
-def find_base_files(named: Iterable[tuple[str, str, str]]) -> Statement:
+def find_base_files(named: Iterable[tuple[str, str, str]]) -> Statement | None:
     """Look for the latest base file of file groups, by table name, partition path and file id."""
     keys = [(*split_table_name(table), partition, file_id) for table, partition, file_id in sorted(set(named))]
+    if not keys:
+        return None
     return _FIND_BASES, {
         "namespaces": [key[0] for key in keys],
         "tables": [key[1] for key in keys],

@@ -36,9 +36,11 @@ class Filter(msgspec.Struct, frozen=True):
     direction: Direction = Direction.ASCENDING
 
 
-def find(named: Iterable[tuple[str, Micros]]) -> Statement:
+def find(named: Iterable[tuple[str, Micros]]) -> Statement | None:
     """Look for instants by the names of their tables and their requested times."""
     keys = [(*split_table_name(table), requested_time) for table, requested_time in sorted(set(named))]
+    if not keys:
+        return None
     return _FIND, {
         "namespaces": [namespace for namespace, _, _ in keys],
         "tables": [table for _, table, _ in keys],

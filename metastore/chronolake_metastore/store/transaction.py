@@ -23,6 +23,8 @@ Rows = list[tuple[Any, ...]]
 
 _OUTCOME_UNIQUE = "outcome_request_unique"
 _STREAMED_ROWS = 10_000
+_BEGIN: Statement = ("BEGIN ISOLATION LEVEL READ COMMITTED", {})
+_COMMIT: Statement = ("COMMIT", {})
 
 
 class OutcomeRaced(Exception):
@@ -30,19 +32,36 @@ class OutcomeRaced(Exception):
 
 
 class Transaction:
-    """An open transaction. ``batch`` sends statements together and gives the rows of each."""
+    """An open transaction, or one that its first statements open: of the latter ``commit`` makes an end."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, is_open: bool = True) -> None:
         self._connection = connection
+        self._is_open = is_open
 
-    async def batch(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run ``statements`` in their order, in one round trip."""
+    async def batch(self, statements: Sequence[Statement | None]) -> list[Rows]:
+        """Run ``statements`` in their order, in one round trip; none of them has rows where there is none."""
+        wanted = [statement for statement in statements if statement is not None]
+        opening = [] if self._is_open else [_BEGIN]
+        self._is_open = True
+        cursors = await self._send([*opening, *wanted])
+        answered = iter(cursors[len(opening) :])
+        return [[] if statement is None else await _rows(next(answered)) for statement in statements]
+
+    async def commit(self, statements: Sequence[Statement] = ()) -> None:
+        """Run the last ``statements`` and commit, in one round trip. Nothing may be run after it."""
+        if not self._is_open:
+            return
+        *_, committed = await self._send([*statements, _COMMIT])
+        self._is_open = False
+        if committed.statusmessage != "COMMIT":
+            raise psycopg.OperationalError(f"the commit was answered {committed.statusmessage}")
+
+    async def _send(self, statements: Sequence[Statement]) -> list[psycopg.AsyncCursor[psycopg.rows.TupleRow]]:
         async with self._connection.pipeline():
-            cursors = [
+            return [
                 await self._connection.execute(sql, arrays.bind(sql, parameters))
                 for sql, parameters in statements
             ]
-        return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
         """Run one statement and give its rows."""
@@ -50,11 +69,16 @@ class Transaction:
 
     async def stream(self, sql: str, parameters: Mapping[str, Any]) -> AsyncIterator[tuple[Any, ...]]:
         """Run one statement and give its rows one by one, however many there are."""
+        await self.batch([])
         async with self._connection.cursor(name="rows") as cursor:
             cursor.itersize = _STREAMED_ROWS
             await cursor.execute(sql, arrays.bind(sql, parameters))
             async for row in cursor:
                 yield row
+
+
+async def _rows(cursor: psycopg.AsyncCursor[psycopg.rows.TupleRow]) -> Rows:
+    return await cursor.fetchall() if cursor.description else []
 
 
 class Session:
@@ -70,7 +94,7 @@ class Session:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
-        """A transaction that commits at the end of the block, and rolls back when the block raises.
+        """A transaction that commits at the end of the block if not before, and rolls back when it raises.
 
         Raises ``DatabaseUnavailable`` when the connection is lost, in which case it is unknown whether the
         transaction committed; and ``OutcomeRaced``.
@@ -78,10 +102,13 @@ class Session:
         try:
             with engine.database_errors():
                 connection = await self._connected()
-                async with connection.transaction() as transaction:
-                    yield Transaction(connection)
-                if transaction.status is not transaction.Status.COMMITTED:
-                    raise psycopg.OperationalError("the connection was lost before the commit")
+                try:
+                    tx = Transaction(connection, is_open=False)
+                    yield tx
+                    await tx.commit()
+                except BaseException:
+                    await self._roll_back(connection)
+                    raise
         except errors.DatabaseUnavailable:
             # The next transaction connects anew: after a failover the address may lead elsewhere.
             await self.close()
@@ -97,9 +124,18 @@ class Session:
             await self._connection.close()
             self._connection = None
 
+    async def _roll_back(self, connection: Connection) -> None:
+        try:
+            await connection.rollback()
+        except psycopg.Error:
+            # What led here is what counts, and is raised again; the transaction ends with its connection.
+            await self.close()
+
     async def _connected(self) -> Connection:
         if self._connection is not None and self._connection.broken:
             await self.close()
         if self._connection is None:
             self._connection = await self._database.connect(self._silent_seconds)
+            # Transactions begin and end with statements of their own, which travel with the others.
+            await self._connection.set_autocommit(True)
         return self._connection
