@@ -55,7 +55,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A problem document (RFC 9457), as ``application/problem+json``.
 
     ``code`` is the stable name to program against; ``detail`` says what, which and what to do;
-    ``context`` holds what a program may need of it (the present state, the winner of a conflict).
+    ``context`` holds what a program may need of it (the present state, the winner of a conflict);
+    ``idempotency_key`` names the command that was refused, also when the server had to make one up.
     """
 
     type: str
@@ -65,9 +66,17 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str
     instance: str | None = None
     context: dict[str, Any] = {}
+    idempotency_key: str | None = None
 
 
-def problem(code: ProblemCode, detail: str, instance: str, context: Mapping[str, Any]) -> Problem:
+def problem(
+    code: ProblemCode,
+    detail: str,
+    instance: str,
+    context: Mapping[str, Any],
+    *,
+    idempotency_key: str | None = None,
+) -> Problem:
     """The problem ``code`` of a request to the path ``instance``."""
     return Problem(
         type=TYPE_PREFIX + code,
@@ -77,4 +86,5 @@ def problem(code: ProblemCode, detail: str, instance: str, context: Mapping[str,
         detail=detail,
         instance=instance,
         context=dict(context),
+        idempotency_key=idempotency_key,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,14 @@ import msgspec
 
 DATA_DIR: Final = Path("~/.local/share/chronolake")
 """Where the embedded database lives unless told otherwise."""
+
+
+class RequestLog(enum.StrEnum):
+    """Whether requests are logged, and at which level."""
+
+    OFF = "off"
+    DEBUG = "debug"
+    INFO = "info"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,3 +48,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reaper_seconds: float = 5.0
     """How often expired leases are looked for; 0 leaves that to other servers."""
     max_body_bytes: int = 64 * 1024 * 1024
+    request_log: RequestLog = RequestLog.OFF
+    """At which level each request is logged that was answered."""

@@ -17,7 +17,16 @@ class LogFormat(enum.StrEnum):
     JSON = "json"
 
 
-def configure(log_format: LogFormat, level: str) -> None:
+class LogLevel(enum.StrEnum):
+    """From which level on lines are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def configure(log_format: LogFormat, level: LogLevel) -> None:
     """Send every log line of the process, ours and the libraries', to standard error in one form."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
 import signal
 import socket
@@ -9,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from chronolake_metastore.store import diagnosis
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import refused, succeeded, write_stat
@@ -104,6 +108,99 @@ def test_a_second_server_at_the_same_port_is_refused(shared_server: ServerProces
     assert port in complaint(run("serve", "--dsn", shared_server.dsn, "--port", port))
 
 
+def test_a_login_that_is_refused_is_told_from_a_database_that_is_not_there(
+    plain_login: str, empty_database: str
+) -> None:
+    unreachable = complaint(run("serve", "--dsn", "host=127.0.0.1 port=9 dbname=x"))
+    nobody = complaint(run("serve", "--dsn", make_conninfo(plain_login, user="nobody_at_all")))
+    unmigrated = complaint(run("serve", "--dsn", empty_database))
+
+    assert "cannot connect to PostgreSQL" in unreachable
+    assert "no such login" in nobody
+    assert "run chronolake-metastore migrate" in unmigrated
+    for command in ("migrate", "verify", "rebuild"):
+        assert "cannot connect to PostgreSQL" in complaint(
+            run(command, "--dsn", "host=127.0.0.1 port=9 dbname=x")
+        )
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ('FATAL:  password authentication failed for user "me"', "refuses the login"),
+        ("fe_sendauth: no password supplied", "refuses the login"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "me"', "refuses the login"),
+        ('FATAL:  database "lake" does not exist', "no such database"),
+        ('FATAL:  role "me" does not exist', "no such login"),
+        ("connection timeout expired", "cannot connect"),
+        ('failed to resolve host "nowhere": Name or service not known', "cannot connect"),
+    ],
+)
+def test_what_libpq_says_of_a_connection_is_turned_into_what_to_do(reason: str, expected: str) -> None:
+    said = str(diagnosis.of_connecting(psycopg.OperationalError(f"connection failed: {reason}\n")))
+
+    assert expected in said
+    assert reason in said
+
+
+def test_a_role_that_is_missing_or_not_granted_is_said_with_the_grant(plain_login: str) -> None:
+    missing = complaint(run("serve", "--dsn", plain_login, "--role", "no_such_role"))
+    not_granted = complaint(run("serve", "--dsn", plain_login, "--role", "chronolake_auditor"))
+
+    login = conninfo_to_dict(plain_login)["user"]
+    assert "no role 'no_such_role'" in missing
+    assert f'GRANT "chronolake_auditor" TO "{login}"' in not_granted
+
+
+def test_a_schema_that_is_newer_is_told_from_one_that_is_older(dsn: str) -> None:
+    database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '9999'")
+    newer, migrated = complaint(run("serve", "--dsn", dsn)), complaint(run("migrate", "--dsn", dsn))
+    database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '0001'")
+    older = complaint(run("serve", "--dsn", dsn))
+
+    assert "does not know" in newer
+    assert "does not know" in migrated
+    assert "run chronolake-metastore migrate" in older
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--port", "99999"),
+        ("serve", "--log-level", "loud"),
+        ("serve", "--request-log", "loud"),
+        ("serve", "--dsn", "nonsense"),
+        ("serve", "--dsn", "postgresql://me:pa#secret@host:port/db"),
+        ("migrate", "--dsn", "http://host"),
+        ("serve", "--dsn", ""),
+        ("migrate", "--dsn", " "),
+    ],
+)
+def test_wrong_settings_are_said_in_a_few_lines(arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments)
+
+    assert "secret" not in complaint(ended)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) < 12
+
+
+def test_an_empty_dsn_does_not_start_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHRONOLAKE_DSN", "")
+
+    said = complaint(run("serve", "--data-dir", str(tmp_path / "data")))
+
+    assert "unset CHRONOLAKE_DSN" in said
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_level_may_be_written_in_capitals(dsn: str, new_server: Callable[..., ServerProcess]) -> None:
+    new_server(dsn, "--log-level", "WARNING")
+
+
+def test_the_version_is_told() -> None:
+    assert run("--version").stdout == f"chronolake-metastore {importlib.metadata.version('chronolake')}\n"
+
+
 # ---------------------------------------------------------------------------------- migrating
 
 
@@ -123,6 +220,90 @@ def test_of_migrations_at_once_each_succeeds_and_one_does_it(empty_database: str
 
     assert [one.returncode for one in ended] == [0, 0, 0], ended
     assert sorted("as before" in one.stdout for one in ended) == [False, True, True]
+
+
+RIGHTS = """
+    SELECT object, grantee::regrole::text, privilege_type FROM (
+        SELECT oid::regclass::text AS object, relacl AS acl FROM pg_class
+        WHERE relnamespace = 'chronolake'::regnamespace
+        UNION ALL
+        SELECT oid::regprocedure::text, proacl FROM pg_proc WHERE pronamespace = 'chronolake'::regnamespace
+        UNION ALL
+        SELECT nspname, nspacl FROM pg_namespace WHERE nspname = 'chronolake'
+    ) objects, aclexplode(acl)
+    WHERE grantee <> 0 AND starts_with(grantee::regrole::text, 'chronolake')
+    ORDER BY 1, 2, 3
+"""
+
+
+def test_rights_that_a_dump_came_without_are_granted_by_the_next_migration(dsn: str) -> None:
+    before = database.query(dsn, RIGHTS)
+    for role in ("chronolake_server", "chronolake_auditor"):
+        database.query_nothing(dsn, f"REVOKE ALL ON ALL TABLES IN SCHEMA chronolake FROM {role}")
+        database.query_nothing(dsn, f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA chronolake FROM {role}")
+        database.query_nothing(dsn, f"REVOKE ALL ON SCHEMA chronolake FROM {role}")
+    assert database.query(dsn, RIGHTS) == []
+    assert "run chronolake-metastore migrate" in complaint(run("serve", "--dsn", dsn))
+
+    assert run("migrate", "--dsn", dsn).returncode == 0
+
+    assert before != []
+    assert database.query(dsn, RIGHTS) == before
+
+
+@pytest.fixture
+def bare_login(dsn: str) -> Iterator[str]:
+    """The DSN of a login that may connect, and nothing more."""
+    name = f"bare_{os.getpid()}"
+    database.query_nothing(dsn, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    yield make_conninfo(dsn, user=name, password="secret")
+    database.query_nothing(dsn, f"DROP OWNED BY {name}")
+    database.query_nothing(dsn, f"DROP ROLE {name}")
+
+
+def test_a_login_that_may_not_migrate_is_told_what_it_needs_to_serve(bare_login: str) -> None:
+    login = conninfo_to_dict(bare_login)["user"]
+
+    said = complaint(run("migrate", "--dsn", bare_login))
+
+    assert "migrate as the owner" in said
+    assert f'GRANT chronolake_server TO "{login}"' in said
+
+
+def test_a_second_login_that_migrates_is_told_the_grant_that_it_needs(dsn: str, bare_login: str) -> None:
+    login = conninfo_to_dict(bare_login)["user"]
+    database.query_nothing(dsn, f"GRANT USAGE ON SCHEMA chronolake TO {login}")
+    database.query_nothing(dsn, f"GRANT SELECT ON chronolake.alembic_version TO {login}")
+
+    again = run("migrate", "--dsn", bare_login)
+
+    assert (again.returncode, "as before" in again.stdout) == (0, True)
+    assert f"GRANT chronolake_server TO {login}" in again.stderr
+
+
+# ---------------------------------------------------------------------------------- the request log
+
+
+def test_requests_are_logged_when_that_is_wanted(dsn: str, new_server: Callable[..., ServerProcess]) -> None:
+    server = new_server(dsn, "--request-log", "info", "--log-format", "json")
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http, "shop.orders")
+        table.begin(key="the-key")
+        http.get("/nowhere")
+
+    lines = [json.loads(line) for line in server.log().splitlines()]
+    logged = {(one["method"], one["path"]): one for one in lines if one["event"] == "request"}
+    begun = logged["POST", "/v1/tables/shop.orders/instants"]
+    assert (begun["status"], begun["request_id"], begun["level"]) == (201, "the-key", "info")
+    assert 0 < begun["ms"] < 60_000
+    assert logged["POST", "/v1/namespaces"]["request_id"].startswith("server-")
+    assert logged["GET", "/nowhere"]["status"] == 404
+
+
+def test_requests_are_not_logged_unless_that_is_wanted(server: ServerProcess) -> None:
+    httpx.get(f"{server.url}/health")
+
+    assert "/health" not in server.log()
 
 
 # ---------------------------------------------------------------------------------- serving

@@ -6,6 +6,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
 from chronolake_metastore.store import migrations, schema
+from chronolake_metastore.store.migrations import Migrated
 
 
 def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
@@ -25,8 +26,8 @@ def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
 
 
 def test_the_last_migration_is_the_one_that_the_server_knows(empty_database: str) -> None:
-    assert migrations.upgrade(empty_database) == (None, schema.REVISION)
-    assert migrations.upgrade(empty_database) == (schema.REVISION, schema.REVISION)
+    assert migrations.upgrade(empty_database) == Migrated(None, schema.REVISION, [])
+    assert migrations.upgrade(empty_database) == Migrated(schema.REVISION, schema.REVISION, [])
 
 
 def test_every_constraint_has_a_name_of_ours(dsn: str) -> None:

@@ -10,8 +10,8 @@ import msgspec
 from litestar import Request as LitestarRequest, Response
 from litestar.di import NamedDependency
 
-from chronolake_metastore.api import parameters
-from chronolake_metastore.api.parameters import ActorHeader, IdempotencyKey
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import KEY_HEADER, ActorHeader, IdempotencyKey
 from chronolake_metastore.api.problems import InvalidRequest
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands
@@ -45,10 +45,12 @@ def provide_caller(
     It waits for the sequencer, which most handlers ask for too: what does not depend on each other Litestar
     provides in tasks of their own, and those cost more than what they provide.
     """
+    request_id = (
+        f"server-{uuid.uuid4()}" if idempotency_key is None else parameters.header(KEY_HEADER, idempotency_key)
+    )
+    problems.note_key(request, request_id)
     return Caller(
-        request_id=f"server-{uuid.uuid4()}"
-        if idempotency_key is None
-        else parameters.header("Idempotency-Key", idempotency_key),
+        request_id=request_id,
         actor=ANONYMOUS
         if chronolake_actor is None
         else parameters.header("Chronolake-Actor", chronolake_actor),
@@ -72,6 +74,8 @@ async def submit(sequencer: Sequencer, caller: Caller, command: commands.Command
         address=caller.address,
     )
     answer = await sequencer.submit(request)
+    # Whoever sent no key may ask for the outcome under the one that the server made up.
+    headers = {KEY_HEADER: caller.request_id}
     if not answer.body:
-        return Response(None, status_code=answer.status)
-    return Response(answer.body, status_code=answer.status, media_type="application/json")
+        return Response(None, status_code=answer.status, headers=headers)
+    return Response(answer.body, status_code=answer.status, media_type="application/json", headers=headers)

@@ -20,6 +20,7 @@ PAGE_MAX: Final = 1_000
 FILES_PAGE_DEFAULT: Final = 1_000
 FILES_PAGE_MAX: Final = 10_000
 IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
+KEY_HEADER: Final = "Idempotency-Key"
 
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
@@ -35,10 +36,11 @@ Cursor = Annotated[
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
-        name="Idempotency-Key",
+        name=KEY_HEADER,
         description=(
             "Names this request, so that it can be sent again safely: the second time it gets the first "
-            "answer. 1 to 255 printable ASCII characters. Without one, a retry is a new request."
+            "answer. 1 to 255 printable ASCII characters. Without one, a retry is a new request; the answer "
+            "says which key the server used."
         ),
     ),
 ]

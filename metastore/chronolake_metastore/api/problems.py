@@ -11,9 +11,11 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import ExceptionHandlersMap
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.api.parameters import KEY_HEADER
 from chronolake_model.problems import MEDIA_TYPE, Problem, ProblemCode, problem
 
 RETRY_AFTER_SECONDS: Final = "1"
+_KEY_OF_CALLER: Final = "idempotency_key"
 
 _log = telemetry.logger(__name__)
 
@@ -76,14 +78,32 @@ def answer(
     request: Request[Any, Any, Any], code: ProblemCode, detail: str, context: dict[str, Any] | None = None
 ) -> Response[Problem]:
     """The problem ``code`` as an answer to ``request``."""
-    headers = {"Retry-After": RETRY_AFTER_SECONDS} if code.status == 503 else {}
-    document = problem(code, detail, request.url.path, context or {})
+    key = request.scope["state"].get(_KEY_OF_CALLER)
+    document = problem(code, detail, request.url.path, context or {}, idempotency_key=key)
+    headers = _headers(request)
+    if code.status == 503:
+        headers["Retry-After"] = RETRY_AFTER_SECONDS
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def note_key(request: Request[Any, Any, Any], key: str) -> None:
+    """Remember under which idempotency key a command is carried out, for whatever it is answered."""
+    request.scope["state"][_KEY_OF_CALLER] = key
+
+
+def _headers(request: Request[Any, Any, Any]) -> dict[str, str]:
+    key = request.scope["state"].get(_KEY_OF_CALLER)
+    return {} if key is None else {KEY_HEADER: key}
 
 
 def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Response[Any]:
     if exc.recorded is not None:
-        return Response(exc.recorded.document, status_code=exc.recorded.status, media_type=MEDIA_TYPE)
+        return Response(
+            exc.recorded.document,
+            status_code=exc.recorded.status,
+            media_type=MEDIA_TYPE,
+            headers=_headers(request),
+        )
     return answer(request, exc.code, exc.detail, exc.context)
 
 

@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from chronolake_metastore import embedded, errors, telemetry
+from chronolake_metastore import errors, telemetry
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import proving, serving
+from chronolake_metastore.cli.options import DataDir, Dsn, Level, Log, Reader, dsn_of
 from chronolake_metastore.commands import verifying
-from chronolake_metastore.settings import DATA_DIR, Settings
+from chronolake_metastore.settings import DATA_DIR, RequestLog, Settings
 from chronolake_metastore.store import migrations
-from chronolake_metastore.telemetry import LogFormat
+from chronolake_metastore.telemetry import LogFormat, LogLevel
 
 app = typer.Typer(
     name="chronolake-metastore",
-    help="The Chronolake server: the timeline of lakehouse tables, kept in PostgreSQL, served by REST.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-Dsn = Annotated[
-    str,
-    typer.Option(
-        envvar="CHRONOLAKE_DSN",
-        help="The PostgreSQL (15 or newer) to use, as a URL or a libpq connection string. "
-        "Without one the server starts a PostgreSQL of its own in the data folder.",
-    ),
-]
-DataDir = Annotated[
-    Path,
-    typer.Option(
-        envvar="CHRONOLAKE_DATA_DIR", help="Where the embedded PostgreSQL lives, when no DSN is given."
-    ),
-]
-Reader = Annotated[str, typer.Option(help="The role to take on in the database; one that may read is enough.")]
-Log = Annotated[LogFormat, typer.Option(envvar="CHRONOLAKE_LOG_FORMAT", help="How log lines look.")]
-Level = Annotated[
-    str, typer.Option(envvar="CHRONOLAKE_LOG_LEVEL", help="debug, info, warning or error.", metavar="LEVEL")
-]
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"chronolake-metastore {importlib.metadata.version('chronolake')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """The Chronolake server: the timeline of lakehouse tables, kept in PostgreSQL, served by REST."""
 
 
 @app.command()
 def serve(  # noqa: PLR0913 - one argument per setting
     *,
-    dsn: Dsn = "",
+    dsn: Dsn = None,
     data_dir: DataDir = DATA_DIR,
     host: Annotated[
         str, typer.Option(envvar="CHRONOLAKE_HOST", help="The address to listen at.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(envvar="CHRONOLAKE_PORT", help="The port to listen at.")] = 7077,
+    port: Annotated[
+        int, typer.Option(envvar="CHRONOLAKE_PORT", min=0, max=65_535, help="The port to listen at.")
+    ] = 7077,
     allow_anonymous: Annotated[
         bool,
         typer.Option(
@@ -109,18 +106,23 @@ def serve(  # noqa: PLR0913 - one argument per setting
         int,
         typer.Option(envvar="CHRONOLAKE_MAX_BODY_BYTES", min=1024, help="The largest request body accepted."),
     ] = 64 * 1024 * 1024,
+    request_log: Annotated[
+        RequestLog,
+        typer.Option(
+            envvar="CHRONOLAKE_REQUEST_LOG", help="Log each request that was answered, at this level, or not."
+        ),
+    ] = RequestLog.OFF,
     log_format: Log = LogFormat.CONSOLE,
-    log_level: Level = "info",
+    log_level: Level = LogLevel.INFO,
 ) -> None:
     """Serve the REST API until stopped (Ctrl-C, SIGTERM)."""
     telemetry.configure(log_format, log_level)
     serving.refuse_open_door(host, allow_anonymous=allow_anonymous)
-    is_embedded = not dsn
-    dsn = dsn or embedded.start(data_dir)
-    if is_embedded if migrate is None else migrate:
-        migrations.upgrade(dsn)
+    chosen = dsn_of(dsn, data_dir)
+    if dsn is None if migrate is None else migrate:
+        serving.migrate(chosen)
     settings = Settings(
-        dsn=dsn,
+        dsn=chosen,
         host=host,
         port=port,
         role=role,
@@ -130,27 +132,34 @@ def serve(  # noqa: PLR0913 - one argument per setting
         drift_max_ms=drift_max_ms,
         reaper_seconds=reaper_seconds,
         max_body_bytes=max_body_bytes,
+        request_log=request_log,
     )
     serving.run(settings)
 
 
 @app.command()
 def migrate(
-    dsn: Dsn = "",
+    dsn: Dsn = None,
     data_dir: DataDir = DATA_DIR,
     log_format: Log = LogFormat.CONSOLE,
-    log_level: Level = "warning",
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
-    """Bring the database to the schema that this server knows. Safe to run again, and from several places."""
+    """Bring the database to the schema that this server knows, and grant the roles what they need.
+
+    Safe to run again, and from several places.
+    """
     telemetry.configure(log_format, log_level)
-    before, after = migrations.upgrade(dsn or embedded.start(data_dir))
+    done = migrations.upgrade(dsn_of(dsn, data_dir))
+    for warning in done.warnings:
+        typer.echo(f"PostgreSQL: {warning}", err=True)
+    before, after = done.before, done.after
     typer.echo(f"schema {after}, as before" if before == after else f"schema {before or 'none'} -> {after}")
 
 
 @app.command()
 def verify(  # noqa: PLR0913 - one argument per setting
     *,
-    dsn: Dsn = "",
+    dsn: Dsn = None,
     data_dir: DataDir = DATA_DIR,
     role: Reader = "chronolake_server",
     table: Annotated[
@@ -168,7 +177,7 @@ def verify(  # noqa: PLR0913 - one argument per setting
     ] = verifying.FINDINGS_MAX,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     log_format: Log = LogFormat.CONSOLE,
-    log_level: Level = "warning",
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Prove the event log, and that the projections are what a replay of it gives, while servers go on writing.
 
@@ -176,7 +185,7 @@ def verify(  # noqa: PLR0913 - one argument per setting
     cannot tell.
     """
     telemetry.configure(log_format, log_level)
-    settings = Settings(dsn=dsn or embedded.start(data_dir), role=role)
+    settings = Settings(dsn=dsn_of(dsn, data_dir), role=role)
     report = proving.verify(settings, table, heads, findings_max)
     proving.show(report, as_json=as_json)
     if not report.holds:
@@ -193,30 +202,30 @@ def heads(
             metavar="FOLDER or URI",
         ),
     ],
-    dsn: Dsn = "",
+    dsn: Dsn = None,
     data_dir: DataDir = DATA_DIR,
     role: Reader = "chronolake_server",
     log_format: Log = LogFormat.CONSOLE,
-    log_level: Level = "warning",
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Write the last hash of each table's log into a new document; verify --heads holds the log to it."""
     telemetry.configure(log_format, log_level)
-    typer.echo(proving.keep_heads(Settings(dsn=dsn or embedded.start(data_dir), role=role), to))
+    typer.echo(proving.keep_heads(Settings(dsn=dsn_of(dsn, data_dir), role=role), to))
 
 
 @app.command()
 def rebuild(
-    dsn: Dsn = "",
+    dsn: Dsn = None,
     data_dir: DataDir = DATA_DIR,
     log_format: Log = LogFormat.CONSOLE,
-    log_level: Level = "warning",
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Make the projections what the event log says, beside servers that go on writing.
 
     The log is replayed into temporary tables; commands wait only while rows that differ are put right.
     """
     telemetry.configure(log_format, log_level)
-    typer.echo(proving.rebuild(Settings(dsn=dsn or embedded.start(data_dir))))
+    typer.echo(proving.rebuild(Settings(dsn=dsn_of(dsn, data_dir))))
 
 
 @app.command()

@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
 from chronolake_metastore import object_storage
-from chronolake_metastore.cli import serving
 from chronolake_metastore.commands import heads, rebuilding, verifying
 from chronolake_metastore.commands.rebuilding import Rebuilt
 from chronolake_metastore.commands.replaying import Progress
 from chronolake_metastore.commands.verifying import Report
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
 
 LINE_SECONDS: Final = 5.0
@@ -32,7 +32,7 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
     """Verify, and show how far it is; raises ``ConfigurationError`` or ``DatabaseUnavailable``."""
 
     async def run(progress: Progress) -> Report:
-        await serving.check_schema(settings)
+        await readiness.check_at_start(settings)
         return await verifying.verify(
             settings, progress, table=table, documents=documents, findings_max=findings_max
         )
@@ -64,7 +64,7 @@ def keep_heads(settings: Settings, folder: str) -> str:
     """Write the heads of all logs into a folder; gives what it did in a line."""
 
     async def run() -> Heads:
-        await serving.check_schema(settings)
+        await readiness.check_at_start(settings)
         return await heads.collect(settings)
 
     opened = object_storage.open_folder(folder)
@@ -77,7 +77,7 @@ def rebuild(settings: Settings) -> str:
     """Rebuild, and show how far it is; gives what it did in a line."""
 
     async def run(progress: Progress) -> Rebuilt:
-        await serving.check_schema(settings)
+        await readiness.check_at_start(settings)
         return await rebuilding.rebuild(settings, progress)
 
     with _progress() as progress:

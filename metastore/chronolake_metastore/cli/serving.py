@@ -14,10 +14,11 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.api import request_log
 from chronolake_metastore.app import create_app
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import migrations
 
 _log = telemetry.logger(__name__)
 
@@ -38,11 +39,17 @@ def run(settings: Settings) -> None:
         runner.run(_serve(settings))
 
 
+def migrate(dsn: str) -> None:
+    """Migrate; what PostgreSQL warns of meanwhile goes into the log. Raises ``ConfigurationError``."""
+    for warning in migrations.upgrade(dsn).warnings:
+        _log.warning("PostgreSQL warns", warning=warning)
+
+
 async def _serve(settings: Settings) -> None:
-    await check_schema(settings)
+    await readiness.check_at_start(settings)
     app = create_app(settings)
     server = Server(
-        app,
+        request_log.logged(app, settings.request_log),
         address=settings.host,
         port=settings.port,
         interface=Interfaces.ASGI,
@@ -63,15 +70,6 @@ async def _serve(settings: Settings) -> None:
     _log.info("serving", url=f"http://{settings.host}:{settings.port}", openapi="/openapi.json")
     await server.serve()
     _log.info("stopped")
-
-
-async def check_schema(settings: Settings) -> None:
-    """Raise ``DatabaseUnavailable`` unless the database has the schema that this release knows."""
-    database = Database(settings)
-    try:
-        await readiness.check(database)
-    finally:
-        await database.close()
 
 
 def _refuse_taken_port(settings: Settings) -> None:

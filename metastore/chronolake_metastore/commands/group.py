@@ -150,7 +150,9 @@ def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Res
     except errors.TimelineError as exc:
         refusal = _refusal(lake, request, now, exc)
         records.refused.append(refusal)
-        document = msgspec.json.encode(problem(exc.code, exc.detail, request.path, exc.context))
+        document = msgspec.json.encode(
+            problem(exc.code, exc.detail, request.path, exc.context, idempotency_key=request.request_id)
+        )
         outcome = _outcome(lake, request, now, refusal.table_id, refusal.status, document)
     else:
         outcome = _outcome(lake, request, now, answer.table_id, answer.status, answer.body)

@@ -6,7 +6,8 @@ import asyncio
 from typing import Final
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import engine, event_log, schema
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import diagnosis, engine, event_log, schema
 from chronolake_metastore.store.engine import Database
 
 ANSWER_SECONDS: Final = 2.0
@@ -53,18 +54,23 @@ async def check(database: Database) -> None:
         found = await engine.revision(connection)
         from_elsewhere = found == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
     if found != schema.REVISION:
-        raise errors.DatabaseUnavailable(
-            f"the database has schema {found or 'none'}, this server knows {schema.REVISION}; "
-            "run chronolake-metastore migrate, or the server of the same release",
-            found=found,
-            known=schema.REVISION,
-        )
+        raise errors.DatabaseUnavailable(diagnosis.of_revision(found), found=found, known=schema.REVISION)
     if from_elsewhere:
         raise errors.DatabaseUnavailable(
             "the log has transactions that this PostgreSQL has yet to reach: it was restored from another one "
             "by a logical dump, and new events would come before old ones in the order of the log; restore a "
             "physical backup, or advance the transaction id (docs/operations.md, Backups)"
         )
+
+
+async def check_at_start(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` or ``DatabaseUnavailable``, with what to do, unless a server can serve."""
+    await diagnosis.refuse_unfit(settings)
+    database = Database(settings)
+    try:
+        await check(database)
+    finally:
+        await database.close()
 
 
 async def xmin_age(database: Database) -> int:

@@ -31,13 +31,13 @@ _AWAY_CLASSES = ("08", "40", "53", "57P")
 _AWAY_STATES = frozenset({"25006", "25P03", "25P04", "55P03", "57014"})
 
 
-def conninfo(settings: Settings) -> str:
+def conninfo(settings: Settings, *, as_role: bool = True) -> str:
     """The DSN with what every connection of the server has: its role, its schema, its limits."""
     given = conninfo_to_dict(settings.dsn)
     options = " ".join(
         f"-c {name}={value}"
         for name, value in {
-            "role": settings.role,
+            **({"role": settings.role} if as_role else {}),
             "search_path": "chronolake",
             "timezone": "UTC",
             "lock_timeout": LOCK_TIMEOUT_MS,

@@ -1,0 +1,56 @@
+"""Options that several commands share, and the database that they name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from chronolake_metastore import embedded, errors
+from chronolake_metastore.store import diagnosis
+from chronolake_metastore.telemetry import LogFormat, LogLevel
+
+_DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
+
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        envvar=_DSN_VARIABLE,
+        help="The PostgreSQL (15 or newer) to use, as a URL or a libpq connection string. "
+        "Without one the server starts a PostgreSQL of its own in the data folder.",
+    ),
+]
+DataDir = Annotated[
+    Path,
+    typer.Option(
+        envvar="CHRONOLAKE_DATA_DIR", help="Where the embedded PostgreSQL lives, when no DSN is given."
+    ),
+]
+Reader = Annotated[str, typer.Option(help="The role to take on in the database; one that may read is enough.")]
+Log = Annotated[LogFormat, typer.Option(envvar="CHRONOLAKE_LOG_FORMAT", help="How log lines look.")]
+Level = Annotated[
+    LogLevel,
+    typer.Option(
+        envvar="CHRONOLAKE_LOG_LEVEL", case_sensitive=False, help="Lines below this level are left out."
+    ),
+]
+
+
+def dsn_of(given: str | None, data_dir: Path) -> str:
+    """The DSN that was given, or that of the embedded PostgreSQL, which is started.
+
+    Raises ``ConfigurationError``, also for an empty DSN: somebody meant a database, and what was to name it did
+    not. An empty one of our own would look as if all tables were lost.
+    """
+    if given is None and _DSN_VARIABLE not in os.environ:
+        return embedded.start(data_dir)
+    if not (given or "").strip():
+        raise errors.ConfigurationError(
+            f"the DSN is empty; let --dsn or {_DSN_VARIABLE} name a PostgreSQL, or give neither (unset "
+            f"{_DSN_VARIABLE}) to use the embedded one"
+        )
+    assert given is not None
+    diagnosis.refuse_malformed(given)
+    return given

@@ -1,0 +1,127 @@
+"""Why a database cannot be served, in words that its operator can act on."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from chronolake_metastore import errors
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import engine, schema
+
+# libpq says no more of a connection that was not made than a text.
+_ADVICE: Final = (
+    (
+        re.compile(r"password|authentication|pg_hba\.conf|no encryption"),
+        "PostgreSQL refuses the login",
+        "check user and password in the DSN, or PGPASSWORD or PGPASSFILE",
+    ),
+    (
+        re.compile(r'database "[^"]*" does not exist'),
+        "PostgreSQL has no such database",
+        "CREATE DATABASE makes one, or name another in the DSN",
+    ),
+    (
+        re.compile(r'role "[^"]*" does not exist'),
+        "PostgreSQL has no such login",
+        "CREATE ROLE ... LOGIN makes one, or name another in the DSN",
+    ),
+)
+_NO_ANSWER: Final = "cannot connect to PostgreSQL", "is it running, and are host and port in the DSN right?"
+
+_FIT: Final = """
+SELECT current_user,
+       EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s),
+       EXISTS (
+           SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE n.nspname = 'chronolake' AND c.relname = 'alembic_version'
+       )
+"""
+
+
+def refuse_malformed(dsn: str) -> None:
+    """Raise ``ConfigurationError`` when ``dsn`` is no connection string."""
+    try:
+        psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        # What libpq says of it may hold a part of the password.
+        raise errors.ConfigurationError(
+            "the DSN is neither a URL (postgresql://user:password@host:5432/database) nor a libpq connection "
+            "string (host=... dbname=...); in a URL, percent-encode special characters of the password"
+        ) from None
+
+
+def of_connecting(exc: psycopg.Error) -> errors.ConfigurationError:
+    """What to do about a connection that could not be made."""
+    reason = str(exc).strip().splitlines()[-1].removeprefix("connection failed: ") if str(exc) else repr(exc)
+    for pattern, what, advice in _ADVICE:
+        if pattern.search(reason):
+            return errors.ConfigurationError(f"{what} ({reason}); {advice}")
+    what, advice = _NO_ANSWER
+    return errors.ConfigurationError(f"{what} ({reason}); {advice}")
+
+
+async def refuse_unfit(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` when the login, the role or its rights are not what serving takes.
+
+    The schema's revision is another's to judge; here only whether there is any.
+    """
+    refuse_malformed(settings.dsn)
+    try:
+        connection = await psycopg.AsyncConnection.connect(engine.conninfo(settings, as_role=False))
+    except psycopg.OperationalError as exc:
+        raise of_connecting(exc) from exc
+    async with connection:
+        found = await (await connection.execute(_FIT, {"role": settings.role})).fetchone()
+        assert found is not None
+        login, role_exists, is_migrated = found
+        if not is_migrated:
+            raise errors.ConfigurationError(
+                "the database has no schema of Chronolake yet; run chronolake-metastore migrate"
+            )
+        if not role_exists:
+            raise errors.ConfigurationError(
+                f"PostgreSQL has no role {settings.role!r}; run chronolake-metastore migrate as the owner of "
+                "the schema, which makes the roles of a restored dump anew, or name another with --role"
+            )
+        await _refuse_ungranted(connection, login, settings.role)
+
+
+async def _refuse_ungranted(
+    connection: psycopg.AsyncConnection[psycopg.rows.TupleRow], login: str, role: str
+) -> None:
+    # From version 16 on one may be a member of a role without the right to take it on.
+    taking_on = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
+    asked = "SELECT pg_has_role(current_user, %s, %s), has_schema_privilege(%s, 'chronolake', 'USAGE')"
+    found = await (await connection.execute(asked, (role, taking_on, role))).fetchone()
+    assert found is not None
+    may_take_on, may_use = found
+    if not may_take_on:
+        grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login))
+        raise errors.ConfigurationError(
+            f"the login {login!r} may not take on the role {role!r}; have an administrator say: "
+            f"{grant.as_string(connection)}"
+        )
+    if not may_use:
+        raise errors.ConfigurationError(
+            f"the role {role!r} has no rights in the schema chronolake; run chronolake-metastore migrate as "
+            "the owner of the schema, which grants them again"
+        )
+
+
+def of_revision(found: str | None) -> str:
+    """What to do about a database whose schema is not the one that this server knows."""
+    if found is None:
+        return "the database has no schema of Chronolake yet; run chronolake-metastore migrate"
+    if found < schema.REVISION:
+        return (
+            f"the database has schema {found}, this server needs {schema.REVISION}; "
+            "run chronolake-metastore migrate"
+        )
+    return (
+        f"the database has schema {found}, which this server does not know: it knows {schema.REVISION}; "
+        "run the server, and the migrate, of the release that made it"
+    )
