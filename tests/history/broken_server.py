@@ -11,23 +11,29 @@ import enum
 import random
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 from uuid import UUID
 
 import msgspec
 from pytest import MonkeyPatch
 from sqlalchemy import text
 
+from chronolake_metastore import errors
 from chronolake_metastore.cli.main import main as serve
 from chronolake_metastore.domain import events, files
 from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.queries import files as queried_files
 from chronolake_metastore.store import feed, outcomes
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Session, Statement, Transaction
+from chronolake_model.files import Snapshot
 from chronolake_model.times import Micros
 
 BEHIND_US_MAX = 5_000_000
+KEPT_SECONDS = 1.0
 
 
 class Mutation(enum.StrEnum):
@@ -37,6 +43,8 @@ class Mutation(enum.StrEnum):
     FORGETFUL = "the outcome of a request is not looked up, so a retry is carried out again"
     HASTY_FEED = "the feed passes transactions that are still open"
     CARELESS = "whether two instants wrote the same file groups is not checked"
+    TRUSTING = "a transaction whose connection was lost is taken for committed"
+    KEEPING = "each server keeps snapshots for a second, whatever the others publish"
 
 
 def program(mutation: Mutation) -> Sequence[str]:
@@ -55,6 +63,10 @@ def break_server(mutation: Mutation, server: MonkeyPatch) -> None:
             _pass_open_transactions(server)
         case Mutation.CARELESS:
             server.setattr(files, "refuse_conflicts", lambda *_: None)
+        case Mutation.TRUSTING:
+            _trust_lost_connections(server)
+        case Mutation.KEEPING:
+            _keep_snapshots(server)
         case _:
             assert_never(mutation)
 
@@ -94,6 +106,30 @@ def _pass_open_transactions(server: MonkeyPatch) -> None:
     horizon = "AND event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())"
     assert horizon in feed._FEED.text, "the feed is not the one that this mutation knows"
     server.setattr(feed, "_FEED", text(feed._FEED.text.replace(horizon, "")))
+
+
+def _trust_lost_connections(server: MonkeyPatch) -> None:
+    begin = Session.begin
+
+    @asynccontextmanager
+    async def begin_and_trust(session: Session) -> AsyncIterator[Transaction]:
+        with suppress(errors.DatabaseUnavailable):
+            async with begin(session) as tx:
+                yield tx
+
+    server.setattr(Session, "begin", begin_and_trust)
+
+
+def _keep_snapshots(server: MonkeyPatch) -> None:
+    snapshot = queried_files.snapshot
+    kept: dict[object, tuple[float, Snapshot]] = {}
+
+    async def keep_snapshot(database: Database, *asked: Any) -> Snapshot:
+        if asked not in kept or kept[asked][0] < time.monotonic() - KEPT_SECONDS:
+            kept[asked] = (time.monotonic(), await snapshot(database, *asked))
+        return kept[asked][1]
+
+    server.setattr(queried_files, "snapshot", keep_snapshot)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ def _stretch(stretch: Stretch, order: dict[Place, int]) -> Iterator[Finding]:
     by_number = {order[place]: place for place in stretch.places if place in order}
     start = -1 if stretch.after is None else order.get(stretch.after, -1)
     end = max([*given, start, -1 if stretch.until is None else order.get(stretch.until, -1)])
-    missed = set(range(start + 1, end + 1)).difference(given)
-    for place, number in order.items():
-        if number in missed:
-            yield _of(Fault.FEED_MISSED, stretch, place)
+    if missed := set(range(start + 1, end + 1)).difference(given):
+        for place, number in order.items():
+            if number in missed:
+                yield _of(Fault.FEED_MISSED, stretch, place)
     for number, times in Counter(given).items():
         if times > 1 or number <= start:
             yield _of(Fault.FEED_DOUBLED, stretch, by_number[number])

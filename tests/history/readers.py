@@ -1,4 +1,4 @@
-"""Clients that read: snapshots, timelines and changes of tables, and of the past; followers of the feed."""
+"""Clients that read: snapshots, timelines and changes of tables, as they are and as they were."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.history.recorder import Parameters, Recorder
-from tests.history.records import Place, Read, ShownFile, Stretch
+from tests.history.records import Read, ShownFile
 from tests.server.rest import Json
 
-PAGE_MAX = 200
+SMALL_PAGE = 10
 WHOLE_PAGE = 1_000
-IDLE_PAUSE_SECONDS = 0.05
-BREAK_SHARE = 0.03
-"""Pages after which a follower breaks off."""
-FORGOTTEN_MAX = 300
-"""Events that a follower that broke off may have to be given again."""
-AT_THE_END_MAX = 200
-"""Pages in a row that may have nothing, or not be answered, once nothing more is written."""
+PAUSE_SECONDS = 0.02
 FROM_THE_BEGINNING = 0.05
+"""The share of reads that do not go on from the read before."""
 
 
 @dataclass
@@ -39,7 +34,7 @@ class Reader:
             table = self.recorder.rng.choice(self.tables)
             looks = (self._snapshot, self._past_snapshot, self._timeline, self._changes)
             await self.recorder.rng.choice(looks)(table)
-            await asyncio.sleep(IDLE_PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def _snapshot(self, table: str) -> None:
         called = time.monotonic_ns()
@@ -59,7 +54,7 @@ class Reader:
                 self._record(table, called, as_of, files=shown[1], of_the_past=True)
 
     async def _shown(self, table: str, parameters: Parameters) -> tuple[str, frozenset[ShownFile]] | None:
-        limit = self.recorder.rng.choice([3, WHOLE_PAGE])
+        limit = self.recorder.rng.choice([SMALL_PAGE, WHOLE_PAGE])
         pages = await self._pages(f"/v1/tables/{table}/snapshot", parameters | {"limit": limit})
         if pages is None:
             return None
@@ -74,7 +69,7 @@ class Reader:
 
     async def _timeline(self, table: str) -> None:
         after = self._after("instants", table)
-        limit = self.recorder.rng.choice([10, WHOLE_PAGE])
+        limit = self.recorder.rng.choice([SMALL_PAGE, WHOLE_PAGE])
         parameters: Parameters = {"order_by": "completion_time", "limit": limit}
         called = time.monotonic_ns()
         pages = await self._pages(
@@ -128,57 +123,3 @@ class Reader:
         self.recorder.history.reads.append(
             Read(self.name, table, called, time.monotonic_ns(), upto, after, shown, files, of_the_past)
         )
-
-
-@dataclass
-class Follower:
-    """Follows the feed of all tables, or of one, through any of the servers; breaks off, and goes on again."""
-
-    name: str
-    recorder: Recorder
-    table: str | None
-    _given: list[tuple[Place, str]] = field(default_factory=list, init=False)
-    """Each event with the cursor behind it, as this follower remembers them."""
-
-    def __post_init__(self) -> None:
-        self._stretch = Stretch(self.name, self.table)
-        self.recorder.history.stretches.append(self._stretch)
-
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Follow until told to stop."""
-        while not stopping.is_set():
-            if not await self._page():
-                await asyncio.sleep(IDLE_PAUSE_SECONDS)
-            elif self.recorder.rng.random() < BREAK_SHARE:
-                self._break_off()
-
-    async def finish(self, until: Place) -> None:
-        """Follow until an event was given, or until nothing comes any more."""
-        self._stretch.until = until
-        nothing = 0
-        while nothing < AT_THE_END_MAX and all(place != until for place, _ in self._given[-2 * PAGE_MAX :]):
-            nothing = 0 if await self._page() else nothing + 1
-            if nothing:
-                await asyncio.sleep(IDLE_PAUSE_SECONDS)
-
-    def _break_off(self) -> None:
-        kept = max(0, len(self._given) - self.recorder.rng.randint(0, FORGOTTEN_MAX))
-        del self._given[kept:]
-        after = self._given[-1][0] if self._given else None
-        self._stretch = Stretch(self.name, self.table, after)
-        self.recorder.history.stretches.append(self._stretch)
-
-    async def _page(self) -> bool:
-        parameters: Parameters = {"limit": self.recorder.rng.randint(1, PAGE_MAX)}
-        if self.table is not None:
-            parameters["table"] = self.table
-        if self._given:
-            parameters["after"] = self._given[-1][1]
-        page = await self.recorder.get("/v1/events", parameters)
-        if page is None:
-            return False
-        for event in page["events"]:
-            place = (event["table_id"], event["version"], event["hash"])
-            self._stretch.places.append(place)
-            self._given.append((place, event["cursor"]))
-        return bool(page["events"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -16,8 +16,12 @@ from tests.server.rest import Json, keyed
 
 TIMEOUT_SECONDS = 10.0
 IMPATIENT_SECONDS = 0.02
+SILENT_SECONDS_MAX = 1.0
+"""How long a stream may be silent until it is left."""
+LOST_PAUSE_SECONDS = 0.2
 RETRY_PAUSE_SECONDS = 0.05
-ATTEMPTS_MAX = 400
+RETRY_PAUSE_SECONDS_MAX = 0.8
+ATTEMPTS_MAX = 100
 """Enough for servers that take a while to come back; whoever has tried so often gives up."""
 _DECISIONS = frozenset({200, 201, 404, 409, 410, 422})
 _NOT_NOW = frozenset({503})
@@ -63,6 +67,7 @@ class Recorder:
         self.history.commands.append(command)
         if self.rng.random() < self.habits.doubled:
             await asyncio.gather(*(self._attempt(command, body) for _ in range(2)))
+        pause = RETRY_PAUSE_SECONDS
         for _ in range(ATTEMPTS_MAX):
             if command.returned is not None:
                 break
@@ -70,7 +75,8 @@ class Recorder:
             if command.returned is None:
                 if self.rng.random() < self.habits.given_up:
                     return None
-                await asyncio.sleep(RETRY_PAUSE_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RETRY_PAUSE_SECONDS_MAX)
         if self.rng.random() < self.habits.sent_again:
             await self._attempt(command, body)
         return command.answers[0] if command.answers else None
@@ -81,13 +87,32 @@ class Recorder:
         try:
             response = await self._http.get(url, params=parameters)
         except httpx.TransportError:
-            self.history.unanswered += 1
+            await self._lost()
             return None
         if response.status_code != 200:
             self._unexpected(response)
             return None
         answer: Json = response.json()
         return answer
+
+    async def stream(self, path: str, parameters: Parameters) -> AsyncGenerator[str, None]:
+        """The lines of an answer that does not end by itself, until it breaks or falls silent."""
+        url = self.rng.choice(self.urls) + path
+        try:
+            async with self._http.stream("GET", url, params=parameters, timeout=SILENT_SECONDS_MAX) as response:
+                if response.status_code == 200:
+                    async for line in response.aiter_lines():
+                        yield line
+                else:
+                    await response.aread()
+                    self._unexpected(response)
+        except httpx.TransportError:
+            await self._lost()
+
+    async def _lost(self) -> None:
+        # Whoever asks at once again takes the processor from the servers that are about to come back.
+        self.history.unanswered += 1
+        await asyncio.sleep(LOST_PAUSE_SECONDS)
 
     async def _attempt(self, command: Command, body: Json | None) -> None:
         server = self.rng.randrange(len(self.urls))

@@ -7,6 +7,7 @@ known of any two calls, whichever servers they went to. Times are instant times,
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -129,6 +130,23 @@ class History:
     """Attempts and queries that were lost: the server was not there, went away, or was not waited for."""
     failures: list[str] = field(default_factory=list)
     """Answers that no client can do anything with: a server that met a bug of its own."""
+
+    def figures(self) -> Counter[str]:
+        """What happened, counted, so that a history in which nothing happened shows."""
+        figures: Counter[str] = Counter()
+        for command in self.commands:
+            figures[f"{command.kind} sent"] += 1
+            for answer in command.answers[:1]:
+                figures[f"{command.kind} answered {answer.status}"] += 1
+        figures["commands"] = len(self.commands)
+        figures["commands whose outcome is unknown"] = sum(
+            command.returned is None for command in self.commands
+        )
+        figures["attempts without an answer"] = self.unanswered
+        figures["reads"] = len(self.reads)
+        figures["stretches of the feed"] = len(self.stretches)
+        figures["events given to followers"] = sum(len(stretch.places) for stretch in self.stretches)
+        return figures
 
 
 @dataclass(frozen=True)
