@@ -18,6 +18,7 @@ LeaseSeconds = Annotated[
 ]
 Writer = Annotated[str, Meta(min_length=1, max_length=255, description="Who writes: a job, a host, a process.")]
 WRITE_STATS_MAX = 1_000_000
+REQUESTED_TIMES_MAX = 10_000
 
 
 class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +88,21 @@ class InstantPage(msgspec.Struct, frozen=True):
 
     instants: list[Instant]
     next_cursor: str | None
+
+
+class RequestedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The instants whose completion times are wanted."""
+
+    requested_times: Annotated[list[str], Meta(max_length=REQUESTED_TIMES_MAX)]
+
+
+class CompletionTimes(msgspec.Struct, frozen=True):
+    """The completion time of each instant that was asked for, in the same order.
+
+    It is null for an instant that is not completed, and for a time at which none was requested.
+    """
+
+    completion_times: list[str | None]
 
 
 class TimeInterval(msgspec.Struct, frozen=True):

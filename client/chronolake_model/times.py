@@ -7,6 +7,7 @@ and as 20 digits (three more) for a tick of a microsecond; always UTC (Hudi: Hoo
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from datetime import UTC, datetime, timedelta
 from typing import NewType
@@ -53,10 +54,10 @@ def format_time(time: Micros, tick: Tick = Tick.MILLISECOND) -> str:
 
     A finer time under a millisecond tick is cut, not rounded, so that order is kept.
     """
-    digits = to_datetime(time).strftime("%Y%m%d%H%M%S%f")
-    # %Y is not padded below the year 1000 on every platform.
-    padded = digits.zfill(20)
-    return padded if tick is Tick.MICROSECOND else padded[:17]
+    seconds, micros = divmod(time, MICROS_PER_SECOND)
+    if tick is Tick.MICROSECOND:
+        return f"{_digits_of_second(seconds)}{micros:06}"
+    return f"{_digits_of_second(seconds)}{micros // 1_000:03}"
 
 
 def digits_of(moment: Moment) -> str:
@@ -76,5 +77,21 @@ def parse_time(text: str) -> Micros:
     """The time that 17 or 20 digits name; raises ``ValueError`` when they name none."""
     if not _DIGITS.fullmatch(text):
         raise ValueError(f"an instant time has 17 or 20 digits (yyyyMMddHHmmssSSS), not {text!r}")
-    moment = datetime.strptime(text[:14] + "+0000", "%Y%m%d%H%M%S%z")
-    return Micros(from_datetime(moment) + int(text[14:].ljust(6, "0")))
+    fraction = int(text[14:]) if len(text) == 20 else int(text[14:]) * 1_000
+    return Micros(_second_of_digits(text[:14]) * MICROS_PER_SECOND + fraction)
+
+
+# The times of one request are of few seconds, and the calendar is what costs.
+
+
+@functools.lru_cache(maxsize=4_096)
+def _digits_of_second(seconds: int) -> str:
+    # %Y is not padded below the year 1000 on every platform.
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y%m%d%H%M%S").zfill(14)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _second_of_digits(digits: str) -> int:
+    month, day, hour, minute, second = (int(digits[at : at + 2]) for at in range(4, 14, 2))
+    moment = datetime(int(digits[:4]), month, day, hour, minute, second, tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(seconds=1)

@@ -50,6 +50,7 @@ V1 = (
     instants.take_inflight,
     instants.complete_instant,
     instants.roll_back_instant,
+    instants.look_up_completion_times,
     leases.renew_lease,
     files.get_snapshot,
     files.get_changes,

@@ -16,7 +16,15 @@ from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.instants import Filter
-from chronolake_model.instants import BeginInstant, CompleteInstant, Instant, InstantPage, RollbackInstant
+from chronolake_model.instants import (
+    BeginInstant,
+    CompleteInstant,
+    CompletionTimes,
+    Instant,
+    InstantPage,
+    RequestedTimes,
+    RollbackInstant,
+)
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
@@ -168,6 +176,26 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
         direction=direction,
     )
     return await queries.page(database, parameters.table(table), wanted, limit, cursor)
+
+
+@post(
+    "/tables/{table:str}/completion-times",
+    summary="Look completion times up",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_REQUEST, ProblemCode.BODY_TOO_LARGE
+    ),
+)
+async def look_up_completion_times(
+    table: TableInPath, data: JSONBody[RequestedTimes], database: NamedDependency[Database]
+) -> CompletionTimes:
+    """The completion times of up to 10,000 instants at once, by their requested times.
+
+    What a reader needs that knows files by the requested times in their names, and must put them in order.
+    """
+    times = [parameters.instant_time("requested_times", text) for text in data.requested_times]
+    return await queries.completion_times(database, parameters.table(table), times)
 
 
 def _time(requested_time: str) -> Micros:

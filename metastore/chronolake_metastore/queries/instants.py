@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
@@ -48,6 +49,17 @@ async def page(
         else None
     )
     return wire.InstantPage([instants.document(table, instant) for instant in found], more)
+
+
+async def completion_times(
+    database: Database, table_name: str, requested_times: Sequence[Micros]
+) -> wire.CompletionTimes:
+    """The completion time of each instant, in the order asked; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        found = await stored.completion_times(connection, table.table_id, requested_times)
+    tick = table.definition.tick
+    return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in found])
 
 
 def _ordered_by(instant: instants.Instant, order_by: TimeOrder) -> Micros:

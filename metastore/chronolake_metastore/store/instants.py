@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, cast, func, select
+from sqlalchemy import ColumnElement, Select, Text, cast, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.instants import Instant
@@ -21,6 +21,7 @@ from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
 _FIND: Final = statements.load("find_instants")
 _FIND_BY_ID: Final = statements.load("find_instants_by_id")
 _SAVE: Final = statements.load("save_instants")
+_FIND_COMPLETION_TIMES: Final = text(statements.load("find_completion_times"))
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -147,6 +148,14 @@ async def page(
         behind = to_datetime(after)
         query = query.where(ordered > behind if ascending else ordered < behind)
     return [instant_of(row) for row in await connection.execute(query)]
+
+
+async def completion_times(
+    connection: AsyncConnection, table_id: UUID, requested_times: Sequence[Micros]
+) -> list[Micros | None]:
+    """The completion time of each instant, in the order asked; none of one that is not completed."""
+    named = {"table_id": table_id, "requested_times": list(requested_times)}
+    return list((await connection.execute(_FIND_COMPLETION_TIMES, named)).scalars())
 
 
 async def latest_completion(connection: AsyncConnection, table_id: UUID, until: Micros | None) -> Micros | None:

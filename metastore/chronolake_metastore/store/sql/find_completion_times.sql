@@ -1,0 +1,9 @@
+-- In the order of the requested times. As a subquery, each is looked up by the index: for a join of many, the planner
+-- would rather read the whole timeline.
+SELECT (
+    SELECT micros(i.completion_time)
+    FROM instant i
+    WHERE i.table_id = :table_id AND i.requested_time = moment(named.requested_time)
+)
+FROM unnest(CAST(:requested_times AS bigint[])) WITH ORDINALITY AS named (requested_time, nth)
+ORDER BY named.nth

@@ -1,0 +1,58 @@
+"""Completion times are looked up many at once, by the requested times that file names carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from chronolake_model.instants import REQUESTED_TIMES_MAX
+from tests.fix_server import ServerProcess
+from tests.server import rest
+
+NEVER = "20000101000000000"
+
+
+@pytest.fixture(scope="module")
+def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
+    """A client of the module's server."""
+    with rest.connect(shared_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def table(shared_http: httpx.Client) -> rest.Table:
+    return rest.make_table(shared_http)
+
+
+def looked_up(http: httpx.Client, table: rest.Table, times: list[str]) -> httpx.Response:
+    return http.post(f"/v1/tables/{table.name}/completion-times", json={"requested_times": times})
+
+
+def test_each_is_answered_in_the_order_asked_whatever_became_of_its_instant(
+    shared_http: httpx.Client, table: rest.Table
+) -> None:
+    first, pending, last = table.begun(), table.begun(), table.begun()
+    ends = [rest.succeeded(table.complete(time))["completion_time"] for time in (last, first)]
+    answer = looked_up(shared_http, table, [first, NEVER, pending, last, first])
+    assert rest.succeeded(answer)["completion_times"] == [ends[1], None, None, ends[0], ends[1]]
+
+
+def test_the_times_of_another_table_are_not_found(shared_http: httpx.Client, table: rest.Table) -> None:
+    time = table.begun()
+    rest.succeeded(table.complete(time))
+    other = rest.make_table(shared_http)
+    assert rest.succeeded(looked_up(shared_http, other, [time]))["completion_times"] == [None]
+
+
+def test_ten_thousand_may_be_asked_for_at_once_and_no_more(
+    shared_http: httpx.Client, table: rest.Table
+) -> None:
+    most = looked_up(shared_http, table, [NEVER] * REQUESTED_TIMES_MAX)
+    assert rest.succeeded(most)["completion_times"] == [None] * REQUESTED_TIMES_MAX
+    rest.refused(looked_up(shared_http, table, [NEVER] * (REQUESTED_TIMES_MAX + 1)), 400, "invalid-request")
+
+
+def test_what_is_no_time_is_refused(shared_http: httpx.Client, table: rest.Table) -> None:
+    rest.refused(looked_up(shared_http, table, ["yesterday"]), 400, "invalid-parameter")
