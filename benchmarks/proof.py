@@ -107,10 +107,10 @@ def _definition(name: str) -> wire_tables.CreateTable:
     return wire_tables.CreateTable(
         name=name,
         base_path=f"/lake/{name}",
-        schema=[wire_tables.Field("id", "bigint"), wire_tables.Field("day", "string")],
+        schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],
         record_key_fields=["id"],
         partition_fields=["day"],
-        index=wire_tables.BucketIndex(buckets=BUCKETS),
+        index=wire_tables.NewBucketIndex(buckets=BUCKETS),
     )
 
 

@@ -24,7 +24,15 @@ from chronolake_model.instants import (
     TimeInterval,
 )
 from chronolake_model.outcomes import Outcome
-from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
+from chronolake_model.tables import (
+    BucketIndex,
+    CreateNamespace,
+    CreateTable,
+    Field,
+    Namespace,
+    NewBucketIndex,
+    NewField,
+)
 from chronolake_model.times import Moment, Tick
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
 
@@ -209,12 +217,12 @@ class AsyncClient:
         body = CreateTable(
             name=name,
             base_path=base_path,
-            schema=list(schema),
+            schema=[NewField.of(one) for one in schema],
             record_key_fields=list(record_key_fields),
             type=type,
             partition_fields=list(partition_fields),
             ordering_field=ordering_field,
-            index=index,
+            index=NewBucketIndex.of(index),
             tick=tick,
             properties=dict(properties or {}),
         )

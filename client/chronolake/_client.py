@@ -12,7 +12,15 @@ from chronolake._transport import Transport, endpoint_of
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import TimeInterval
 from chronolake_model.outcomes import Outcome
-from chronolake_model.tables import BucketIndex, CreateNamespace, CreateTable, Field, Namespace
+from chronolake_model.tables import (
+    BucketIndex,
+    CreateNamespace,
+    CreateTable,
+    Field,
+    Namespace,
+    NewBucketIndex,
+    NewField,
+)
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 
@@ -119,12 +127,12 @@ class Client:
         body = CreateTable(
             name=name,
             base_path=base_path,
-            schema=list(schema),
+            schema=[NewField.of(one) for one in schema],
             record_key_fields=list(record_key_fields),
             type=type,
             partition_fields=list(partition_fields),
             ordering_field=ordering_field,
-            index=index,
+            index=NewBucketIndex.of(index),
             tick=tick,
             properties=dict(properties or {}),
         )

@@ -43,7 +43,11 @@ class NamespacePage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+# What an answer holds beside what a request holds comes in two forms: a newer server may say more of a column
+# than this release knows, and a request that does is misspelt.
+
+
+class Field(msgspec.Struct, frozen=True):
     """One column of a table.
 
     ``type`` is written as Spark does: ``boolean``, ``tinyint``, ``smallint``, ``int``, ``bigint``,
@@ -56,11 +60,29 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nullable: bool = True
 
 
-class BucketIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NewField(Field, frozen=True, forbid_unknown_fields=True):
+    """A column of a table that is to be made."""
+
+    @classmethod
+    def of(cls, field: Field) -> NewField:
+        """The same column."""
+        return cls(field.name, field.type, field.nullable)
+
+
+class BucketIndex(msgspec.Struct, frozen=True):
     """Simple hash buckets: bucket = pmod(xxhash64(record key fields), buckets), Spark's xxhash64, seed 42."""
 
     type: IndexType = IndexType.BUCKET
     buckets: Annotated[int, Meta(ge=1, le=100_000)] = 4
+
+
+class NewBucketIndex(BucketIndex, frozen=True, forbid_unknown_fields=True):
+    """The index of a table that is to be made."""
+
+    @classmethod
+    def of(cls, index: BucketIndex) -> NewBucketIndex:
+        """The same index."""
+        return cls(index.type, index.buckets)
 
 
 class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,12 +93,12 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(min_length=1, max_length=4_096, description="The URI of the table's folder in object storage."),
     ]
-    schema: Annotated[list[Field], Meta(min_length=1, max_length=10_000)]
+    schema: Annotated[list[NewField], Meta(min_length=1, max_length=10_000)]
     record_key_fields: Annotated[list[ColumnName], Meta(min_length=1, max_length=100)]
     type: TableType = TableType.COPY_ON_WRITE
     partition_fields: Annotated[list[ColumnName], Meta(max_length=100)] = []
     ordering_field: ColumnName | None = None
-    index: BucketIndex = BucketIndex()
+    index: NewBucketIndex = NewBucketIndex()
     tick: Tick = Tick.MILLISECOND
     properties: Properties = {}
 

@@ -6,6 +6,7 @@ and as 20 digits (three more) for a tick of a microsecond; always UTC (Hudi: Hoo
 
 from __future__ import annotations
 
+import calendar
 import enum
 import functools
 import re
@@ -73,6 +74,19 @@ def digits_of(moment: Moment) -> str:
     return format_time(time, Tick.MICROSECOND if time % Tick.MILLISECOND.micros else Tick.MILLISECOND)
 
 
+def _wrong_part(year: int, month: int, day: int, hour: int, minute: int) -> str:
+    """Which part of the digits names no time; the seconds, if it is none of the others."""
+    if year < 1:
+        return "there is no year 0000"
+    if not 1 <= month <= 12:
+        return f"there is no month {month:02d}"
+    if not 1 <= day <= calendar.monthrange(year, month)[1]:
+        return f"{year:04d}-{month:02d} has no day {day:02d}"
+    if hour > 23:
+        return f"there is no hour {hour:02d}"
+    return f"there is no minute {minute:02d}" if minute > 59 else "its seconds go from 00 to 59"
+
+
 def parse_time(text: str) -> Micros:
     """The time that 17 or 20 digits name; raises ``ValueError`` when they name none."""
     if not _DIGITS.fullmatch(text):
@@ -92,6 +106,10 @@ def _digits_of_second(seconds: int) -> str:
 
 @functools.lru_cache(maxsize=4_096)
 def _second_of_digits(digits: str) -> int:
+    year = int(digits[:4])
     month, day, hour, minute, second = (int(digits[at : at + 2]) for at in range(4, 14, 2))
-    moment = datetime(int(digits[:4]), month, day, hour, minute, second, tzinfo=UTC)
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        raise ValueError(f"{digits!r} is no time: {_wrong_part(year, month, day, hour, minute)}") from None
     return (moment - _EPOCH) // timedelta(seconds=1)

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import (
@@ -19,6 +18,7 @@ from chronolake_metastore.api import (
     instants,
     leases,
     namespaces,
+    openapi,
     outcomes,
     problems,
     tables,
@@ -108,7 +108,7 @@ def create_app(settings: Settings) -> Litestar:
         exception_handlers=problems.HANDLERS,
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,
-        openapi_config=OpenAPIConfig(
+        openapi_config=openapi.Config(
             title="Chronolake",
             version="1",
             description="The timeline of lakehouse tables: who wrote what, in which order, what is visible.",

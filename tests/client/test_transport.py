@@ -6,6 +6,7 @@ import httpx
 import pytest
 from hypothesis import given, strategies as st
 
+import chronolake
 from chronolake import _calls, _transport, errors
 
 JITTER = st.floats(0.5, 1.0)
@@ -72,3 +73,18 @@ def test_a_404_that_is_no_problem_document_is_not_taken_for_a_missing_table() ->
 def response(status: int, content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
     request = httpx.Request("GET", "http://127.0.0.1:7077/v1/time")
     return httpx.Response(status, headers=headers, content=content, request=request)
+
+
+def test_a_table_of_which_a_newer_server_says_more_is_understood() -> None:
+    known = chronolake.Field("id", "bigint")
+    content = (
+        b'{"name": "a.b", "table_id": "x", "base_path": "p", "type": "copy_on_write", "record_key_fields": [],'
+        b' "partition_fields": [], "ordering_field": null, "tick": "1ms", "properties": {}, "colour": "red",'
+        b' "created_at": "2026-01-01T00:00:00Z", "index": {"type": "bucket", "buckets": 4, "salt": 1},'
+        b' "schema": [{"name": "id", "type": "bigint", "nullable": true, "comment": "the key"}]}'
+    )
+
+    definition = _transport.answer_of(_calls.table("a.b"), response(200, content))
+
+    assert definition.schema == [known]
+    assert definition.index == chronolake.BucketIndex(buckets=4)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,3 +116,20 @@ def test_every_metric_is_documented() -> None:
     operations = _text("docs/operations.md")
     names = [family.name for family in Metrics().registry.collect()]
     assert [name for name in names if name not in operations] == []
+
+
+def test_the_limits_of_integers_are_integers_and_commands_tell_their_keys() -> None:
+    document = create_app(Settings(dsn="")).openapi_schema.to_schema()
+    begin = document["paths"]["/v1/tables/{table}/instants"]["post"]
+    limit = next(one for one in _parameters_of_timeline(document) if one["name"] == "limit")
+
+    assert re.search(r'"(?:min|max)imum": \d+\.', json.dumps(document)) is None
+    assert limit["schema"] | {"minimum": 1, "maximum": 1_000} == limit["schema"]
+    assert "Idempotency-Key" in begin["responses"]["201"]["headers"]
+    assert "Idempotency-Key" in begin["responses"]["404"]["headers"]
+
+
+def _parameters_of_timeline(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parameters of the timeline."""
+    parameters: list[dict[str, Any]] = document["paths"]["/v1/tables/{table}/instants"]["get"]["parameters"]
+    return parameters

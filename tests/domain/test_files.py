@@ -12,14 +12,16 @@ from chronolake_metastore.domain.files import BaseFile, FileGroup
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
-from chronolake_model.tables import CreateTable, Field
+from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import TableType
 
 REQUESTED: Final = "20260203040506789"
 TABLE: Final = Table(
     UUID(int=7),
-    CreateTable(name="shop.orders", base_path="/lake", schema=[Field("id", "int")], record_key_fields=["id"]),
+    CreateTable(
+        name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+    ),
     created_at=Micros(0),
 )
 GOOD: Final = WriteStat(
@@ -118,7 +120,7 @@ def test_the_digest_changes_with_every_field() -> None:
 
 @pytest.mark.parametrize("path", ["", "a/b", "a\nb", "a\\b", "a\x7f", ".hoodie"])
 def test_a_partition_path_that_is_none_of_the_tables_is_refused(path: str) -> None:
-    schema = [Field("id", "int"), Field("month", "string")]
+    schema = [NewField("id", "int"), NewField("month", "string")]
     definition = msgspec.structs.replace(TABLE.definition, schema=schema, partition_fields=["month"])
     table = msgspec.structs.replace(TABLE, definition=definition)
     files.check(table, REQUESTED, [changed(partition_path="month=2026-02")])

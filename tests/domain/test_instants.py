@@ -13,7 +13,7 @@ from chronolake_metastore.domain.events import Event, InstantRequested, Origin, 
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
-from chronolake_model.tables import CreateTable, Field
+from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, Operation, State, TableType
 
@@ -22,7 +22,9 @@ NOW: Final = Micros(1_800_000_000 * SECOND)
 LEASE_SECONDS: Final = 60
 TABLE: Final = Table(
     UUID(int=7),
-    CreateTable(name="shop.orders", base_path="/lake", schema=[Field("id", "int")], record_key_fields=["id"]),
+    CreateTable(
+        name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+    ),
     created_at=NOW,
 )
 

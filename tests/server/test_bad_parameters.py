@@ -300,3 +300,39 @@ def test_no_path_breaks_an_endpoint(lake: Lake, tried: Operation, segment: str) 
     response = lake.send(tried, path=path, json={})
 
     assert response.status_code < 500, response.text
+
+
+# ---------------------------------------------------------------------------------- what the answers say
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ("00000101000000000", "no year 0000"),
+        ("20261301000000000", "no month 13"),
+        ("20260230000000000", "2026-02 has no day 30"),
+        ("20260101240000000", "no hour 24"),
+        ("20260101006000000", "no minute 60"),
+        ("20260101000060000", "seconds go from 00 to 59"),
+        ("20260101", "17 or 20 digits"),
+    ],
+)
+def test_which_part_of_a_time_is_wrong_is_said(lake: Lake, time: str, said: str) -> None:
+    problem = rest.refused(lake.send(SNAPSHOT, params={"as_of": time}), 400, "invalid-parameter")
+
+    assert said in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [
+        ("state", "requested, inflight, completed, rolled_back"),
+        ("direction", "asc, desc"),
+        ("order_by", "requested_time, completion_time"),
+        ("action", "commit, deltacommit"),
+    ],
+)
+def test_the_words_that_a_parameter_takes_are_listed(lake: Lake, parameter: str, words: str) -> None:
+    problem = rest.refused(lake.send(TIMELINE, params={parameter: "foo"}), 400, "invalid-parameter")
+
+    assert problem["detail"].startswith(f"{parameter}: Invalid enum value 'foo'; it is one of {words}")

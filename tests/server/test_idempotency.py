@@ -318,3 +318,30 @@ def test_a_server_whose_connection_is_cut_in_a_command_carries_it_out_once(
 
     assert succeeded(answer)["state"] == "inflight"
     assert [event["request_id"] for event in database.events(dsn, table.name)][1:] == [key]
+
+
+# ---------------------------------------------------------------------------------- keys of the server
+
+
+def test_whoever_sends_no_key_learns_the_one_that_the_server_used(tables: list[Table]) -> None:
+    http, name = tables[0].http, tables[0].name
+    begun = tables[0].begin()
+    missing = http.post(f"/v1/tables/{name}/instants/20200101000000000/complete", json={})
+    malformed = http.post(f"/v1/tables/{name}/instants/x/complete", json={})
+
+    key = begun.headers["Idempotency-Key"]
+    assert succeeded(http.get(f"/v1/outcomes/{key}"))["answer"] == begun.json()
+    refusal = refused(missing, 404, "instant-not-found")
+    assert refusal["idempotency_key"] == missing.headers["Idempotency-Key"]
+    assert succeeded(http.get(f"/v1/outcomes/{refusal['idempotency_key']}"))["answer"] == refusal
+    problem = refused(malformed, 400, "invalid-parameter")
+    assert problem["idempotency_key"] == malformed.headers["Idempotency-Key"]
+
+
+def test_whoever_sends_a_key_gets_it_back_each_time(tables: list[Table]) -> None:
+    key = new_key()
+
+    answers = [tables[0].begin(key=key), tables[0].begin(key=key)]
+
+    assert [one.headers["Idempotency-Key"] for one in answers] == [key, key]
+    assert "Idempotency-Key" not in tables[0].http.get("/v1/time").headers

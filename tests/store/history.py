@@ -106,7 +106,7 @@ class History:
                 wire_tables.CreateTable(
                     name=name,
                     base_path=f"s3://lake/{name}",
-                    schema=[wire_tables.Field("id", "bigint")],
+                    schema=[wire_tables.NewField("id", "bigint")],
                     record_key_fields=["id"],
                     tick=tick,
                 )

@@ -98,9 +98,9 @@ class Timeline(RuleBasedStateMachine):
                 wire_tables.CreateTable(
                     name=name,
                     base_path=f"/lake/{name}",
-                    schema=[wire_tables.Field("id", "bigint")],
+                    schema=[wire_tables.NewField("id", "bigint")],
                     record_key_fields=["id"],
-                    index=wire_tables.BucketIndex(buckets=BUCKETS),
+                    index=wire_tables.NewBucketIndex(buckets=BUCKETS),
                     tick=tick,
                 )
             )

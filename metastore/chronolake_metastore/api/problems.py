@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import typing
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, Final
 
 from litestar import Request, Response
@@ -109,17 +112,34 @@ def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Resp
 
 def _invalid(request: Request[Any, Any, Any], exc: ValidationException) -> Response[Problem]:
     extra = exc.extra if isinstance(exc.extra, list) else []
-    places = [_place(entry) for entry in extra]
+    places = [_place(request, entry) for entry in extra]
     in_body = not extra or any(entry.get("source", "body") == "body" for entry in extra)
     code = ProblemCode.INVALID_REQUEST if in_body else ProblemCode.INVALID_PARAMETER
     return answer(request, code, "; ".join(places) or str(exc.detail))
 
 
-def _place(entry: dict[str, str]) -> str:
+def _place(request: Request[Any, Any, Any], entry: dict[str, str]) -> str:
     key, message = entry.get("key", ""), entry.get("message", "")
     if message == "'data'":  # how a body that is not there is reported
         return "the request needs a JSON body"
+    if message.startswith("Invalid enum value"):
+        message += f"; it is one of {', '.join(_words(request, key))}"
     return f"{_PARAMETERS.get(key, key)}: {message}"
+
+
+def _words(request: Request[Any, Any, Any], parameter: str) -> list[str]:
+    """The closed list of words that a parameter of the handler takes."""
+    for name, field in request.route_handler.parsed_fn_signature.parameters.items():
+        if parameter in (name, getattr(field.kwarg_definition, "name", None)):
+            return [str(word) for one in _enums_in(field.annotation) for word in one]
+    return []
+
+
+def _enums_in(annotation: object) -> Iterator[type[enum.Enum]]:
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _enums_in(part)
 
 
 def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Problem]:

@@ -81,7 +81,7 @@ def document(table: Table) -> wire.Table:
         table_id=str(table.table_id),
         base_path=definition.base_path,
         type=definition.type,
-        schema=definition.schema,
+        schema=[*definition.schema],
         record_key_fields=definition.record_key_fields,
         partition_fields=definition.partition_fields,
         ordering_field=definition.ordering_field,
