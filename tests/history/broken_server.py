@@ -33,7 +33,7 @@ from chronolake_model.files import Snapshot
 from chronolake_model.times import Micros
 
 BEHIND_US_MAX = 5_000_000
-KEPT_SECONDS = 1.0
+KEPT_SECONDS = 10.0
 
 
 class Mutation(enum.StrEnum):
@@ -44,7 +44,7 @@ class Mutation(enum.StrEnum):
     HASTY_FEED = "the feed passes transactions that are still open"
     CARELESS = "whether two instants wrote the same file groups is not checked"
     TRUSTING = "a transaction whose connection was lost is taken for committed"
-    KEEPING = "each server keeps snapshots for a second, whatever the others publish"
+    KEEPING = "each server keeps snapshots for a while, whatever the others publish"
 
 
 def program(mutation: Mutation) -> Sequence[str]:
