@@ -33,6 +33,7 @@ def check(history: History, log: Log) -> list[Finding]:
     effects = _effects(history, log)
     return [
         *(Finding(Fault.SERVER_FAILED, "", failure) for failure in history.failures),
+        *(_of(Fault.OUTCOME_FORGOTTEN, command, "not found") for command in history.forgotten),
         *_commands(history, effects, tables),
         *_doubled(log, {command.key for command in history.commands}),
         *_clocks(log),

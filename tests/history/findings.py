@@ -16,6 +16,7 @@ class Fault(enum.StrEnum):
     REFUSED_YET_DONE = "a refused command took effect"
     ANSWERS_DIFFER = "one idempotency key got two answers"
     ANSWER_IS_NOT_THE_LOGS = "an answer says another thing than the log"
+    OUTCOME_FORGOTTEN = "the outcome of a command that took effect cannot be looked up"
     SERVER_FAILED = "a server met a bug of its own"
 
     CLOCK_WENT_BACK = "the times of a table do not increase with its versions"

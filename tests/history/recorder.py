@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -74,12 +75,34 @@ class Recorder:
             await self._attempt(command, body)
             if command.returned is None:
                 if self.rng.random() < self.habits.given_up:
+                    self.history.given_up += 1
                     return None
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, RETRY_PAUSE_SECONDS_MAX)
         if self.rng.random() < self.habits.sent_again:
             await self._attempt(command, body)
         return command.answers[0] if command.answers else None
+
+    async def look_up(self, command: Command) -> None:
+        """Ask what became of a command that is in the log, but whose answers were lost."""
+        for _ in range(ATTEMPTS_MAX):
+            attempt = Attempt(self.rng.randrange(len(self.urls)), called=time.monotonic_ns())
+            try:
+                response = await self._http.get(f"{self.urls[attempt.server]}/v1/outcomes/{command.key}")
+            except httpx.TransportError:
+                await self._lost()
+                continue
+            self.history.looked_up += 1
+            if response.status_code == 404:
+                self.history.forgotten.append(command)
+            elif response.status_code == 200:
+                outcome = response.json()
+                attempt.returned = time.monotonic_ns()
+                attempt.answer = Answer(outcome["status"], json.dumps(outcome["answer"]).encode())
+                command.attempts.append(attempt)
+            else:
+                self._unexpected(response)
+            return
 
     async def get(self, path: str, parameters: Parameters) -> Json | None:
         """What a server answers to a query; None when it does not."""

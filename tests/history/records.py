@@ -128,6 +128,12 @@ class History:
     stretches: list[Stretch] = field(default_factory=list)
     unanswered: int = 0
     """Attempts and queries that were lost: the server was not there, went away, or was not waited for."""
+    given_up: int = 0
+    """Commands whose client stopped asking."""
+    looked_up: int = 0
+    """Outcomes of such commands that were asked for in the end."""
+    forgotten: list[Command] = field(default_factory=list)
+    """Commands that were in the log when their outcome was looked up, which was not there."""
     failures: list[str] = field(default_factory=list)
     """Answers that no client can do anything with: a server that met a bug of its own."""
 
@@ -139,9 +145,8 @@ class History:
             for answer in command.answers[:1]:
                 figures[f"{command.kind} answered {answer.status}"] += 1
         figures["commands"] = len(self.commands)
-        figures["commands whose outcome is unknown"] = sum(
-            command.returned is None for command in self.commands
-        )
+        figures["commands given up"] = self.given_up
+        figures["outcomes looked up"] = self.looked_up
         figures["attempts without an answer"] = self.unanswered
         figures["reads"] = len(self.reads)
         figures["stretches of the feed"] = len(self.stretches)

@@ -19,7 +19,7 @@ from tests.history.followers import Follower, StreamFollower
 from tests.history.nemesis import Nemesis, Trouble
 from tests.history.readers import Reader
 from tests.history.recorder import Habits, Recorder
-from tests.history.records import Event, Group, History, Log
+from tests.history.records import Command, Event, Group, History, Log
 from tests.history.writers import Target, Writer
 from tests.server import database, rest
 
@@ -98,7 +98,9 @@ async def play(servers: Sequence[ServerProcess], dsn: str, plan: Plan) -> Round:
             for kind in (Follower, StreamFollower)
         ]
         await _run(plan, nemesis, history, [*writers, *readers, *followers])
-        await _follow_to_the_end(followers, await asyncio.to_thread(read_log, dsn))
+        log = await asyncio.to_thread(read_log, dsn)
+        await _follow_to_the_end(followers, log)
+        await _look_up(history, log, [writer.recorder for writer in writers])
     log = await asyncio.to_thread(read_log, dsn)
     findings = await asyncio.to_thread(check, history, log)
     return Round(plan, history, log, findings, nemesis.troubles)
@@ -134,6 +136,20 @@ async def _follow_to_the_end(followers: Sequence[Follower], log: Log) -> None:
         for follower in followers:
             last = [event for event in log if follower.table in (None, event.table)][-1]
             tasks.create_task(follower.finish(last.place))
+
+
+async def _look_up(history: History, log: Log, recorders: Sequence[Recorder]) -> None:
+    """Ask for the outcome of each command that took effect, but whose answers were lost."""
+    logged = {event.request_id for event in log}
+    unknown = [command for command in history.commands if command.returned is None and command.key in logged]
+
+    async def ask(recorder: Recorder, commands: Sequence[Command]) -> None:
+        for command in commands:
+            await recorder.look_up(command)
+
+    async with asyncio.TaskGroup() as tasks:
+        for number, recorder in enumerate(recorders):
+            tasks.create_task(ask(recorder, unknown[number :: len(recorders)]))
 
 
 def _make_tables(url: str) -> list[Target]:

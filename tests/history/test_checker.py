@@ -110,6 +110,13 @@ def test_an_answer_that_is_not_what_the_log_says_is_found(wrong: Command) -> Non
     assert faults(history(wrong), events) == {Fault.ANSWER_IS_NOT_THE_LOGS}
 
 
+def test_an_outcome_that_cannot_be_looked_up_is_found() -> None:
+    unknown = command("h", Kind.HEARTBEAT, 1, attempt(30))
+    forgetful = history(unknown)
+    forgetful.forgotten.append(unknown)
+    assert faults(forgetful, log(requested("a", 1), renewed("h", 1, 2))) == {Fault.OUTCOME_FORGOTTEN}
+
+
 def test_whoever_rolls_back_what_is_rolled_back_already_need_not_be_in_the_log() -> None:
     again = command("r", Kind.ROLL_BACK, 1, attempt(30, 40, requested_time=time(1)))
     assert faults(history(again), log(requested("a", 1), rolled_back("reaper", 1, 2))) == set()

@@ -26,7 +26,7 @@ SHORT_SECONDS = 10.0
 LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
 TO_HAPPEN = (
     "attempts without an answer",
-    "commands whose outcome is unknown",
+    "commands given up",
     "begin answered 201",
     "inflight answered 200",
     "heartbeat answered 200",
