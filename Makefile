@@ -49,7 +49,7 @@ format: $(STAMP) ## let ruff put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-timeline: $(STAMP) ## cycles a second over REST against plain SQL (SECONDS=10 a case; CHECK=1 fails on a missed target)
+bench-timeline: $(STAMP) ## the timeline over REST against plain SQL (SECONDS=10 CASES=bcdef INSTANTS=1000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.timeline
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait

@@ -69,3 +69,15 @@ BEGIN
     RETURN completed;
 END
 $$;
+
+-- The other way to a true time, as Hudi's time generator has it: under a lock, read the time, and wait out the skew that
+-- clocks may have before anybody else may read it.
+CREATE FUNCTION plain.begin_and_wait(id uuid, key text, skew interval) RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    requested timestamptz;
+BEGIN
+    requested := plain.begin(id, key);
+    PERFORM pg_sleep_for(skew);
+    RETURN requested;
+END
+$$;

@@ -7,9 +7,11 @@ connections: a client library would take more of a core than the server does.
 from __future__ import annotations
 
 import asyncio
+import random
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 
 import msgspec
 import uvloop
@@ -20,7 +22,10 @@ FILES_PER_CYCLE = 3
 
 
 class Figures(msgspec.Struct):
-    """What one run of the load came to. Latencies are of whole cycles, in milliseconds."""
+    """What one run of the load came to. Latencies are of whole cycles, in milliseconds.
+
+    Where writers only begin, a cycle is one request, however many instants it begins.
+    """
 
     cycles: int
     seconds: float
@@ -41,9 +46,10 @@ class _Begun(msgspec.Struct):
 
 
 class _Writer:
-    def __init__(self, host: str, port: int, number: int, tables: int) -> None:
-        self._host, self._port, self._number = host, port, number
-        self._path = f"/v1/tables/bench.t{number % tables}/instants"
+    def __init__(self, host: str, port: int, number: int, tables: Sequence[str], begins: int) -> None:
+        self._host, self._port, self._number, self._begins = host, port, number, begins
+        self._paths = [f"/v1/tables/{table}/instants" for table in tables]
+        self._random = random.Random(number)
         self._buckets = range(FILES_PER_CYCLE * number, FILES_PER_CYCLE * (number + 1))
         self.latencies: list[float] = []
         self.failures = 0
@@ -54,17 +60,25 @@ class _Writer:
         self._reader, self._writer = reader, writer
         while time.perf_counter() < deadline:
             started = time.perf_counter()
-            await self._cycle()
+            await (self._begin() if self._begins else self._cycle())
             self.latencies.append(time.perf_counter() - started)
         writer.close()
 
+    async def _begin(self) -> None:
+        body: dict[str, object] = {"writer": f"w{self._number}", "operation": "upsert"}
+        if self._begins > 1:
+            body["count"] = self._begins
+        status, _ = await self._post(self._random.choice(self._paths), body)
+        self.failures += status != 201
+
     async def _cycle(self) -> None:
-        status, body = await self._post(self._path, {"writer": f"w{self._number}", "operation": "upsert"})
+        path = self._random.choice(self._paths)
+        status, body = await self._post(path, {"writer": f"w{self._number}", "operation": "upsert"})
         if status != 201:
             self.failures += 1
             return
         time_ = msgspec.json.decode(body, type=_Begun).requested_time
-        status, _ = await self._post(f"{self._path}/{time_}/complete", {"write_stats": self._stats(time_)})
+        status, _ = await self._post(f"{path}/{time_}/complete", {"write_stats": self._stats(time_)})
         self.conflicts += status == 409
         self.failures += status not in (200, 409)
 
@@ -93,9 +107,15 @@ class _Writer:
         return int(head[9:12]), await self._reader.readexactly(length)
 
 
-async def load(host: str, port: int, writers: int, tables: int, seconds: float) -> Figures:
-    """Let ``writers`` write to ``tables`` for ``seconds``."""
-    crew = [_Writer(host, port, number, tables) for number in range(writers)]
+async def load(
+    host: str, port: int, tables: str, number: int, writers: int, seconds: float, begins: int
+) -> Figures:
+    """Let ``writers`` write to the tables ``<tables>0`` to ``<tables><number - 1>`` for ``seconds``.
+
+    They run whole cycles, each on a table at random; or they only begin, ``begins`` instants at a time.
+    """
+    names = [f"{tables}{table}" for table in range(number)]
+    crew = [_Writer(host, port, writer, names, begins) for writer in range(writers)]
     started = time.perf_counter()
     await asyncio.gather(*(writer.run(started + seconds) for writer in crew))
     elapsed = time.perf_counter() - started
@@ -112,9 +132,9 @@ async def load(host: str, port: int, writers: int, tables: int, seconds: float) 
 
 
 def main() -> None:
-    """``rest_load.py HOST PORT WRITERS TABLES SECONDS`` prints the figures as JSON."""
-    host, port, writers, tables, seconds = sys.argv[1:]
-    figures = uvloop.run(load(host, int(port), int(writers), int(tables), float(seconds)))
+    """``rest_load.py HOST PORT TABLES NUMBER WRITERS SECONDS BEGINS`` prints the figures as JSON."""
+    host, port, tables, number, writers, seconds, begins = sys.argv[1:]
+    figures = uvloop.run(load(host, int(port), tables, int(number), int(writers), float(seconds), int(begins)))
     print(msgspec.json.encode(figures).decode())
 
 

