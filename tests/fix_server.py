@@ -67,7 +67,12 @@ class ServerProcess:
         """Ask it to stop, and wait until it has."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(timeout=15)
+            try:
+                self._process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                # That is a failure; but it must not go on beside other tests.
+                self.kill()
+                raise
             self._process = None
 
     def log(self) -> str:

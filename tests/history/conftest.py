@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,13 +24,12 @@ def serving(
         ServerProcess(dsn, folder / f"server-{number}.log", *REAPER, program=program)
         for number in range(servers)
     ]
-    try:
+    with ExitStack() as stack:
+        for server in made:
+            stack.callback(server.stop)
         with ThreadPoolExecutor() as threads:
             list(threads.map(ServerProcess.start, made))
         yield made
-    finally:
-        for server in made:
-            server.stop()
 
 
 @pytest.fixture(scope="module")

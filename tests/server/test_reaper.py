@@ -149,6 +149,17 @@ def test_a_server_reaps_by_itself(new_server: Callable[..., ServerProcess], dsn:
     assert actors == [(reaper.WRITER,)]
 
 
+def test_a_server_that_is_told_to_stop_stops_in_the_middle_of_its_turn(
+    new_server: Callable[..., ServerProcess], dsn: str
+) -> None:
+    server = new_server(dsn, "--reaper-seconds", "0.1")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("LOCK TABLE chronolake.instant")
+        sql.wait_for_waiting(dsn, 1)
+        server.stop()
+    assert "stopped" in server.log()
+
+
 def _await(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():

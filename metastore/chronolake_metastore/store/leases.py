@@ -36,8 +36,13 @@ async def turn(database: Database) -> AsyncIterator[Reader | None]:
             return
         try:
             yield connection
-        finally:
-            await connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _REAPER})
+        except BaseException:
+            # Cut off, or cancelled in the middle of a statement: to unlock would fail, and that failure would
+            # take the place of this one. A reaper must not miss that it is to stop. The lock goes with the
+            # connection.
+            await connection.invalidate()
+            raise
+        await connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _REAPER})
 
 
 async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
