@@ -26,7 +26,7 @@ from rich.table import Table
 
 from chronolake_metastore import embedded
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, instants, namespaces, tables
 from chronolake_metastore.domain.commands import Command

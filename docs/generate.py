@@ -357,20 +357,27 @@ def _events() -> list[str]:
     return lines
 
 
+_SCALARS = {
+    msgspec.inspect.IntType: "integer",
+    msgspec.inspect.StrType: "string",
+    msgspec.inspect.DictType: "object of strings",
+}
+
+
 def _python_form(form: msgspec.inspect.Type) -> str:
     match form:
+        case msgspec.inspect.StructType(cls=cls) if cls is events.Plan:
+            return "[RecordedPlan](rest.md#recordedplan), with its instants in microseconds"
         case msgspec.inspect.StructType(cls=cls):
             return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
         case msgspec.inspect.EnumType(cls=cls):
             return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
-        case msgspec.inspect.DictType():
-            return "object of strings"
-        case msgspec.inspect.IntType():
-            return "integer"
-        case msgspec.inspect.StrType():
-            return "string"
+        case msgspec.inspect.ListType(item_type=item):
+            return f"list of {_python_form(item)}"
+        case msgspec.inspect.UnionType(types=(one, msgspec.inspect.NoneType())):
+            return f"{_python_form(one)}, or null"
         case _:
-            raise NotImplementedError(f"{form} is in no event yet")
+            return _SCALARS[type(form)]
 
 
 # ---- Markdown

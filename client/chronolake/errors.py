@@ -11,6 +11,7 @@
         │   ├── IdempotencyKeyReused
         │   ├── InvalidTable
         │   ├── InvalidWriteStat
+        │   ├── InvalidPlan
         │   └── ActionNotSupported
         ├── NotFound
         │   ├── NamespaceNotFound
@@ -24,6 +25,7 @@
             ├── IllegalTransition
             ├── LeaseLive
             ├── WriteConflict
+            ├── Savepointed
             └── InstantRolledBack   the writer must stop
 
 After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened:
@@ -112,8 +114,12 @@ class InvalidWriteStat(InvalidRequest):
     """A write stat does not fit its instant."""
 
 
+class InvalidPlan(InvalidRequest):
+    """The plan, or the file groups that are named, do not fit the table."""
+
+
 class ActionNotSupported(InvalidRequest):
-    """This action cannot be begun yet."""
+    """The table does not take this action."""
 
 
 class NotFound(RequestRefused):
@@ -164,6 +170,10 @@ class WriteConflict(Conflict):
     """Another instant wrote the same file groups first; ``context`` names it and the groups."""
 
 
+class Savepointed(Conflict):
+    """A savepoint pins what would be rolled back; ``context`` names it."""
+
+
 class InstantRolledBack(Conflict):
     """The instant was rolled back: its writer must stop, nothing that it wrote will be seen."""
 
@@ -184,11 +194,13 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.ILLEGAL_TRANSITION: IllegalTransition,
     ProblemCode.LEASE_LIVE: LeaseLive,
     ProblemCode.WRITE_CONFLICT: WriteConflict,
+    ProblemCode.SAVEPOINTED: Savepointed,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
     ProblemCode.INVALID_TABLE: InvalidTable,
     ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
+    ProblemCode.INVALID_PLAN: InvalidPlan,
     ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,
     ProblemCode.INTERNAL_ERROR: ServerError,
     ProblemCode.OVERLOADED: Overloaded,

@@ -21,7 +21,7 @@ _LOG = re.compile(
     re.ASCII,
 )
 _BUCKET = re.compile(r"[0-9]{8}(?![0-9])")
-_BUCKET_SUFFIX = "-0000-0000-0000-000000000000-0"
+_BUCKET_FILE_ID = re.compile(r"([0-9]{8})-0000-0000-0000-([0-9]{12})-0", re.ASCII)
 
 
 class FileKind(enum.StrEnum):
@@ -64,14 +64,16 @@ def parse_file_name(name: str) -> DataFileName:
     return DataFileName(kind, match["file_id"], match["token"], match["time"])
 
 
-def bucket_file_id(bucket: int) -> str:
-    """The file id of a bucket's first file group.
+def bucket_file_id(bucket: int, generation: int = 0) -> str:
+    """The file id of a bucket's file group: of the first one, or of the one after ``generation`` replaced ones.
 
     Hudi's fixed suffix for non-blocking writers: two writers that both open a bucket open the same file
-    group, so that the server sees their conflict.
+    group, so that the server sees their conflict. A replaced group never comes back; the bucket's next one
+    counts on in the suffix.
     """
     assert 0 <= bucket < 10**8
-    return f"{bucket:08d}{_BUCKET_SUFFIX}"
+    assert 0 <= generation < 10**12
+    return f"{bucket:08d}-0000-0000-0000-{generation:012d}-0"
 
 
 def bucket_of(file_id: str) -> int:
@@ -79,3 +81,11 @@ def bucket_of(file_id: str) -> int:
     if not _BUCKET.match(file_id):
         raise ValueError(f"{file_id!r} does not begin with a bucket in eight digits")
     return int(file_id[:8])
+
+
+def generation_of(file_id: str) -> int:
+    """How many groups of its bucket were replaced before this one; raises ``ValueError`` for another id."""
+    match = _BUCKET_FILE_ID.fullmatch(file_id)
+    if match is None:
+        raise ValueError(f"{file_id!r} is no file id of a bucket")
+    return int(match[2])

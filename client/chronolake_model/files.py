@@ -14,17 +14,27 @@ PartitionPath = Annotated[
 ]
 
 
+FileId = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
 class WriteStat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One data file that an instant wrote (Hudi: HoodieWriteStat)."""
 
     partition_path: PartitionPath
-    file_id: Annotated[str, Meta(min_length=1, max_length=255)]
+    file_id: FileId
     file_name: Annotated[str, Meta(min_length=1, max_length=1_024)]
     size_bytes: Count
     records: Annotated[Count, Meta(description="Records in the file.")]
     inserts: Count = 0
     updates: Count = 0
     deletes: Count = 0
+
+
+class FileGroupName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file group of a table."""
+
+    partition_path: PartitionPath
+    file_id: FileId
 
 
 class DataFile(msgspec.Struct, frozen=True):

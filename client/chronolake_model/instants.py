@@ -8,47 +8,191 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model.files import WriteStat
-from chronolake_model.tables import Properties
-from chronolake_model.vocabulary import Action, Operation, State
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.tables import Properties, TableName
+from chronolake_model.times import INSTANT_TIME_PATTERN
+from chronolake_model.vocabulary import Action, Operation, State, Touch
 
 LEASE_SECONDS_DEFAULT = 60
 LeaseSeconds = Annotated[
     int, Meta(ge=1, le=86_400, description="How long the writer may stay silent, in seconds.")
 ]
 Writer = Annotated[str, Meta(min_length=1, max_length=255, description="Who writes: a job, a host, a process.")]
+Reason = Annotated[str, Meta(max_length=4_096)]
+InstantTime = Annotated[
+    str, Meta(pattern=INSTANT_TIME_PATTERN, description="An instant's requested time, 17 or 20 digits.")
+]
 WRITE_STATS_MAX = 1_000_000
 REQUESTED_TIMES_MAX = 10_000
+FILE_GROUPS_MAX = 10_000
+"""File groups that a plan, or a replacement, names; more of them take more instants."""
+COUNT_MAX = 1_000
+
+FileGroups = Annotated[list[FileGroupName], Meta(max_length=FILE_GROUPS_MAX)]
 
 
-class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Begin an instant; its requested time is issued in the transaction that records it."""
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an instant is to do: the file groups that it will touch, and whatever else its executor needs.
+
+    Of a compaction the groups whose logs it merges, of a clustering those that it replaces, of a write (then
+    called the workload profile) those that it expects to write.
+    """
+
+    file_groups: FileGroups = []
+    details: Properties = {}
+
+
+class RecordedPlan(msgspec.Struct, frozen=True):
+    """A plan as the timeline keeps it.
+
+    ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
+    a rollback has to delete, relative to the table's base path.
+    """
+
+    file_groups: list[FileGroupName] = []
+    details: dict[str, str] = {}
+    instants: list[str] = []
+    files_to_delete: list[str] = []
+
+
+class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Begin an instant; its requested time is issued in the transaction that records it.
+
+    Compaction, log compaction and clustering need a plan, and keep it while nobody executes it: requested, they
+    have no lease. ``count`` begins so many instants at once, and the answer is a list.
+    """
 
     writer: Writer
     action: Action = Action.COMMIT
     operation: Operation = Operation.UNKNOWN
     lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
     inflight: Annotated[bool, Meta(description="Go to inflight at once, without a second call.")] = True
+    plan: Plan | None = None
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
 
 
-class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Publish an instant with the files it wrote, all at once."""
+class TakeInflight(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Take an instant inflight. Whoever executes a plan names itself: it need not have made the plan."""
+
+    writer: Writer | None = None
+    lease_seconds: LeaseSeconds | None = None
+
+
+class ReturnToRequested(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Give up executing a plan and keep it. Another than its writer may do so only when its lease has ended."""
+
+    writer: Writer
+    reason: Reason = ""
+
+
+class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Publish an instant with the files it wrote, all at once.
+
+    A replacecommit or a clustering names the file groups that disappear with its completion.
+    """
 
     write_stats: Annotated[list[WriteStat], Meta(max_length=WRITE_STATS_MAX)] = []
     extra_metadata: Properties = {}
+    replaced_file_groups: FileGroups = []
+    writer: Annotated[
+        Writer | None, Meta(description="Who completes; refused when another has taken the instant over.")
+    ] = None
 
 
-class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Give an instant up. Another than its writer may do so only when its lease has ended."""
+class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Give an instant up. Another than its writer may do so only when its lease has ended.
+
+    With ``files_to_delete`` the rollback stays inflight until whoever asked has deleted them and completes it;
+    without, it completes at once.
+    """
 
     writer: Writer
-    reason: Annotated[str, Meta(max_length=4_096)] = ""
+    reason: Reason = ""
+    files_to_delete: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=5_120)]], Meta(max_length=FILE_GROUPS_MAX)
+    ] = []
+    lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
 
 
-class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CreateSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Pin a completed instant, the latest unless one is named: what it shows can be gone back to."""
+
+    writer: Writer
+    instant: InstantTime | None = None
+    comment: Reason = ""
+
+
+class ReleaseSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Give a savepoint up."""
+
+    writer: Writer
+    reason: Reason = ""
+
+
+class RestoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Go back to a savepoint: all that completed after the instant that it pins, and all that is pending, is
+    rolled back."""
+
+    writer: Writer
+    savepoint: InstantTime
+    reason: Reason = ""
+
+
+class CompleteOne(CompleteInstant, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """One instant of several that complete together."""
+
+    table: TableName
+    requested_time: InstantTime
+
+
+class CompleteTogether(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Publish several instants, of several tables if need be: all of them, or none."""
+
+    instants: Annotated[list[CompleteOne], Meta(min_length=1, max_length=COUNT_MAX)]
+
+
+class TouchedFileGroup(FileGroupName, frozen=True, forbid_unknown_fields=True):
+    """A file group that an instant would touch: by a new base file, by a log file, or by replacing it."""
+
+    how: Touch = Touch.BASE
+
+
+class FindConflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask whether completing an instant that touches these file groups would conflict, as things stand."""
+
+    file_groups: Annotated[list[TouchedFileGroup], Meta(min_length=1, max_length=FILE_GROUPS_MAX)]
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """Another instant that a completion would lose against.
+
+    ``rebase_on`` is the completion time to read the table as of before writing again; null when the winner is
+    pending. ``file_groups`` are the groups in common, the first hundred of them.
+    """
+
+    winner: str
+    winner_action: Action
+    winner_state: State
+    rebase_on: str | None
+    file_groups: list[FileGroupName]
+    file_groups_in_common: int
+
+
+class Conflicts(msgspec.Struct, frozen=True):
+    """Whether a completion would conflict: a snapshot of the moment, no promise."""
+
+    table: str
+    requested_time: str
+    conflict: Conflict | None
+
+
+class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Renew an instant's lease, from now on; without ``lease_seconds`` for as long as before."""
 
     lease_seconds: LeaseSeconds | None = None
+    writer: Annotated[
+        Writer | None, Meta(description="Whose lease it is; refused when another has taken the instant over.")
+    ] = None
 
 
 class WriteSummary(msgspec.Struct, frozen=True):
@@ -65,7 +209,9 @@ class WriteSummary(msgspec.Struct, frozen=True):
 class Instant(msgspec.Struct, frozen=True):
     """One instant of a table's timeline.
 
-    ``version`` is the version of the table's log that brought the instant to this state.
+    ``version`` is the version of the table's log that brought the instant to this state. ``target`` is the
+    instant that a rollback undoes, a savepoint pins, or the savepoint that a restore goes back to;
+    ``rolled_back_by`` the rollback or restore that undid this one. ``plan`` is left out of lists.
     """
 
     table: str
@@ -81,6 +227,15 @@ class Instant(msgspec.Struct, frozen=True):
     summary: WriteSummary | None
     extra_metadata: dict[str, str]
     version: int
+    target: str | None = None
+    rolled_back_by: str | None = None
+    plan: RecordedPlan | None = None
+
+
+class CompletedTogether(msgspec.Struct, frozen=True):
+    """The instants that completed together, in the order of the request."""
+
+    instants: list[Instant]
 
 
 class InstantPage(msgspec.Struct, frozen=True):

@@ -70,7 +70,11 @@ class NewField(Field, frozen=True, forbid_unknown_fields=True):
 
 
 class BucketIndex(msgspec.Struct, frozen=True):
-    """Simple hash buckets: bucket = pmod(xxhash64(record key fields), buckets), Spark's xxhash64, seed 42."""
+    """How record keys find their file groups.
+
+    Bucket: simple hash buckets, bucket = pmod(xxhash64(record key fields), buckets), Spark's xxhash64, seed 42.
+    Any other type takes no notice of ``buckets``.
+    """
 
     type: IndexType = IndexType.BUCKET
     buckets: Annotated[int, Meta(ge=1, le=100_000)] = 4

@@ -6,7 +6,10 @@ import enum
 
 
 class Action(enum.StrEnum):
-    """What an instant does to a table (Hudi: HoodieTimeline.VALID_ACTIONS_IN_TIMELINE)."""
+    """What an instant does to a table (Hudi: HoodieTimeline.VALID_ACTIONS_IN_TIMELINE).
+
+    On completion a compaction becomes a commit, a log compaction a deltacommit, a clustering a replacecommit.
+    """
 
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
@@ -58,9 +61,32 @@ class TableType(enum.StrEnum):
 
 
 class IndexType(enum.StrEnum):
-    """How a writer finds the file group of a record key."""
+    """How a writer finds the file group of a record key.
+
+    Bucket: by a hash of the key. Simple: by looking into the files; the writer names its file groups as it
+    likes, and two writers that insert one new key into two new file groups do not notice each other.
+    """
 
     BUCKET = "bucket"
+    SIMPLE = "simple"
+
+
+class Yields(enum.StrEnum):
+    """Who gives way when a write and a table service (clustering, compaction) touch the same file groups.
+
+    The table property ``conflicts.yields``. Whoever began the work that is given up begins it again.
+    """
+
+    TABLE_SERVICE = "table-service"
+    WRITER = "writer"
+
+
+class Touch(enum.StrEnum):
+    """How an instant touches a file group: with a new base file, with a log file, or by replacing it."""
+
+    BASE = "base"
+    LOG = "log"
+    REPLACED = "replaced"
 
 
 class TimeOrder(enum.StrEnum):

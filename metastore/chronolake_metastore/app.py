@@ -12,6 +12,7 @@ from litestar.di import Provide
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import (
+    conflicts,
     events,
     files,
     health,
@@ -21,8 +22,12 @@ from chronolake_metastore.api import (
     openapi,
     outcomes,
     problems,
+    restores,
+    rollbacks,
+    savepoints,
     tables,
     time,
+    transactions,
 )
 from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.parameters import refuse_unknown
@@ -48,9 +53,15 @@ V1 = (
     instants.list_instants,
     instants.get_instant,
     instants.take_inflight,
+    instants.return_to_requested,
     instants.complete_instant,
-    instants.roll_back_instant,
     instants.look_up_completion_times,
+    conflicts.find_conflicts,
+    rollbacks.roll_back_instant,
+    savepoints.create_savepoint,
+    savepoints.release_savepoint,
+    restores.restore_table,
+    transactions.complete_together,
     leases.renew_lease,
     files.get_snapshot,
     files.get_changes,

@@ -15,11 +15,13 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__IllegalTransition            illegal-transition
 |  |__LeaseLive                    lease-live
 |  |__WriteConflict                write-conflict
+|  |__Savepointed                  savepointed
 |__InstantRolledBack               instant-rolled-back
 |__Unprocessable
 |  |__IdempotencyKeyReused         idempotency-key-reused
 |  |__InvalidTable                 invalid-table
 |  |__InvalidWriteStat             invalid-write-stat
+|  |__InvalidPlan                  invalid-plan
 |  |__ActionNotSupported           action-not-supported
 |__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
 |__Unavailable                     nothing was decided; the same request may be sent again
@@ -136,6 +138,10 @@ class WriteConflict(Conflict):
     code = ProblemCode.WRITE_CONFLICT
 
 
+class Savepointed(Conflict):
+    code = ProblemCode.SAVEPOINTED
+
+
 class InstantRolledBack(TimelineError):
     code = ProblemCode.INSTANT_ROLLED_BACK
 
@@ -160,6 +166,10 @@ class InvalidTable(Unprocessable):
 
 class InvalidWriteStat(Unprocessable):
     code = ProblemCode.INVALID_WRITE_STAT
+
+
+class InvalidPlan(Unprocessable):
+    code = ProblemCode.INVALID_PLAN
 
 
 class ActionNotSupported(Unprocessable):

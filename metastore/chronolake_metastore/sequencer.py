@@ -19,10 +19,11 @@ import msgspec
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.bell import Bell
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import CarriedOut, Request, Result
-from chronolake_metastore.domain.commands import CatalogCommand
-from chronolake_metastore.domain.instants import CompleteInstant
+from chronolake_metastore.domain.commands import CatalogCommand, Command
+from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant
+from chronolake_metastore.domain.transactions import CompleteTogether
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import SILENT_SECONDS_MAX, Database
@@ -206,7 +207,7 @@ class Sequencer:
         if self._is_stopped:
             raise _stopping()
         command = request.command
-        files = len(command.request.write_stats) if isinstance(command, CompleteInstant) else 0
+        files = _files_of(command)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._lane_of(request, files).put(_Waiting(request, answer, files))
         return await answer
@@ -214,9 +215,21 @@ class Sequencer:
     def _lane_of(self, request: Request, files: int) -> _Lane:
         if files >= self._large_files:
             return self._large
-        if isinstance(request.command, CatalogCommand):
+        if isinstance(request.command, CatalogCommand | CompleteTogether):
             return self._lanes[0]
         return self._lanes[zlib.crc32(request.command.table.encode()) % len(self._lanes)]
+
+
+def _files_of(command: Command) -> int:
+    match command:
+        case CompleteInstant():
+            return len(command.request.write_stats)
+        case CompleteTogether():
+            return sum(len(member.request.write_stats) for member in command.members)
+        case BeginInstant():
+            return command.request.count or 0
+        case _:
+            return 0
 
 
 def _stopping() -> errors.DatabaseUnavailable:

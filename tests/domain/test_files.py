@@ -8,13 +8,11 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import files
-from chronolake_metastore.domain.files import BaseFile, FileGroup
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import CreateTable, NewField
-from chronolake_model.times import Micros, format_time, parse_time
-from chronolake_model.vocabulary import TableType
+from chronolake_model.times import Micros
 
 REQUESTED: Final = "20260203040506789"
 TABLE: Final = Table(
@@ -52,7 +50,7 @@ def test_a_stat_that_fits_passes() -> None:
         ([changed(partition_path="a//b")], "must be relative"),
         (
             [changed(file_id="00000001-aa", file_name=base_file_name("00000001-aa", "0-1-2", REQUESTED))],
-            "is 0000",
+            "begins with its bucket",
         ),
         ([changed(partition_path="month=2026-02")], "one part for each"),
         ([GOOD, GOOD], "reported twice"),
@@ -75,33 +73,6 @@ def test_a_stat_that_does_not_fit_is_refused_with_its_place(stats: list[WriteSta
     with pytest.raises(errors.InvalidWriteStat, match=why) as refused:
         files.check(TABLE, REQUESTED, stats)
     assert refused.value.context["index"] == len(stats) - 1
-
-
-def test_a_base_file_that_completed_after_we_began_wins() -> None:
-    requested = parse_time(REQUESTED)
-    winner = BaseFile(Micros(requested - 5_000), Micros(requested + 1_000))
-    group = FileGroup(TABLE.table_id, "", GOOD.file_id)
-    with pytest.raises(errors.WriteConflict) as lost:
-        files.refuse_conflicts(TABLE, requested, [GOOD], {group: winner})
-    assert lost.value.context["winner"] == format_time(winner.requested_time)
-    assert lost.value.context["rebase_on"] == format_time(winner.completion_time)
-    assert lost.value.context["file_groups"] == [{"partition_path": "", "file_id": GOOD.file_id}]
-
-
-def test_a_base_file_that_was_there_when_we_began_is_no_conflict() -> None:
-    requested = parse_time(REQUESTED)
-    base = BaseFile(Micros(requested - 5_000), Micros(requested - 1_000))
-    files.refuse_conflicts(TABLE, requested, [GOOD], {FileGroup(TABLE.table_id, "", GOOD.file_id): base})
-
-
-def test_log_files_never_conflict() -> None:
-    requested = parse_time(REQUESTED)
-    log = changed(file_name=f".{GOOD.file_id}_{REQUESTED}.log.1_0-1-2")
-    winner = BaseFile(Micros(requested - 5_000), Micros(requested + 1_000))
-    definition = msgspec.structs.replace(TABLE.definition, type=TableType.MERGE_ON_READ)
-    table = msgspec.structs.replace(TABLE, definition=definition)
-    files.check(table, REQUESTED, [log])
-    files.refuse_conflicts(table, requested, [log], {FileGroup(table.table_id, "", GOOD.file_id): winner})
 
 
 def test_the_digest_changes_with_every_field() -> None:

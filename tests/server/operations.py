@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from typing_extensions import override
 
+from chronolake_model.file_names import bucket_file_id
 from tests.server.rest import Json, table_body, write_stat
 
 TABLE = "shop.orders"
@@ -17,6 +18,8 @@ NAMESPACE = "shop"
 NEVER_USED = "never-used"
 """An idempotency key."""
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
+INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
+FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
 Path = tuple[str | int, ...]
 
 
@@ -79,27 +82,81 @@ OPERATIONS = (
             "operation": "upsert",
             "lease_seconds": 5,
             "inflight": True,
+            "plan": {"file_groups": [FILE_GROUP], "details": {"strategy": "size"}},
         },
     ),
     Operation("GET", "/v1/tables/{table}/instants/{requested_time}"),
-    Operation("POST", "/v1/tables/{table}/instants/{requested_time}/inflight"),
+    Operation("POST", INFLIGHT, lambda _: {"writer": "w", "lease_seconds": 5}),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/instants/{requested_time}/requested",
+        lambda _: {"writer": "w", "reason": "failed"},
+    ),
     Operation(
         "POST",
         "/v1/tables/{table}/instants/{requested_time}/complete",
         lambda requested_time: {
             "write_stats": [write_stat(requested_time, updates=1, deletes=1)],
             "extra_metadata": {"query": "1"},
+            "replaced_file_groups": [FILE_GROUP],
+            "writer": "w",
         },
     ),
     Operation(
         "POST",
-        "/v1/tables/{table}/instants/{requested_time}/rollback",
+        "/v1/tables/{table}/instants/{requested_time}/conflicts",
+        lambda _: {"file_groups": [FILE_GROUP | {"how": "base"}]},
+    ),
+    Operation(
+        "POST",
+        "/v1/transactions/complete",
+        lambda requested_time: {
+            "instants": [
+                {
+                    "table": TABLE,
+                    "requested_time": requested_time,
+                    "write_stats": [write_stat(requested_time)],
+                    "extra_metadata": {"query": "1"},
+                    "replaced_file_groups": [FILE_GROUP],
+                    "writer": "w",
+                }
+            ]
+        },
+    ),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/savepoints",
+        lambda requested_time: {"writer": "w", "instant": requested_time, "comment": "before the load"},
+    ),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/savepoints/{requested_time}/release",
         lambda _: {"writer": "w", "reason": "tired"},
     ),
     Operation(
         "POST",
+        "/v1/tables/{table}/restore",
+        lambda requested_time: {"writer": "w", "savepoint": requested_time, "reason": "bad load"},
+    ),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/instants/{requested_time}/rollback",
+        lambda _: {
+            "writer": "w",
+            "reason": "tired",
+            "files_to_delete": ["a.parquet"],
+            "lease_seconds": 5,
+        },
+    ),
+    Operation(
+        "POST",
         HEARTBEAT,
-        lambda _: {"lease_seconds": 5},
+        lambda _: {"lease_seconds": 5, "writer": "w"},
+    ),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/completion-times",
+        lambda requested_time: {"requested_times": [requested_time]},
     ),
     Operation("GET", "/v1/tables/{table}/snapshot"),
     Operation("GET", "/v1/tables/{table}/changes"),
@@ -111,12 +168,18 @@ STREAMS = (Operation("GET", "/v1/events/stream"),)
 """Answers that do not end by themselves; ``test_feed.py`` tries them."""
 
 WITH_BODY = tuple(operation for operation in OPERATIONS if operation.body is not None)
-BODY_OPTIONAL = (HEARTBEAT,)
+BODY_OPTIONAL = (HEARTBEAT, INFLIGHT)
 """Templates of those whose body may be left out: an empty one is ``{}``."""
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
-COMMANDS = tuple(operation for operation in OPERATIONS if operation.method != "GET")
+QUESTIONS = ("/conflicts", "/completion-times")
+"""How the paths of those end that are posted because of their bodies, and change nothing."""
+COMMANDS = tuple(
+    operation
+    for operation in OPERATIONS
+    if operation.method != "GET" and not operation.template.endswith(QUESTIONS)
+)
 LISTS = tuple(
     operation
     for operation in OPERATIONS
@@ -168,16 +231,42 @@ _OPTIONAL = {
         "properties",
         "schema.0.nullable",
     },
-    "/v1/tables/{table}/instants": {"action", "operation", "lease_seconds", "inflight"},
+    "/v1/tables/{table}/instants": {
+        "action",
+        "operation",
+        "lease_seconds",
+        "inflight",
+        "plan",
+        "plan.file_groups",
+        "plan.details",
+    },
+    INFLIGHT: {"writer", "lease_seconds"},
+    "/v1/tables/{table}/instants/{requested_time}/requested": {"reason"},
+    "/v1/tables/{table}/instants/{requested_time}/conflicts": {"file_groups.0.how"},
+    "/v1/transactions/complete": {
+        f"instants.0.{name}"
+        for name in (
+            "write_stats",
+            "extra_metadata",
+            "replaced_file_groups",
+            "writer",
+            "write_stats.0.inserts",
+        )
+    },
+    "/v1/tables/{table}/savepoints": {"instant", "comment"},
+    "/v1/tables/{table}/savepoints/{requested_time}/release": {"reason"},
+    "/v1/tables/{table}/restore": {"reason"},
     "/v1/tables/{table}/instants/{requested_time}/complete": {
         "write_stats",
         "extra_metadata",
+        "replaced_file_groups",
+        "writer",
         "write_stats.0.inserts",
         "write_stats.0.updates",
         "write_stats.0.deletes",
     },
-    "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason"},
-    HEARTBEAT: {"lease_seconds"},
+    "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason", "files_to_delete", "lease_seconds"},
+    HEARTBEAT: {"lease_seconds", "writer"},
 }
 
 _MARK = "the place to be filled"
@@ -223,8 +312,9 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
     """Each field of the operation's body with what cannot stand there."""
     assert operation.body is not None
     for at, value in places(operation.body("20260101000000000")):
-        nullable = at[-1] == "ordering_field" or (
-            operation.template.endswith("heartbeat") and at[-1] == "lease_seconds"
+        nullable = at[-1] in ("ordering_field", "plan", "instant") or (
+            operation.template.endswith(("heartbeat", "inflight", "complete"))
+            and at[-1] in ("lease_seconds", "writer")
         )
         for raw in _WRONG[type(value)]:
             if not (raw == "null" and nullable):
@@ -235,7 +325,7 @@ def required_fields(operation: Operation) -> Iterator[Path]:
     """The fields that the operation's body must have."""
     assert operation.body is not None
     for at, _ in places(operation.body("20260101000000000")):
-        within_properties = any(part in ("properties", "extra_metadata") for part in at[:-1])
+        within_properties = any(part in ("properties", "extra_metadata", "details") for part in at[:-1])
         optional = ".".join(map(str, at)) in _OPTIONAL[operation.template]
         if isinstance(at[-1], str) and not within_properties and not optional:
             yield at

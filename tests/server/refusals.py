@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings, strategies as st
 
 from chronolake_model.problems import Problem, ProblemCode
 from tests.server import database
-from tests.server.operations import OPERATIONS, Operation
+from tests.server.operations import COMMANDS, OPERATIONS, Operation
 from tests.server.rest import Json
 
 NEVER_BEGUN = "20260101000000000"
@@ -82,7 +82,7 @@ class Lake:
 def is_decision(tried: Operation, problem: Problem) -> bool:
     """Whether a problem says what was decided on a command, and is recorded therefore."""
     return (
-        tried.method != "GET"
+        tried in COMMANDS
         and problem.status in (404, 409, 410, 422)
         and problem.code not in (ProblemCode.ROUTE_NOT_FOUND, ProblemCode.IDEMPOTENCY_KEY_REUSED)
     )

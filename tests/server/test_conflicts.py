@@ -30,6 +30,8 @@ def test_of_two_writers_of_a_file_group_the_first_to_complete_wins(table: Table)
 
     assert problem["context"] == {
         "winner": winner,
+        "winner_action": "commit",
+        "winner_state": "completed",
         "rebase_on": won["completion_time"],
         "file_groups": [{"partition_path": "", "file_id": write_stat(loser, bucket=1)["file_id"]}],
         "file_groups_in_common": 1,

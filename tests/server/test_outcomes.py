@@ -79,6 +79,16 @@ def _rolled_back(table: Table, key: str) -> httpx.Response:
     return table.heartbeat(gone, key=key)
 
 
+def _savepointed(table: Table, key: str) -> httpx.Response:
+    path = f"/v1/tables/{table.name}"
+    pinned = []
+    for _ in range(2):
+        succeeded(table.complete(table.begun()))
+        pinned.append(succeeded(table.http.post(f"{path}/savepoints", json={"writer": "w"})))
+    body = {"writer": "w", "savepoint": pinned[0]["requested_time"]}
+    return _post(table.http, f"{path}/restore", body, key)
+
+
 def _delete(http: httpx.Client, path: str, key: str) -> httpx.Response:
     return http.delete(path, headers=keyed(key))
 
@@ -108,7 +118,9 @@ REFUSALS: dict[str, Refusing] = {
     "invalid-write-stat": lambda table, key: table.complete(
         table.begun(), write_stat("20260101000000000"), key=key
     ),
-    "action-not-supported": lambda table, key: table.begin(key, action="clean"),
+    "action-not-supported": lambda table, key: table.begin(key, action="compaction"),
+    "invalid-plan": lambda table, key: table.begin(key, action="clustering"),
+    "savepointed": _savepointed,
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.bell import Bell
-from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, namespaces
 from chronolake_metastore.metrics import Metrics

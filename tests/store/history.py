@@ -13,9 +13,9 @@ import psycopg
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import group, rebuilding
-from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import commands, instants, leases, namespaces, tables
+from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
@@ -142,7 +142,7 @@ class History:
     def roll_back(self, table: str, requested_time: str, writer: str = "nightly") -> None:
         """Roll an instant back."""
         rollback = wire.RollbackInstant(writer, "given up")
-        self.done(instants.RollbackInstant(table, parse_time(requested_time), rollback))
+        self.done(rollbacks.RollbackInstant(table, parse_time(requested_time), rollback))
 
 
 def completion(table: str, requested_time: str, buckets: Sequence[int]) -> instants.CompleteInstant:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from chronolake_metastore.commands import group, rebuilding, verifying
-from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.commands.rebuilding import Rebuilt
 from chronolake_metastore.commands.verifying import Report
@@ -27,6 +27,7 @@ from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.vocabulary import Action
 
 ORDERS = "(SELECT table_id FROM lake_table WHERE name = 'orders')"
 """The id of ``shop.orders``, in SQL."""
@@ -67,9 +68,9 @@ class History:
             )
         )
 
-    async def begin(self, table: str) -> Micros:
+    async def begin(self, table: str, action: Action = Action.COMMIT) -> Micros:
         """Begin an instant."""
-        body = await self.run(instants.BeginInstant(table, wire.BeginInstant(WRITER)))
+        body = await self.run(instants.BeginInstant(table, wire.BeginInstant(WRITER, action)))
         return parse_time(msgspec.json.decode(body, type=wire.Instant).requested_time)
 
     async def write(self, table: str, *buckets: int) -> None:
@@ -104,8 +105,9 @@ async def _make(history: History) -> None:
     await history.write("shop.orders", 0)
     pending = await history.begin("shop.orders")
     await history.run(leases.RenewLease("shop.orders", pending, wire.Heartbeat()))
-    given_up = await history.begin("shop.orders")
-    await history.run(instants.RollbackInstant("shop.orders", given_up, wire.RollbackInstant(WRITER)))
+    given_up = await history.begin("shop.orders", Action.CLEAN)
+    returned = wire.ReturnToRequested(WRITER)
+    await history.run(instants.ReturnToRequested("shop.orders", given_up, returned))
     await history.make_table("shop.gone")
     await history.run(tables.DropTable("shop.gone"))
     await history.make_table("shop.clicks")

@@ -21,7 +21,14 @@ from tests.store.history import History
 Row = dict[str, Any]
 
 LOG = ("event", "write_stat", "outcome", "refusal")
-VIEWS = ("audit_history", "audit_commands", "audit_pending", "audit_files", "audit_conflicts")
+VIEWS = (
+    "audit_history",
+    "audit_commands",
+    "audit_pending",
+    "audit_files",
+    "audit_rollbacks",
+    "audit_conflicts",
+)
 
 
 class Audited:
@@ -88,7 +95,9 @@ def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> No
         "InstantRequested",
         "InstantRequested",
         "InstantCompleted",
+        "InstantRequested",
         "InstantRolledBack",
+        "InstantCompleted",
         "InstantRequested",
         "InstantRequested",
     ]
@@ -236,6 +245,22 @@ def test_an_instant_that_was_rolled_back_has_no_files(audited: Audited) -> None:
     files = "SELECT * FROM chronolake.audit_files WHERE requested_digits = %s"
 
     assert audited.ask(files, [audited.times["loser"]]) == []
+
+
+# ---------------------------------------------------------------------------------- rollbacks
+
+
+def test_a_rollback_says_what_it_undid_and_who_asked_for_it(audited: Audited) -> None:
+    [row] = audited.ask("SELECT * FROM chronolake.audit_rollbacks")
+
+    assert row["requested_digits"] == audited.times["loser"]
+    assert (row["table_name"], row["writer"], row["rolled_back_by"]) == ("shop.orders", "hourly", "hourly")
+    assert (row["reason"], row["undone_by_action"], row["undone_by_state"]) == (
+        "given up",
+        "rollback",
+        "completed",
+    )
+    assert row["undone_by_requested_time"] == row["rolled_back_at"] - timedelta(milliseconds=1)
 
 
 # ---------------------------------------------------------------------------------- conflicts

@@ -28,9 +28,9 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import group, rebuilding, verifying
-from chronolake_metastore.commands.carry_out import Answer
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
-from chronolake_metastore.domain import commands, instants, leases, namespaces, tables
+from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, decode, hash_of
 from chronolake_metastore.queries import files as file_queries
@@ -207,6 +207,7 @@ class Timeline(RuleBasedStateMachine):
         rows = self.sql(
             "SELECT t.namespace || '.' || t.name, chronolake.micros(i.requested_time), i.state"
             " FROM chronolake.instant i JOIN chronolake.lake_table t USING (table_id)"
+            " WHERE i.action <> 'rollback'"
         )
         assert {(name, time): State(state) for name, time, state in rows} == self.states
 
@@ -227,14 +228,14 @@ class Timeline(RuleBasedStateMachine):
     def change(self, data: DataObject, verb: str, name: str, time: Micros) -> Command:
         match verb:
             case "inflight":
-                return instants.TakeInflight(name, time)
+                return instants.TakeInflight(name, time, wire.TakeInflight())
             case "complete":
                 buckets = data.draw(st.sets(st.integers(0, BUCKETS - 1)))
                 stats = [_stat(bucket, format_time(time, TABLES[name])) for bucket in sorted(buckets)]
                 return instants.CompleteInstant(name, time, wire.CompleteInstant(stats))
             case "rollback":
                 writer = data.draw(st.sampled_from(WRITERS))
-                return instants.RollbackInstant(name, time, wire.RollbackInstant(writer))
+                return rollbacks.RollbackInstant(name, time, wire.RollbackInstant(writer))
             case _:
                 return leases.RenewLease(name, time, wire.Heartbeat())
 
@@ -262,7 +263,7 @@ class Timeline(RuleBasedStateMachine):
     def check_refusal(self, verb: str, command: Command, refusal: errors.TimelineError) -> None:
         assert isinstance(
             command,
-            instants.TakeInflight | instants.CompleteInstant | instants.RollbackInstant | leases.RenewLease,
+            instants.TakeInflight | instants.CompleteInstant | rollbacks.RollbackInstant | leases.RenewLease,
         )
         state = self.states[command.table, command.requested_time]
         if (verb, state) in LEGAL:

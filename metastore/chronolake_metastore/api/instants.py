@@ -8,8 +8,10 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
@@ -23,11 +25,12 @@ from chronolake_model.instants import (
     Instant,
     InstantPage,
     RequestedTimes,
-    RollbackInstant,
+    ReturnToRequested,
+    TakeInflight,
 )
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 TAGS = ["Timeline"]
 _TRANSITION = (
@@ -41,15 +44,23 @@ _TRANSITION = (
     "/tables/{table:str}/instants",
     summary="Begin an instant",
     tags=TAGS,
-    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND, ProblemCode.ACTION_NOT_SUPPORTED),
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.ACTION_NOT_SUPPORTED,
+        ProblemCode.INVALID_PLAN,
+    ),
 )
 async def begin_instant(
     table: TableInPath,
     data: JSONBody[BeginInstant],
     caller: NamedDependency[Caller],
     sequencer: NamedDependency[Sequencer],
-) -> Response[Instant]:
-    """Issue a requested time, unique and later than every time of the table before it."""
+) -> Response[Instant | InstantPage]:
+    """Issue a requested time, unique and later than every time of the table before it.
+
+    With `count` in the request so many of them at once, and the answer is a list of instants.
+    """
     return await submit(sequencer, caller, instants.BeginInstant(parameters.table(table), data))
 
 
@@ -58,16 +69,40 @@ async def begin_instant(
     summary="Take an instant inflight",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_command(*_TRANSITION, ProblemCode.INSTANT_ROLLED_BACK),
+    operation_class=OptionalBody,
+    responses=problems.of_command(*_TRANSITION, ProblemCode.LEASE_LIVE, ProblemCode.INSTANT_ROLLED_BACK),
 )
 async def take_inflight(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
+    data: JSONBody[TakeInflight],
     caller: NamedDependency[Caller],
     sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
-    """requested -> inflight: the writer has its plan and begins to write."""
-    command = instants.TakeInflight(parameters.table(table), _time(requested_time))
+    """requested -> inflight: the writer has its plan and begins to write.
+
+    A plan that waits, of a compaction, a clustering or a rollback, is taken over by the writer who asks.
+    """
+    command = instants.TakeInflight(parameters.table(table), _time(requested_time), data)
+    return await submit(sequencer, caller, command)
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/requested",
+    summary="Take an instant back to requested",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_TRANSITION, ProblemCode.LEASE_LIVE, ProblemCode.INSTANT_ROLLED_BACK),
+)
+async def return_to_requested(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[ReturnToRequested],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """inflight -> requested: the execution of a plan has failed, the plan waits for the next."""
+    command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), data)
     return await submit(sequencer, caller, command)
 
 
@@ -78,9 +113,11 @@ async def take_inflight(
     tags=TAGS,
     responses=problems.of_command(
         *_TRANSITION,
+        ProblemCode.LEASE_LIVE,
         ProblemCode.WRITE_CONFLICT,
         ProblemCode.INSTANT_ROLLED_BACK,
         ProblemCode.INVALID_WRITE_STAT,
+        ProblemCode.INVALID_PLAN,
     ),
 )
 async def complete_instant(
@@ -92,25 +129,6 @@ async def complete_instant(
 ) -> Response[Instant]:
     """inflight -> completed: publish all files of the instant at once, under a completion time."""
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
-    return await submit(sequencer, caller, command)
-
-
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/rollback",
-    summary="Roll an instant back",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(*_TRANSITION, ProblemCode.LEASE_LIVE),
-)
-async def roll_back_instant(
-    table: TableInPath,
-    requested_time: RequestedTimeInPath,
-    data: JSONBody[RollbackInstant],
-    caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
-) -> Response[Instant]:
-    """requested or inflight -> rolled_back. An instant that is rolled back already is answered as it stands."""
-    command = instants.RollbackInstant(parameters.table(table), _time(requested_time), data)
     return await submit(sequencer, caller, command)
 
 
@@ -143,6 +161,13 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     actions: Annotated[
         list[Action] | None, QueryParameter(name="action", description="Only these actions.")
     ] = None,
+    pending: Annotated[
+        bool, QueryParameter(description="Only what may still complete: as `state=requested&state=inflight`.")
+    ] = False,
+    operations: Annotated[
+        list[Operation] | None, QueryParameter(name="operation", description="Only these operations.")
+    ] = None,
+    writer: Annotated[str | None, QueryParameter(description="Only this writer's.")] = None,
     requested_from: Annotated[
         str | None, time_parameter("requested_from", "Requested later than this.")
     ] = None,
@@ -161,13 +186,29 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     direction: Annotated[Direction, QueryParameter(description="Oldest first, or newest first.")] = (
         Direction.ASCENDING
     ),
+    skip: Annotated[
+        int,
+        QueryParameter(
+            ge=0,
+            le=parameters.SKIP_MAX,
+            description="Leave out so many before the first page: `limit=1` gives the nth.",
+        ),
+    ] = 0,
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> InstantPage:
-    """The timeline, filtered, in the order of either time, page by page."""
+    """The timeline, filtered, in the order of either time, page by page; plans are left out.
+
+    First and last are `limit=1` in either direction; the last at a time or before is `requested_to` or
+    `completed_to` with `direction=desc&limit=1`.
+    """
+    if writer is not None and "\0" in writer:
+        raise errors.InvalidParameter("a writer holds no character U+0000", parameter="writer")
     wanted = Filter(
-        states=frozenset(states or ()),
+        states=frozenset(states or ()) | (instants.PENDING if pending else frozenset()),
         actions=frozenset(actions or ()),
+        operations=frozenset(operations or ()),
+        writer=writer,
         requested_from=parameters.optional_time("requested_from", requested_from),
         requested_to=parameters.optional_time("requested_to", requested_to),
         completed_from=parameters.optional_time("completed_from", completed_from),
@@ -175,7 +216,7 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
         order_by=order_by,
         direction=direction,
     )
-    return await queries.page(database, parameters.table(table), wanted, limit, cursor)
+    return await queries.page(database, parameters.table(table), wanted, limit, cursor, skip)
 
 
 @post(

@@ -17,6 +17,7 @@ from chronolake_model.times import Micros, parse_time
 
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1_000
+SKIP_MAX: Final = 1_000_000
 FILES_PAGE_DEFAULT: Final = 1_000
 FILES_PAGE_MAX: Final = 10_000
 IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255

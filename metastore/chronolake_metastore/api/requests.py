@@ -9,6 +9,7 @@ from litestar import Request
 
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
+from chronolake_model.times import Micros, parse_time
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -34,3 +35,11 @@ class StrictRequest(Request[Any, Any, Any]):
             return msgspec.json.decode(body, type=wanted)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise InvalidRequest(f"body: {exc}") from exc
+
+
+def time_in_body(name: str, text: str) -> Micros:
+    """The time that ``text`` names in a body; raises ``InvalidRequest``."""
+    try:
+        return parse_time(text)
+    except ValueError as exc:
+        raise InvalidRequest(f"body: {name}: {exc}") from exc

@@ -12,25 +12,25 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.carry_out import Answer, carry_out
+from chronolake_metastore.commands import needs
+from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.carry_out import carry_out
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import files, instants, namespaces, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
-from chronolake_metastore.domain.commands import CatalogCommand, Command
+from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.store import (
     catalog,
     clocks,
     event_log,
+    file_groups,
     files as stored_files,
     instants as stored_instants,
     outcomes,
     refusals,
 )
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
-from chronolake_model.file_names import FileKind
-from chronolake_model.names import split_table_name
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 
@@ -47,8 +47,6 @@ class Request(msgspec.Struct, frozen=True):
 
 
 Result = Answer | errors.TimelineError
-
-_WITHOUT_INSTANT = CatalogCommand | instants.BeginInstant
 
 
 class _Records(msgspec.Struct):
@@ -111,17 +109,19 @@ async def _load(
         found_tables,
         dropped,
         found_instants,
-        found_bases,
+        found_others,
+        *more,
     ) = await tx.batch(
         [
-            *clocks.lock(_tables_named(commands), _catalog_if_named(commands)),
+            *clocks.lock(needs.tables_named(commands), needs.catalog_if_named(commands)),
             clocks.read_now(),
             outcomes.find(request.request_id for request in requests),
-            catalog.find_namespaces(_namespaces_named(commands)),
-            catalog.find_tables(_tables_named(commands)),
-            catalog.find_last_times(_tables_made(commands)),
-            stored_instants.find(_instants_named(commands)),
-            stored_files.find_base_files(_file_groups_named(commands)),
+            catalog.find_namespaces(needs.namespaces_named(commands)),
+            catalog.find_tables(needs.tables_named(commands)),
+            catalog.find_last_times(needs.tables_made(commands)),
+            stored_instants.find(needs.instants_named(commands)),
+            file_groups.find_others(needs.file_groups_named(commands)),
+            *_find_for_undoing(commands),
         ]
     )
     lake.clocks = clocks.locked(locked)
@@ -131,10 +131,23 @@ async def _load(
     for table in catalog.found_tables(found_tables):
         lake.know_table(table)
     lake.last_times = catalog.found_last_times(dropped)
-    for table_id, instant in stored_instants.found(found_instants):
-        lake.instants[table_id, instant.requested_time] = instant
-    lake.base_files = stored_files.found_base_files(found_bases)
+    for rows in (found_instants, *more):
+        for table_id, instant in stored_instants.found(rows):
+            lake.instants[table_id, instant.requested_time] = instant
+    lake.others = file_groups.found_others(found_others)
     return lake, clocks.now_from(now), outcomes.found(known)
+
+
+def _find_for_undoing(commands: Sequence[Command]) -> list[Statement]:
+    """What only rollbacks, savepoints and restores need: they are rare, the rest should not pay for them."""
+    found = []
+    if undone := needs.instants_undone(commands):
+        found.append(stored_instants.find_rollbacks(undone))
+    if saved := needs.tables_saved(commands):
+        found.append(stored_instants.find_savepoints(saved))
+    if restored := needs.savepoints_restored(commands):
+        found.append(stored_instants.find_behind_savepoints(restored))
+    return found
 
 
 def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Result:
@@ -188,16 +201,17 @@ def _outcome(
 def _refusal(lake: Lake, request: Request, now: Micros, exc: errors.TimelineError) -> refusals.Refusal:
     command = request.command
     table_id = _table_meant(lake, command)
+    named = needs.tables_of(command)
     return refusals.Refusal(
         request_id=request.request_id,
         refused_at=now,
         actor=request.actor,
         address=request.address,
         command=type(command).__name__,
-        table_name=_table_named(command),
+        table_name=named[0] if named else None,
         table_id=table_id,
         version=None if table_id is None else lake.clocks[table_id].version,
-        instant=None if isinstance(command, _WITHOUT_INSTANT) else command.requested_time,
+        instant=command.requested_time if isinstance(command, InstantCommand) else None,
         status=exc.code.status,
         code=exc.code,
         detail=bounded_text(exc.detail, DETAIL_CHARS_MAX),
@@ -207,10 +221,10 @@ def _refusal(lake: Lake, request: Request, now: Micros, exc: errors.TimelineErro
 
 def _table_meant(lake: Lake, command: Command) -> UUID | None:
     """The table that the command names, as far as it was locked; the catalog, for a namespace."""
-    name = _table_named(command)
-    if name is None:
+    named = needs.tables_of(command)
+    if not named:
         return CATALOG_ID
-    table = lake.tables.get(name)
+    table = lake.tables.get(named[0])
     return table.table_id if table is not None and table.table_id in lake.clocks else None
 
 
@@ -238,64 +252,12 @@ def project(lake: Lake) -> list[Statement]:
         written.append(catalog.save_tables(list(lake.changed_tables.values())))
     if lake.changed_instants:
         written.append(stored_instants.save([(key[0], lake.instants[key]) for key in lake.changed_instants]))
+    written.extend(file_groups.project_plans(lake.plans, lake.settled))
     if lake.publications:
         written.extend(stored_files.project(lake.publications))
+    if lake.replacements:
+        written.extend(file_groups.project_replacements(lake.replacements))
+    if lake.withdrawals:
+        written.extend(file_groups.withdraw(lake.withdrawals))
     written.append(clocks.save(lake.clocks.values()))
     return written
-
-
-def _tables_named(commands: Sequence[Command]) -> set[str]:
-    return {name for command in commands if (name := _table_named(command)) is not None}
-
-
-def _table_named(command: Command) -> str | None:
-    match command:
-        case namespaces.CreateNamespace() | namespaces.DropNamespace():
-            return None
-        case tables.CreateTable():
-            return command.request.name
-        case tables.DropTable():
-            return command.name
-        case _:
-            return command.table
-
-
-def _tables_made(commands: Sequence[Command]) -> set[str]:
-    return {command.request.name for command in commands if isinstance(command, tables.CreateTable)}
-
-
-def _catalog_if_named(commands: Sequence[Command]) -> list[UUID]:
-    return [CATALOG_ID] if any(isinstance(command, CatalogCommand) for command in commands) else []
-
-
-def _namespaces_named(commands: Sequence[Command]) -> set[str]:
-    names = set()
-    for command in commands:
-        match command:
-            case namespaces.CreateNamespace():
-                names.add(command.request.name)
-            case namespaces.DropNamespace():
-                names.add(command.name)
-            case tables.CreateTable():
-                names.add(split_table_name(command.request.name)[0])
-            case _:
-                pass
-    return names
-
-
-def _instants_named(commands: Sequence[Command]) -> set[tuple[str, Micros]]:
-    return {
-        (command.table, command.requested_time)
-        for command in commands
-        if not isinstance(command, _WITHOUT_INSTANT)
-    }
-
-
-def _file_groups_named(commands: Sequence[Command]) -> set[tuple[str, str, str]]:
-    return {
-        (command.table, stat.partition_path, stat.file_id)
-        for command in commands
-        if isinstance(command, instants.CompleteInstant)
-        for stat in command.request.write_stats
-        if files.kind_of(stat) is FileKind.BASE
-    }

@@ -5,18 +5,22 @@ The same object replays the log on a rebuild, so that live and rebuilt projectio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import events, files, instants, namespaces, tables
+from chronolake_metastore.domain import conflicts, events, instants, namespaces, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
+from chronolake_metastore.domain.conflicts import Deed, Other
+from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.store.event_log import PublishedFiles
+from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Withdrawal
 from chronolake_metastore.store.files import Publication
-from chronolake_model.file_names import FileKind
-from chronolake_model.files import WriteStat
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros, Tick
+from chronolake_model.times import Micros, Tick, format_time
 
 
 class Lake:
@@ -29,10 +33,14 @@ class Lake:
         self.tables: dict[str, tables.Table] = {}
         self.last_times: dict[str, Micros] = {}
         self.instants: dict[tuple[UUID, Micros], instants.Instant] = {}
-        self.base_files: dict[files.FileGroup, files.BaseFile] = {}
+        self.others: dict[FileGroup, tuple[Other, ...]] = {}
         self.events: list[events.Event] = []
         self.published: list[PublishedFiles] = []
         self.publications: list[Publication] = []
+        self.replacements: list[Replacement] = []
+        self.withdrawals: list[Withdrawal] = []
+        self.plans: list[PlannedGroups] = []
+        self.settled: list[tuple[UUID, Micros]] = []
         self.changed_tables: dict[UUID, tables.Table] = {}
         self.changed_instants: set[tuple[UUID, Micros]] = set()
         self.made_namespaces: set[str] = set()
@@ -47,6 +55,11 @@ class Lake:
         self.events.clear()
         self.published.clear()
         self.publications.clear()
+        self.replacements.clear()
+        self.withdrawals.clear()
+        self.plans.clear()
+        self.settled.clear()
+        self.others.clear()
         self.changed_tables.clear()
         self.changed_instants.clear()
         self.made_namespaces.clear()
@@ -59,6 +72,27 @@ class Lake:
         if table is None or table.table_id not in self.clocks:
             raise errors.TableNotFound(name)
         return table
+
+    def instant(self, table: tables.Table, requested_time: Micros) -> instants.Instant:
+        """An instant of a table; raises ``InstantNotFound``."""
+        instant = self.instants.get((table.table_id, requested_time))
+        if instant is None:
+            raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
+        return instant
+
+    def instants_of(self, table_id: UUID) -> list[instants.Instant]:
+        """The instants of a table, as far as they were loaded."""
+        return [instant for (of_table, _), instant in self.instants.items() if of_table == table_id]
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Take back what was appended in the block when it raises; values are never changed in place."""
+        before = {name: copy.copy(value) for name, value in vars(self).items()}
+        try:
+            yield
+        except errors.TimelineError:
+            vars(self).update(before)
+            raise
 
     def append(
         self,
@@ -73,8 +107,11 @@ class Lake:
         self.events.append(event)
         if isinstance(payload, events.InstantCompleted):
             self.published.append(PublishedFiles(table_id, event.version, write_stats))
-            self._publish(event, write_stats)
         self.apply(event)
+        if write_stats:
+            assert instant is not None
+            written = self.instants[table_id, instant]
+            self._know(table_id, conflicts.deeds(written.begun_as, write_stats, []), written)
         return event
 
     def apply(self, event: events.Event) -> None:
@@ -117,18 +154,77 @@ class Lake:
     def _apply_to_instant(self, event: events.Event) -> None:
         assert event.instant is not None
         key = (event.table_id, event.instant)
-        self.instants[key] = instants.evolve(self.instants.get(key), event)
+        before = self.instants.get(key)
+        after = instants.evolve(before, event)
+        self.instants[key] = after
         self.changed_instants.add(key)
-        if isinstance(event.payload, events.InstantCompleted):
-            self.publications.append(Publication(event.table_id, event.version, event.instant, event.time))
+        match event.payload:
+            case events.InstantRequested():
+                self._plan(event.table_id, after)
+            case events.InstantCompleted() as payload:
+                self._settle(event.table_id, after)
+                self._publish(event, event.instant, after, payload)
+            case events.InstantRolledBack():
+                assert before is not None
+                self._settle(event.table_id, after)
+                if before.completion_time is not None:
+                    withdrawal = Withdrawal(event.table_id, event.instant, before.completion_time)
+                    self.withdrawals.append(withdrawal)
+            case _:
+                pass
 
-    def _publish(self, event: events.Event, write_stats: Sequence[WriteStat]) -> None:
-        """Let the commands behind this one in the group see whose base file is the latest."""
-        assert event.instant is not None
-        base = files.BaseFile(event.instant, event.time)
-        for stat in write_stats:
-            if files.kind_of(stat) is FileKind.BASE:
-                self.base_files[files.FileGroup(event.table_id, stat.partition_path, stat.file_id)] = base
+    def _plan(self, table_id: UUID, instant: instants.Instant) -> None:
+        groups = instant.plan.file_groups if instant.plan is not None else []
+        if groups:
+            deed = conflicts.planned_deed(instant.begun_as)
+            self.plans.append(PlannedGroups(table_id, instant.requested_time, groups))
+            self._know(table_id, [(deed, name) for name in groups], instant)
+
+    def _settle(self, table_id: UUID, instant: instants.Instant) -> None:
+        """Forget what was planned: it has happened, or will not."""
+        groups = instant.plan.file_groups if instant.plan is not None else []
+        if groups:
+            self.settled.append((table_id, instant.requested_time))
+            for name in groups:
+                group = FileGroup(table_id, name.partition_path, name.file_id)
+                others = self.others.get(group, ())
+                self.others[group] = tuple(
+                    other
+                    for other in others
+                    if other.completion_time is not None or other.requested_time != instant.requested_time
+                )
+
+    def _publish(
+        self,
+        event: events.Event,
+        requested_time: Micros,
+        instant: instants.Instant,
+        payload: events.InstantCompleted,
+    ) -> None:
+        replaced = payload.replaced_file_groups
+        if payload.summary.files:
+            publication = Publication(event.table_id, event.version, requested_time, event.time)
+            self.publications.append(publication)
+        if replaced:
+            self.replacements.append(Replacement(event.table_id, requested_time, event.time, replaced))
+            touched = conflicts.deeds(instant.begun_as, [], replaced)
+            self._know(event.table_id, touched, instant)
+
+    def _know(
+        self, table_id: UUID, touched: Iterable[tuple[Deed, FileGroupName]], instant: instants.Instant
+    ) -> None:
+        """Let the commands behind this one in the group see what it does to file groups."""
+        for deed, name in touched:
+            group = FileGroup(table_id, name.partition_path, name.file_id)
+            other = Other(
+                deed=deed,
+                action=instant.action,
+                state=instant.state,
+                requested_time=instant.requested_time,
+                completion_time=instant.completion_time,
+                lease_expires_at=instant.lease_expires_at,
+            )
+            self.others[group] = (*self.others.get(group, ()), other)
 
 
 def new_lake() -> Lake:

@@ -6,14 +6,22 @@ import hashlib
 
 import msgspec
 
-from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, RollbackInstant, TakeInflight
+from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
+from chronolake_metastore.domain.restores import RestoreTable
+from chronolake_metastore.domain.rollbacks import RollbackInstant
+from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
 from chronolake_metastore.domain.tables import CreateTable, DropTable
+from chronolake_metastore.domain.transactions import CompleteTogether
 
 CatalogCommand = CreateNamespace | DropNamespace | CreateTable | DropTable
-TableCommand = BeginInstant | TakeInflight | CompleteInstant | RollbackInstant | RenewLease
-Command = CatalogCommand | TableCommand
+InstantCommand = (
+    TakeInflight | ReturnToRequested | CompleteInstant | RollbackInstant | RenewLease | ReleaseSavepoint
+)
+"""Commands that name one instant of one table."""
+TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable
+Command = CatalogCommand | TableCommand | CompleteTogether
 
 
 def canonical(command: Command) -> bytes:

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.clock import Clock, next_time
+from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.tables import CreateTable
 from chronolake_model.times import Micros
@@ -38,19 +39,49 @@ class TableDropped(Payload, frozen=True, kw_only=True):
     name: str
 
 
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an instant is to do.
+
+    ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
+    a rollback has to delete, relative to the table's base path.
+    """
+
+    file_groups: list[FileGroupName] = []
+    details: dict[str, str] = {}
+    instants: list[Micros] = []
+    files_to_delete: list[str] = []
+
+
 class InstantRequested(Payload, frozen=True, kw_only=True):
-    """``state`` is inflight when the writer went there at once; the lease ends by the wall clock."""
+    """``state`` is inflight when the writer went there at once; the lease ends by the wall clock.
+
+    A plan that waits for somebody to execute it has no lease. ``target`` is the instant that a rollback undoes,
+    a savepoint pins, or the savepoint that a restore goes back to.
+    """
 
     action: Action
     operation: Operation
     state: State
     writer: str
     lease_seconds: int
-    lease_expires_at: Micros
+    lease_expires_at: Micros | None
+    target: Micros | None = None
+    plan: Plan | None = None
 
 
 class InstantInflight(Payload, frozen=True, kw_only=True):
-    pass
+    """Whoever executes a plan takes it over, with a lease of its own; without a writer all stays as it was."""
+
+    writer: str | None = None
+    lease_seconds: int | None = None
+    lease_expires_at: Micros | None = None
+
+
+class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
+    """The execution of a plan was given up; the plan is kept, and has no lease."""
+
+    by: str
+    reason: str
 
 
 class InstantCompleted(Payload, frozen=True, kw_only=True):
@@ -59,18 +90,31 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     summary: WriteSummary
     extra_metadata: dict[str, str]
     write_stats_digest: str
+    replaced_file_groups: list[FileGroupName] = []
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):
+    """``rollback`` is the requested time of the rollback, or restore, that undid the instant."""
+
+    by: str
+    reason: str
+    rollback: Micros | None = None
+
+
+class SavepointReleased(Payload, frozen=True, kw_only=True):
     by: str
     reason: str
 
 
 class LeaseRenewed(Payload, frozen=True, kw_only=True):
-    """The lease ends by the wall clock, not by the table's, which may be ahead of it."""
+    """The lease ends by the wall clock, not by the table's, which may be ahead of it.
+
+    ``writer`` is who took the lease over, if somebody did.
+    """
 
     lease_seconds: int
     lease_expires_at: Micros
+    writer: str | None = None
 
 
 PAYLOADS: Final[dict[str, type[Payload]]] = {
@@ -82,8 +126,10 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
         TableDropped,
         InstantRequested,
         InstantInflight,
+        InstantReturnedToRequested,
         InstantCompleted,
         InstantRolledBack,
+        SavepointReleased,
         LeaseRenewed,
     )
 }

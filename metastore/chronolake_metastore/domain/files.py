@@ -1,25 +1,22 @@
-"""Data files: what a writer may say of them, and when two writers of one file group conflict."""
+"""Data files: what a writer may say of them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.tables import Table
-from chronolake_model.file_names import FileKind, bucket_file_id, bucket_of, parse_file_name
+from chronolake_model.file_names import FileKind, bucket_file_id, bucket_of, generation_of, parse_file_name
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import WriteSummary
-from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 
 PATH_BYTES_MAX = 1_024
 """Object stores take no longer names, and PostgreSQL no longer keys of an index."""
-CONFLICTS_NAMED_MAX = 100
-"""File groups that a conflict names; it may have more."""
 
 
 class FileGroup(msgspec.Struct, frozen=True):
@@ -28,17 +25,6 @@ class FileGroup(msgspec.Struct, frozen=True):
     table_id: UUID
     partition_path: str
     file_id: str
-
-
-class BaseFile(msgspec.Struct, frozen=True):
-    """The times of the instant that wrote the base file of a file group's latest slice."""
-
-    requested_time: Micros
-    completion_time: Micros
-
-
-BaseFiles = Mapping[FileGroup, BaseFile]
-"""The latest base file of each file group that a group of commands touches."""
 
 
 def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None:
@@ -50,38 +36,6 @@ def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None
         _check_new(index, stat, "file", (stat.partition_path, stat.file_name), seen)
         if kind is FileKind.BASE:
             _check_new(index, stat, "base file of a group", (stat.partition_path, stat.file_id), bases)
-
-
-def refuse_conflicts(
-    table: Table, requested_time: Micros, stats: Sequence[WriteStat], base_files: BaseFiles
-) -> None:
-    """Raise ``WriteConflict`` when another instant published a base file of the same group after we began.
-
-    The first to complete wins: whoever began before that could not have read what the winner wrote. Log
-    files only add to a group and never conflict.
-    """
-    lost = []
-    winner: BaseFile | None = None
-    for stat in stats:
-        if kind_of(stat) is FileKind.LOG:
-            continue
-        base = base_files.get(FileGroup(table.table_id, stat.partition_path, stat.file_id))
-        if base is not None and base.completion_time > requested_time:
-            lost.append({"partition_path": stat.partition_path, "file_id": stat.file_id})
-            if winner is None or base.completion_time > winner.completion_time:
-                winner = base
-    if winner is None:
-        return
-    tick = table.definition.tick
-    won_at = format_time(winner.requested_time, tick)
-    raise errors.WriteConflict(
-        f"the instant {won_at} wrote {len(lost)} of the same file group(s) of {table.name!r} and completed "
-        "first; roll back, read the table again and write again",
-        winner=won_at,
-        rebase_on=format_time(winner.completion_time, tick),
-        file_groups=lost[:CONFLICTS_NAMED_MAX],
-        file_groups_in_common=len(lost),
-    )
 
 
 def kind_of(stat: WriteStat) -> FileKind:
@@ -150,19 +104,20 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -
 
 
 def _check_bucket(table: Table, index: int, stat: WriteStat) -> None:
+    if table.definition.index.type is not IndexType.BUCKET:
+        return
     buckets = table.definition.index.buckets
     try:
-        bucket = bucket_of(stat.file_id)
+        bucket, generation = bucket_of(stat.file_id), generation_of(stat.file_id)
     except ValueError:
-        bucket = buckets
-    if 0 <= bucket < buckets and stat.file_id != bucket_file_id(bucket):
+        bucket = generation = -1
+    if bucket_file_id(max(bucket, 0), max(generation, 0)) != stat.file_id or bucket >= buckets:
         # Two file groups of one bucket would hide two writers of one record from each other.
-        raise _invalid(index, stat, f"the file id of bucket {bucket} is {bucket_file_id(bucket)}")
-    if not 0 <= bucket < buckets:
         raise _invalid(
             index,
             stat,
-            f"a file id begins with its bucket in eight digits, 0 to {buckets - 1}, not {stat.file_id!r}",
+            f"a file id begins with its bucket in eight digits, 0 to {buckets - 1}, and counts the groups "
+            f"replaced before it, like {bucket_file_id(0)} and {bucket_file_id(0, 1)}; not {stat.file_id!r}",
         )
 
 

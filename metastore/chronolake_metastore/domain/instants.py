@@ -1,40 +1,44 @@
-"""Instants: begun, taken inflight, completed, rolled back (design.md section 7).
+"""Instants: begun, taken inflight, completed (design.md section 7).
 
-requested -> inflight -> completed; requested or inflight -> rolled_back. Nothing leaves completed or
-rolled_back.
+requested -> inflight -> completed; inflight -> requested for what keeps its plan; requested or inflight ->
+rolled_back (rollbacks.py). Nothing leaves rolled_back, and nothing completed but by a restore (restores.py) or,
+of a savepoint, by its release (savepoints.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files
+from chronolake_metastore.domain import actions, conflicts, files, plans
 from chronolake_metastore.domain.events import (
     Event,
     InstantCompleted,
     InstantInflight,
     InstantRequested,
+    InstantReturnedToRequested,
     InstantRolledBack,
     LeaseRenewed,
+    Plan,
+    SavepointReleased,
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.instants import WriteSummary
-from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
-from chronolake_model.vocabulary import Action, Operation, State, TableType
+from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
+from chronolake_model.vocabulary import Action, Operation, State
 
-ACTIONS_BY_TYPE: Final = {
-    TableType.COPY_ON_WRITE: frozenset({Action.COMMIT}),
-    TableType.MERGE_ON_READ: frozenset({Action.DELTACOMMIT}),
-}
-"""The actions that can be begun. Table services and the rest of Hudi's actions are not among them yet."""
+PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
 class Instant(msgspec.Struct, frozen=True):
-    """An instant as it stands. ``version`` is the version of the table's log that brought it here."""
+    """An instant as it stands. ``version`` is the version of the table's log that brought it here.
+
+    ``action`` is the one it was begun with until it completes, then its completed name.
+    """
 
     requested_time: Micros
     action: Action
@@ -48,6 +52,14 @@ class Instant(msgspec.Struct, frozen=True):
     rollback_reason: str | None = None
     summary: WriteSummary | None = None
     extra_metadata: dict[str, str] = {}
+    target: Micros | None = None
+    rolled_back_by: Micros | None = None
+    plan: Plan | None = None
+
+    @property
+    def begun_as(self) -> Action:
+        """The action that was begun."""
+        return actions.begun_as(self.action, self.operation)
 
 
 class BeginInstant(msgspec.Struct, frozen=True, tag=True):
@@ -55,9 +67,16 @@ class BeginInstant(msgspec.Struct, frozen=True, tag=True):
     request: wire.BeginInstant
 
 
+class ReturnToRequested(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.ReturnToRequested
+
+
 class TakeInflight(msgspec.Struct, frozen=True, tag=True):
     table: str
     requested_time: Micros
+    request: wire.TakeInflight
 
 
 class CompleteInstant(msgspec.Struct, frozen=True, tag=True):
@@ -66,78 +85,83 @@ class CompleteInstant(msgspec.Struct, frozen=True, tag=True):
     request: wire.CompleteInstant
 
 
-class RollbackInstant(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
-    request: wire.RollbackInstant
+def begin(table: Table, command: BeginInstant, others: conflicts.Others, now: Micros) -> InstantRequested:
+    """Begin an instant; its lease runs from ``now``, the wall's time.
 
-
-def begin(table: Table, command: BeginInstant, now: Micros) -> InstantRequested:
-    """Begin an instant; its lease runs from ``now``, the wall's time. Raises ``ActionNotSupported``."""
+    Raises ``ActionNotSupported``, ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
+    """
     request = command.request
-    supported = ACTIONS_BY_TYPE[table.definition.type]
-    if request.action not in supported:
-        raise errors.ActionNotSupported(
-            f"a {table.definition.type} table takes {', '.join(sorted(supported))}; "
-            f"{request.action} cannot be begun on {table.name!r}",
-            action=request.action,
-            supported=sorted(supported),
-        )
+    rules = actions.RULES[request.action]
+    _refuse_unsupported(table, request, rules)
+    plans.check(table, request, rules, others)
+    # A plan that nobody executes yet waits for whoever does: nobody's silence would mean anything.
+    waits = rules.keeps_plan and not request.inflight
     return InstantRequested(
         action=request.action,
-        operation=request.operation,
+        operation=rules.operation or request.operation,
         state=State.INFLIGHT if request.inflight else State.REQUESTED,
         writer=request.writer,
         lease_seconds=request.lease_seconds,
-        lease_expires_at=lease_end(now, request.lease_seconds),
+        lease_expires_at=None if waits else lease_end(now, request.lease_seconds),
+        plan=None if request.plan is None else Plan(request.plan.file_groups, request.plan.details),
     )
 
 
-def take_inflight(table: Table, instant: Instant) -> InstantInflight:
-    """Go from requested to inflight; raises ``IllegalTransition`` or ``InstantRolledBack``."""
+def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
+    """Go from requested to inflight; raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
+
+    A plan that waits is taken over by whoever asks; of any other instant only its writer changes the lease.
+    """
     refuse_unless(table, instant, {State.REQUESTED}, "go to inflight")
-    return InstantInflight()
+    request = command.request
+    writer, seconds = request.writer or instant.writer, request.lease_seconds or instant.lease_seconds
+    if instant.lease_expires_at is None:
+        return InstantInflight(writer=writer, lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))
+    if request == wire.TakeInflight():
+        return InstantInflight()
+    refuse_while_leased(instant, writer, now)
+    return InstantInflight(writer=writer, lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))
+
+
+def return_to_requested(
+    table: Table, instant: Instant, command: ReturnToRequested, now: Micros
+) -> InstantReturnedToRequested:
+    """Give the execution of a plan up and keep the plan.
+
+    Raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
+    """
+    refuse_unless(table, instant, {State.INFLIGHT}, "go back to requested")
+    if not actions.RULES[instant.begun_as].keeps_plan:
+        keepers = ", ".join(sorted(action for action, rules in actions.RULES.items() if rules.keeps_plan))
+        raise illegal(
+            table, instant, f"only what keeps its plan ({keepers}) goes back to requested; roll it back instead"
+        )
+    refuse_while_leased(instant, command.request.writer, now)
+    return InstantReturnedToRequested(by=command.request.writer, reason=command.request.reason)
 
 
 def complete(
-    table: Table, instant: Instant, command: CompleteInstant, base_files: files.BaseFiles
+    table: Table, instant: Instant, request: wire.CompleteInstant, others: conflicts.Others, now: Micros
 ) -> InstantCompleted:
     """Publish an inflight instant.
 
-    Raises ``IllegalTransition``, ``InstantRolledBack``, ``InvalidWriteStat`` or ``WriteConflict``.
+    Raises ``IllegalTransition``, ``InstantRolledBack``, ``InvalidWriteStat``, ``InvalidPlan`` or
+    ``WriteConflict``.
     """
     refuse_unless(table, instant, {State.INFLIGHT}, "complete")
-    stats = command.request.write_stats
+    refuse_another(instant, request.writer)
+    stats, replaced = request.write_stats, request.replaced_file_groups
     files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
-    files.refuse_conflicts(table, instant.requested_time, stats, base_files)
+    touched = conflicts.deeds(instant.begun_as, stats, replaced)
+    plans.check_touched(instant.begun_as, instant.plan, stats, replaced)
+    conflicts.refuse(table, instant.requested_time, touched, others, now)
+    plans.check_groups(table, touched, others)
     return InstantCompleted(
         summary=files.summarise(stats),
-        extra_metadata=command.request.extra_metadata,
+        extra_metadata=request.extra_metadata,
         write_stats_digest=files.digest(stats),
+        replaced_file_groups=replaced,
     )
-
-
-def roll_back(
-    table: Table, instant: Instant, command: RollbackInstant, now: Micros
-) -> InstantRolledBack | None:
-    """Give up a pending instant; nothing is left to do when that has happened already.
-
-    ``now`` is the wall's time. Raises ``IllegalTransition`` when completed, and ``LeaseLive`` when another
-    than the writer asks before the lease has ended.
-    """
-    request = command.request
-    if instant.state is State.ROLLED_BACK:
-        return None
-    refuse_unless(table, instant, {State.REQUESTED, State.INFLIGHT}, "be rolled back")
-    assert instant.lease_expires_at is not None
-    if request.writer != instant.writer and now < instant.lease_expires_at:
-        expires_at = to_datetime(instant.lease_expires_at).isoformat()
-        raise errors.LeaseLive(
-            f"the lease of {instant.writer!r} runs until {expires_at}; ask that writer, or wait",
-            writer=instant.writer,
-            lease_expires_at=expires_at,
-        )
-    return InstantRolledBack(by=request.writer, reason=request.reason)
 
 
 def lease_end(now: Micros, lease_seconds: int) -> Micros:
@@ -145,7 +169,7 @@ def lease_end(now: Micros, lease_seconds: int) -> Micros:
     return Micros(now + lease_seconds * MICROS_PER_SECOND)
 
 
-def refuse_unless(table: Table, instant: Instant, allowed: set[State], move: str) -> None:
+def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str) -> None:
     """Raise ``InstantRolledBack`` or ``IllegalTransition`` unless the instant is in an ``allowed`` state."""
     if instant.state in allowed:
         return
@@ -159,11 +183,28 @@ def refuse_unless(table: Table, instant: Instant, allowed: set[State], move: str
             **context,
             reason=instant.rollback_reason,
         )
-    raise errors.IllegalTransition(
-        f"the instant {requested_time} of {table.name!r} is {instant.state}; "
-        f"only from {' or '.join(sorted(allowed))} can it {move}",
-        **context,
+    raise illegal(table, instant, f"only from {' or '.join(sorted(allowed))} can it {move}")
+
+
+def refuse_while_leased(instant: Instant, writer: str, now: Micros) -> None:
+    """Raise ``LeaseLive`` when another than ``writer`` holds a lease at ``now``, the wall's time."""
+    expires = instant.lease_expires_at
+    if expires is None or writer == instant.writer or now >= expires:
+        return
+    expires_at = to_datetime(expires).isoformat()
+    raise errors.LeaseLive(
+        f"the lease of {instant.writer!r} runs until {expires_at}; ask that writer, or wait",
+        writer=instant.writer,
+        lease_expires_at=expires_at,
     )
+
+
+def refuse_another(instant: Instant, writer: str | None) -> None:
+    """Raise ``LeaseLive`` when ``writer``, who says that the instant is its own, has lost it to another."""
+    if writer is not None and writer != instant.writer:
+        raise errors.LeaseLive(
+            f"the instant is {instant.writer!r}'s now, not {writer!r}'s; stop writing", writer=instant.writer
+        )
 
 
 def evolve(instant: Instant | None, event: Event) -> Instant:
@@ -181,12 +222,24 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 lease_seconds=payload.lease_seconds,
                 lease_expires_at=payload.lease_expires_at,
                 version=event.version,
+                target=payload.target,
+                plan=payload.plan,
             )
-        case InstantInflight():
+        case InstantInflight() as payload:
             change = {"state": State.INFLIGHT}
+            if payload.writer is not None:
+                change |= {
+                    "writer": payload.writer,
+                    "lease_seconds": payload.lease_seconds,
+                    "lease_expires_at": payload.lease_expires_at,
+                }
+        case InstantReturnedToRequested():
+            change = {"state": State.REQUESTED, "lease_expires_at": None}
         case InstantCompleted() as payload:
+            assert instant is not None
             change = {
                 "state": State.COMPLETED,
+                "action": actions.RULES[instant.action].completed_as,
                 "completion_time": event.time,
                 "lease_expires_at": None,
                 "summary": payload.summary,
@@ -195,7 +248,15 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
         case InstantRolledBack() as payload:
             change = {
                 "state": State.ROLLED_BACK,
+                "completion_time": None,
                 "lease_expires_at": None,
+                "rollback_reason": payload.reason,
+                "rolled_back_by": payload.rollback,
+            }
+        case SavepointReleased() as payload:
+            change = {
+                "state": State.ROLLED_BACK,
+                "completion_time": None,
                 "rollback_reason": payload.reason,
             }
         case LeaseRenewed() as payload:
@@ -203,6 +264,8 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 "lease_seconds": payload.lease_seconds,
                 "lease_expires_at": payload.lease_expires_at,
             }
+            if payload.writer is not None:
+                change["writer"] = payload.writer
         case _:
             raise AssertionError(f"{event.type} is no event of an instant")
     assert instant is not None
@@ -212,12 +275,11 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
 def document(table: Table, instant: Instant) -> wire.Instant:
     """The instant as the REST API shows it."""
     tick = table.definition.tick
-    completion_time = instant.completion_time
     expires_at = instant.lease_expires_at
     return wire.Instant(
         table=table.name,
         requested_time=format_time(instant.requested_time, tick),
-        completion_time=None if completion_time is None else format_time(completion_time, tick),
+        completion_time=format_if(instant.completion_time, tick),
         action=instant.action,
         operation=instant.operation,
         state=instant.state,
@@ -228,4 +290,52 @@ def document(table: Table, instant: Instant) -> wire.Instant:
         summary=instant.summary,
         extra_metadata=instant.extra_metadata,
         version=instant.version,
+        target=format_if(instant.target, tick),
+        rolled_back_by=format_if(instant.rolled_back_by, tick),
+        plan=None if instant.plan is None else _plan_document(instant.plan, tick),
     )
+
+
+def format_if(time: Micros | None, tick: Tick) -> str | None:
+    """The digits of a time, if there is one."""
+    return None if time is None else format_time(time, tick)
+
+
+def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
+    return wire.RecordedPlan(
+        file_groups=plan.file_groups,
+        details=plan.details,
+        instants=[format_time(time, tick) for time in plan.instants],
+        files_to_delete=plan.files_to_delete,
+    )
+
+
+def illegal(table: Table, instant: Instant, what: str) -> errors.IllegalTransition:
+    """The refusal of a transition, which names the present state; ``what`` says what to do."""
+    requested_time = format_time(instant.requested_time, table.definition.tick)
+    return errors.IllegalTransition(
+        f"the instant {requested_time} of {table.name!r} is {instant.state}; {what}",
+        table=table.name,
+        requested_time=requested_time,
+        state=instant.state,
+    )
+
+
+def _refuse_unsupported(table: Table, request: wire.BeginInstant, rules: actions.Rules) -> None:
+    table_type = table.definition.type
+    supported = actions.supported(table_type)
+    if table_type not in rules.table_types:
+        own = "" if rules.table_types else "; it has a request of its own"
+        raise errors.ActionNotSupported(
+            f"a {table_type} table takes {', '.join(supported)}; "
+            f"{request.action} cannot be begun on {table.name!r}{own}",
+            action=request.action,
+            supported=supported,
+        )
+    wanted = {rules.operation} if rules.operation else set(Operation) - actions.SERVICE_OPERATIONS
+    if request.operation is not Operation.UNKNOWN and request.operation not in wanted:
+        raise errors.ActionNotSupported(
+            f"a {request.action} takes the operation {' or '.join(sorted(wanted))}, not {request.operation}",
+            action=request.action,
+            supported=supported,
+        )

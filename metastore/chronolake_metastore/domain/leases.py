@@ -5,11 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from chronolake_metastore.domain.events import LeaseRenewed
-from chronolake_metastore.domain.instants import Instant, lease_end, refuse_unless
+from chronolake_metastore.domain.instants import (
+    PENDING,
+    Instant,
+    illegal,
+    lease_end,
+    refuse_another,
+    refuse_unless,
+)
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import State
 
 
 class RenewLease(msgspec.Struct, frozen=True, tag=True):
@@ -21,9 +27,14 @@ class RenewLease(msgspec.Struct, frozen=True, tag=True):
 def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> LeaseRenewed:
     """Renew the lease of a pending instant from ``now``, the wall's time.
 
-    Raises ``IllegalTransition`` or ``InstantRolledBack``.
+    Raises ``IllegalTransition``, ``InstantRolledBack``, or ``LeaseLive`` when another has taken it over.
     A lease that ended without a rollback is renewed too: its writer lives, and nobody has decided otherwise.
     """
-    refuse_unless(table, instant, {State.REQUESTED, State.INFLIGHT}, "keep a lease")
+    refuse_unless(table, instant, PENDING, "keep a lease")
+    if instant.lease_expires_at is None:
+        raise illegal(
+            table, instant, "its plan waits, and nobody holds a lease; take it inflight to execute it"
+        )
+    refuse_another(instant, command.request.writer)
     seconds = command.request.lease_seconds or instant.lease_seconds
     return LeaseRenewed(lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))

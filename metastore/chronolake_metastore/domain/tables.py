@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -15,8 +15,10 @@ from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
+from chronolake_model.vocabulary import Yields
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
+YIELDS_PROPERTY: Final = "conflicts.yields"
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
@@ -32,6 +34,11 @@ class Table(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """``namespace.table``."""
         return self.definition.name
+
+    @property
+    def yields(self) -> Yields:
+        """Who gives way when a write and a table service conflict."""
+        return Yields(self.definition.properties.get(YIELDS_PROPERTY, Yields.TABLE_SERVICE))
 
 
 class CreateTable(msgspec.Struct, frozen=True, tag=True):
@@ -94,6 +101,7 @@ def document(table: Table) -> wire.Table:
 
 def _check(definition: wire.CreateTable) -> None:
     _check_schema(definition.schema)
+    _check_properties(definition.properties)
     names = {field.name for field in definition.schema}
     ordering = [definition.ordering_field] if definition.ordering_field is not None else []
     _check_named("record_key_fields", definition.record_key_fields, names)
@@ -136,6 +144,15 @@ def _check_schema(schema: Iterable[wire.Field]) -> None:
             raise errors.InvalidTable(
                 f"the column {field.name!r} has the type {field.type[:100]!r}: {exc}", column=field.name
             ) from exc
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    yields = properties.get(YIELDS_PROPERTY, Yields.TABLE_SERVICE)
+    if yields not in list(Yields):
+        raise errors.InvalidTable(
+            f"the property {YIELDS_PROPERTY} is {' or '.join(Yields)}, not {yields[:100]!r}",
+            property=YIELDS_PROPERTY,
+        )
 
 
 def _check_named(role: str, columns: list[str], names: set[str]) -> None:

@@ -34,15 +34,18 @@ async def get(database: Database, table_name: str, requested_time: Micros) -> wi
 
 
 async def page(
-    database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None
+    database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None, skip: int
 ) -> wire.InstantPage:
-    """Instants that pass the filter, in its order; raises ``TableNotFound`` or ``InvalidCursor``."""
+    """Instants that pass the filter, in its order, without the first ``skip`` of them.
+
+    Raises ``TableNotFound`` or ``InvalidCursor``.
+    """
     place = None if cursor is None else cursors.decode(cursor, _Place)
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         cursors.refuse_unless(place is None or place.table_id == table.table_id)
         after = None if place is None else Micros(place.time)
-        found = await stored.page(connection, table.table_id, wanted, after, limit)
+        found = await stored.page(connection, table.table_id, wanted, after, limit, 0 if place else skip)
     more = (
         cursors.encode(_Place(table.table_id, _ordered_by(found[-1], wanted.order_by)))
         if len(found) == limit

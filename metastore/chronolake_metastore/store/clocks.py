@@ -83,3 +83,8 @@ async def tell(connection: AsyncConnection) -> tuple[Micros, Micros]:
     """The wall clock, which from now on counts as told, and the latest time that any table may have issued."""
     told, latest = (await connection.execute(_TELL)).one()
     return Micros(told), Micros(latest)
+
+
+async def now(connection: AsyncConnection) -> Micros:
+    """The wall clock of the database, never behind what was told, for reading."""
+    return Micros((await connection.exec_driver_sql(_NOW)).scalar_one())

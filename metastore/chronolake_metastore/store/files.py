@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -10,14 +10,11 @@ import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.files import BaseFile, FileGroup
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Statement
 from chronolake_model.file_names import FileKind
-from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
-_FIND_BASES: Final = statements.load("find_base_files")
 _PROJECT: Final = statements.load("project_files")
 _SUPERSEDE: Final = statements.load("supersede_files")
 _SNAPSHOT: Final = text(statements.load("snapshot"))
@@ -53,27 +50,6 @@ class PublishedFile(msgspec.Struct, frozen=True):
     def group(self) -> GroupKey:
         """The file group that the file belongs to."""
         return self.partition_path, self.file_id
-
-
-def find_base_files(named: Iterable[tuple[str, str, str]]) -> Statement | None:
-    """Look for the latest base file of file groups, by table name, partition path and file id."""
-    keys = [(*split_table_name(table), partition, file_id) for table, partition, file_id in sorted(set(named))]
-    if not keys:
-        return None
-    return _FIND_BASES, {
-        "namespaces": [key[0] for key in keys],
-        "tables": [key[1] for key in keys],
-        "partition_paths": [key[2] for key in keys],
-        "file_ids": [key[3] for key in keys],
-    }
-
-
-def found_base_files(rows: Rows) -> dict[FileGroup, BaseFile]:
-    """The latest base file by file group."""
-    return {
-        FileGroup(table_id, partition_path, file_id): BaseFile(Micros(requested), Micros(completion))
-        for table_id, partition_path, file_id, requested, completion in rows
-    }
 
 
 def project(publications: Sequence[Publication]) -> list[Statement]:

@@ -7,19 +7,23 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, cast, func, select, text
+from sqlalchemy import ColumnElement, Select, Text, cast, func, null, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.store import schema, statements
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
-from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 _FIND: Final = statements.load("find_instants")
 _FIND_BY_ID: Final = statements.load("find_instants_by_id")
+_FIND_ROLLBACKS: Final = statements.load("find_rollbacks")
+_FIND_SAVEPOINTS: Final = statements.load("find_savepoints")
+_FIND_BEHIND_SAVEPOINTS: Final = statements.load("find_behind_savepoints")
 _SAVE: Final = statements.load("save_instants")
 _FIND_COMPLETION_TIMES: Final = text(statements.load("find_completion_times"))
 
@@ -29,6 +33,8 @@ class Filter(msgspec.Struct, frozen=True):
 
     states: frozenset[State] = frozenset()
     actions: frozenset[Action] = frozenset()
+    operations: frozenset[Operation] = frozenset()
+    writer: str | None = None
     requested_from: Micros | None = None
     requested_to: Micros | None = None
     completed_from: Micros | None = None
@@ -39,14 +45,27 @@ class Filter(msgspec.Struct, frozen=True):
 
 def find(named: Iterable[tuple[str, Micros]]) -> Statement | None:
     """Look for instants by the names of their tables and their requested times."""
-    keys = [(*split_table_name(table), requested_time) for table, requested_time in sorted(set(named))]
-    if not keys:
-        return None
-    return _FIND, {
-        "namespaces": [namespace for namespace, _, _ in keys],
-        "tables": [table for _, table, _ in keys],
-        "requested_times": [requested_time for _, _, requested_time in keys],
+    keys = _names(named)
+    return (_FIND, keys) if keys["tables"] else None
+
+
+def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Statement:
+    """Look for what undid instants, by the names of their tables and their requested times."""
+    return _FIND_ROLLBACKS, _names(named)
+
+
+def find_savepoints(tables: Iterable[str]) -> Statement:
+    """Look for the savepoints of tables, and for the last write that completed in each."""
+    names = [split_table_name(table) for table in sorted(tables)]
+    return _FIND_SAVEPOINTS, {
+        "namespaces": [namespace for namespace, _ in names],
+        "tables": [name for _, name in names],
     }
+
+
+def find_behind_savepoints(named: Iterable[tuple[str, Micros]]) -> Statement:
+    """Look for savepoints, the instants that they pin, and what going back to them would undo."""
+    return _FIND_BEHIND_SAVEPOINTS, _names(named)
 
 
 def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Statement:
@@ -55,6 +74,15 @@ def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Statement:
     return _FIND_BY_ID, {
         "table_ids": [table_id for table_id, _ in named],
         "requested_times": [requested_time for _, requested_time in named],
+    }
+
+
+def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
+    keys = [(*split_table_name(table), requested_time) for table, requested_time in sorted(set(named))]
+    return {
+        "namespaces": [namespace for namespace, _, _ in keys],
+        "tables": [table for _, table, _ in keys],
+        "requested_times": [requested_time for _, _, requested_time in keys],
     }
 
 
@@ -78,6 +106,9 @@ def instant_of(columns: Sequence[object]) -> Instant:
         rollback_reason,
         summary,
         extra_metadata,
+        target,
+        rolled_back_by,
+        plan,
     ) = columns
     assert isinstance(extra_metadata, str)
     return msgspec.convert(
@@ -94,6 +125,9 @@ def instant_of(columns: Sequence[object]) -> Instant:
             "rollback_reason": rollback_reason,
             "summary": _summary(summary),
             "extra_metadata": msgspec.json.decode(extra_metadata),
+            "target": target,
+            "rolled_back_by": rolled_back_by,
+            "plan": None if plan is None else msgspec.json.decode(str(plan)),
         },
         Instant,
     )
@@ -110,7 +144,7 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
         "lease_seconds",
         "lease_expires_at",
     )
-    more = ("version", "completion_time", "rollback_reason")
+    more = ("version", "completion_time", "rollback_reason", "target", "rolled_back_by")
     parameters: dict[str, list[object]] = {
         name: [getattr(instant, name) for _, instant in instants] for name in columns + more
     }
@@ -122,6 +156,9 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     parameters["extra_metadata"] = [
         msgspec.json.encode(instant.extra_metadata).decode() for _, instant in instants
     ]
+    parameters["plan"] = [
+        None if instant.plan is None else msgspec.json.encode(instant.plan).decode() for _, instant in instants
+    ]
     return _SAVE, parameters
 
 
@@ -131,18 +168,23 @@ def _summary(text: object) -> WriteSummary | None:
 
 async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
     """The instant requested at this time, if there is one."""
-    query = _select(table_id).where(schema.instant.c.requested_time == to_datetime(requested_time))
+    query = _select(table_id, with_plans=True).where(
+        schema.instant.c.requested_time == to_datetime(requested_time)
+    )
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else instant_of(row)
 
 
 async def page(
-    connection: AsyncConnection, table_id: UUID, wanted: Filter, after: Micros | None, limit: int
+    connection: AsyncConnection, table_id: UUID, wanted: Filter, after: Micros | None, limit: int, skip: int = 0
 ) -> list[Instant]:
-    """Instants that pass the filter, in its order, behind the time ``after`` by which they are ordered."""
+    """Instants that pass the filter, in its order, behind the time ``after`` by which they are ordered.
+
+    Without their plans, which may be large.
+    """
     ordered = schema.instant.c[wanted.order_by]
     ascending = wanted.direction is Direction.ASCENDING
-    query = _select(table_id).where(*_conditions(wanted), ordered.is_not(None)).limit(limit)
+    query = _select(table_id).where(*_conditions(wanted), ordered.is_not(None)).limit(limit).offset(skip)
     query = query.order_by(ordered.asc() if ascending else ordered.desc())
     if after is not None:
         behind = to_datetime(after)
@@ -176,7 +218,7 @@ async def latest_completion(connection: AsyncConnection, table_id: UUID, until: 
 async def completed_between(
     connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, limit: int
 ) -> list[tuple[Micros, Micros]]:
-    """Requested and completion times of the instants completed in (after, until], by completion time."""
+    """Requested and completion times of the writes completed in (after, until], by completion time."""
     columns = schema.instant.c
     query = (
         select(func.micros(columns.requested_time), func.micros(columns.completion_time))
@@ -184,6 +226,7 @@ async def completed_between(
             columns.table_id == table_id,
             columns.completion_time > to_datetime(after),
             columns.completion_time <= to_datetime(until),
+            columns.action.in_(sorted(COMPLETED_WRITES)),
         )
         .order_by(columns.completion_time)
         .limit(limit)
@@ -198,6 +241,10 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
         conditions.append(columns.state.in_(sorted(wanted.states)))
     if wanted.actions:
         conditions.append(columns.action.in_(sorted(wanted.actions)))
+    if wanted.operations:
+        conditions.append(columns.operation.in_(sorted(wanted.operations)))
+    if wanted.writer is not None:
+        conditions.append(columns.writer == wanted.writer)
     for column, after, until in (
         (columns.requested_time, wanted.requested_from, wanted.requested_to),
         (columns.completion_time, wanted.completed_from, wanted.completed_to),
@@ -209,7 +256,7 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _select(table_id: UUID) -> Select[Any]:
+def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
     """The columns in the order of ``find_instants.sql``, without the table's id."""
     columns = schema.instant.c
     return select(
@@ -225,4 +272,7 @@ def _select(table_id: UUID) -> Select[Any]:
         columns.rollback_reason,
         cast(columns.summary, Text),
         cast(columns.extra_metadata, Text),
+        func.micros(columns.target),
+        func.micros(columns.rolled_back_by),
+        cast(columns.plan, Text) if with_plans else null(),
     ).where(columns.table_id == table_id)

@@ -12,6 +12,7 @@ from sqlalchemy import func, select, text
 from chronolake_metastore.store import schema
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, State
 
 _REAPER: Final = 1667788915
 """The advisory lock of the replica that reaps; next to that of the turns (take_turns.sql)."""
@@ -22,6 +23,8 @@ class ExpiredLease(msgspec.Struct, frozen=True):
 
     table: str
     requested_time: Micros
+    action: Action
+    state: State
     writer: str
     expired_at: Micros
 
@@ -54,6 +57,8 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
         select(
             table.namespace + "." + table.name,
             func.micros(instant.requested_time),
+            instant.action,
+            instant.state,
             instant.writer,
             func.micros(instant.lease_expires_at),
         )
@@ -62,4 +67,7 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
         .order_by(instant.lease_expires_at)
         .limit(limit)
     )
-    return [ExpiredLease(*row) for row in await connection.execute(query)]
+    return [
+        ExpiredLease(name, Micros(requested_time), Action(action), State(state), writer, Micros(expired_at))
+        for name, requested_time, action, state, writer, expired_at in await connection.execute(query)
+    ]

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-PROJECTIONS: Final = ("clock", "namespace", "lake_table", "instant", "file")
+PROJECTIONS: Final = ("clock", "namespace", "lake_table", "instant", "file", "planned_group", "replaced_group")
 """The tables that follow from the log."""

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0002"
+REVISION: Final = "0003"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
@@ -51,4 +51,7 @@ instant: Final = Table(
     Column("summary", JSONB),
     Column("extra_metadata", JSONB, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("target", DateTime(timezone=True)),
+    Column("rolled_back_by", DateTime(timezone=True)),
+    Column("plan", JSONB),
 )

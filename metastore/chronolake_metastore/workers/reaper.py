@@ -1,4 +1,4 @@
-"""The reaper: rolls back instants whose writers went silent, so that a dead writer holds nothing (promise 6).
+"""The reaper: ends the leases of writers that went silent, so that a dead writer holds nothing (promise 6).
 
 Every replica has one, and one of them at a time looks. Whether a lease has ended is decided again under the
 table's lock, so a heartbeat or a complete that comes first wins.
@@ -12,8 +12,10 @@ from typing import Final
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import commands
-from chronolake_metastore.domain.instants import RollbackInstant
+from chronolake_metastore.domain import actions, commands
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.instants import ReturnToRequested
+from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store import leases
@@ -21,6 +23,7 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_model import instants as wire
 from chronolake_model.times import to_datetime
+from chronolake_model.vocabulary import State
 
 WRITER: Final = "chronolake-reaper"
 BATCH: Final = 500
@@ -43,27 +46,22 @@ async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interv
 
 
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
-    """Roll back what has expired, if it is this replica's turn; gives the number of instants rolled back."""
+    """End what has expired, if it is this replica's turn; gives the number of leases ended."""
     async with leases.turn(database) as ours:
         if ours is None:
             return 0
         found = await leases.expired(ours, BATCH)
-        reaped = await asyncio.gather(
-            *(_roll_back(sequencer, lease) for lease in found), return_exceptions=True
-        )
-    rolled_back = sum(result is True for result in reaped)
-    metrics.leases_expired.inc(rolled_back)
+        reaped = await asyncio.gather(*(_end(sequencer, lease) for lease in found), return_exceptions=True)
+    ended = sum(result is True for result in reaped)
+    metrics.leases_expired.inc(ended)
     failures = [result for result in reaped if isinstance(result, BaseException)]
     if failures:
         raise failures[0]
-    return rolled_back
+    return ended
 
 
-async def _roll_back(sequencer: Sequencer, lease: ExpiredLease) -> bool:
-    expired_at = to_datetime(lease.expired_at).isoformat(timespec="milliseconds")
-    reason = f"the lease of {lease.writer} ended at {expired_at}"
-    rollback = wire.RollbackInstant(writer=WRITER, reason=reason)
-    command = RollbackInstant(lease.table, lease.requested_time, rollback)
+async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
+    command = _ending_of(lease)
     fingerprint = commands.fingerprint(commands.canonical(command))
     try:
         await sequencer.submit(Request(command, f"reaper-{uuid.uuid4()}", fingerprint, WRITER))
@@ -72,3 +70,14 @@ async def _roll_back(sequencer: Sequencer, lease: ExpiredLease) -> bool:
         return False
     _log.info("lease expired", table=lease.table, instant=lease.requested_time, writer=lease.writer)
     return True
+
+
+def _ending_of(lease: ExpiredLease) -> Command:
+    """A write is rolled back; what keeps its plan waits for somebody else to execute it."""
+    expired_at = to_datetime(lease.expired_at).isoformat(timespec="milliseconds")
+    reason = f"the lease of {lease.writer} ended at {expired_at}"
+    if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan:
+        request = wire.ReturnToRequested(writer=WRITER, reason=reason)
+        return ReturnToRequested(lease.table, lease.requested_time, request)
+    rollback = wire.RollbackInstant(writer=WRITER, reason=reason)
+    return RollbackInstant(lease.table, lease.requested_time, rollback)

@@ -1,6 +1,7 @@
 -- The slicing rule (design.md section 8): a file is in the latest slice until a base file completes whose slice it
 -- is no part of. A base file leaves with the next base by requested time; a log file with the first base that was
--- requested after the log completed (equality goes to the new slice: the log stays).
+-- requested after the log completed (equality goes to the new slice: the log stays). What is written into a file
+-- group that was replaced already is never seen.
 -- The answer depends on the files alone, not on how many events are projected at once: a rebuild gives the same.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id
@@ -8,17 +9,29 @@ WITH touched AS (
     JOIN write_stat w ON w.table_id = published.table_id AND w.version = published.version
 ),
 superseded AS (
-    SELECT f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name, min(base.completion_time) AS at
+    SELECT
+        f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name,
+        least(
+            (
+                SELECT min(base.completion_time)
+                FROM file base
+                WHERE (base.table_id, base.partition_path, base.file_id) = (f.table_id, f.partition_path, f.file_id)
+                    AND base.kind = 'base'
+                    AND base.requested_time > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
+            ),
+            (
+                SELECT min(greatest(r.replaced_at, f.completion_time))
+                FROM replaced_group r
+                WHERE (r.table_id, r.partition_path, r.file_id) = (f.table_id, f.partition_path, f.file_id)
+            )
+        ) AS at
     FROM touched
     JOIN file f USING (table_id, partition_path, file_id)
-    JOIN file base USING (table_id, partition_path, file_id)
     WHERE f.superseded_at IS NULL
-        AND base.kind = 'base'
-        AND base.requested_time > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
-    GROUP BY f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name
 )
 UPDATE file f
 SET superseded_at = superseded.at
 FROM superseded
-WHERE (f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name)
-    = (superseded.table_id, superseded.partition_path, superseded.file_id, superseded.requested_time, superseded.file_name)
+WHERE superseded.at IS NOT NULL
+    AND (f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name)
+        = (superseded.table_id, superseded.partition_path, superseded.file_id, superseded.requested_time, superseded.file_name)

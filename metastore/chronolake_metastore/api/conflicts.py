@@ -1,0 +1,34 @@
+"""/v1/tables/{table}/instants/{instant}/conflicts"""
+
+from __future__ import annotations
+
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.queries import conflicts as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.instants import Conflicts, FindConflicts
+from chronolake_model.problems import ProblemCode
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/conflicts",
+    summary="Would this conflict?",
+    status_code=200,
+    tags=["Timeline"],
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.INVALID_REQUEST
+    ),
+)
+async def find_conflicts(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[FindConflicts],
+    database: NamedDependency[Database],
+) -> Conflicts:
+    """Whether completing the instant with these file groups would conflict as things stand; changes nothing."""
+    time = parameters.instant_time("requested_time", requested_time)
+    return await queries.find(database, parameters.table(table), time, data)

@@ -1,0 +1,43 @@
+"""/v1/tables/{table}/instants/{instant}/rollback"""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.domain.rollbacks import RollbackInstant
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_model import instants as wire
+from chronolake_model.problems import ProblemCode
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/rollback",
+    summary="Roll an instant back",
+    status_code=200,
+    tags=["Timeline"],
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.LEASE_LIVE,
+    ),
+)
+async def roll_back_instant(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.RollbackInstant],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[wire.Instant]:
+    """requested or inflight -> rolled_back, by an instant of its own that `rolled_back_by` names.
+
+    There is one rollback per instant. Who asks again gets the instant as it stands, and goes on with the
+    rollback when nobody executes it any more.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    return await submit(sequencer, caller, RollbackInstant(parameters.table(table), time, data))

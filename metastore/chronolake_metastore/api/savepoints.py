@@ -1,0 +1,58 @@
+"""/v1/tables/{table}/savepoints"""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.domain import savepoints
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint
+from chronolake_model.problems import ProblemCode
+
+TAGS = ["Savepoints"]
+
+
+@post(
+    "/tables/{table:str}/savepoints",
+    summary="Create a savepoint",
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION
+    ),
+)
+async def create_savepoint(
+    table: TableInPath,
+    data: JSONBody[CreateSavepoint],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """Pin a completed instant. One that is pinned already is answered with its savepoint, and status 200."""
+    target = None if data.instant is None else time_in_body("instant", data.instant)
+    return await submit(sequencer, caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
+
+
+@post(
+    "/tables/{table:str}/savepoints/{requested_time:str}/release",
+    summary="Release a savepoint",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION
+    ),
+)
+async def release_savepoint(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[ReleaseSavepoint],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[Instant]:
+    """Give a savepoint up, by its own requested time: what it pinned may be rolled back and cleaned again."""
+    time = parameters.instant_time("requested_time", requested_time)
+    return await submit(sequencer, caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))

@@ -1,0 +1,43 @@
+"""/v1/transactions"""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.domain import transactions
+from chronolake_metastore.domain.instants import CompleteInstant
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_model.instants import CompletedTogether, CompleteTogether
+from chronolake_model.problems import ProblemCode
+
+
+@post(
+    "/transactions/complete",
+    summary="Complete several instants together",
+    status_code=200,
+    tags=["Timeline"],
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.LEASE_LIVE,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.INSTANT_ROLLED_BACK,
+        ProblemCode.INVALID_WRITE_STAT,
+        ProblemCode.INVALID_PLAN,
+    ),
+)
+async def complete_together(
+    data: JSONBody[CompleteTogether], caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
+) -> Response[CompletedTogether]:
+    """Publish instants of one table or several: all of them or none, at one place in the order of the log."""
+    members = [
+        CompleteInstant(one.table, time_in_body(f"instants[{index}].requested_time", one.requested_time), one)
+        for index, one in enumerate(data.instants)
+    ]
+    return await submit(sequencer, caller, transactions.CompleteTogether(members))

@@ -1,0 +1,31 @@
+"""What a command is answered."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.commands.lake import Lake
+from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.times import Micros
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a command is answered: an HTTP status, a JSON body, and the log that it concerned."""
+
+    status: int
+    body: bytes
+    table_id: UUID
+
+
+def answer(status: int, document: msgspec.Struct, table_id: UUID) -> Answer:
+    """A document as it is."""
+    return Answer(status, msgspec.json.encode(document), table_id)
+
+
+def answer_instant(status: int, lake: Lake, table: Table, requested_time: Micros) -> Answer:
+    """An instant as it stands now."""
+    document = instants.document(table, lake.instants[table.table_id, requested_time])
+    return answer(status, document, table.table_id)

@@ -1,0 +1,72 @@
+"""Rollback, savepoint and restore: each an instant of its own, with events of the instants that it is about."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from chronolake_metastore.commands.answers import Answer, answer_instant
+from chronolake_metastore.commands.lake import Lake
+from chronolake_metastore.domain import restores, rollbacks, savepoints
+from chronolake_metastore.domain.events import Origin
+from chronolake_model.vocabulary import State
+
+Command = rollbacks.RollbackInstant | savepoints.CreateSavepoint | restores.RestoreTable
+
+
+def carry_out(lake: Lake, command: Command, origin: Origin) -> Answer:
+    """Decide ``command`` and append what follows; raises ``TimelineError``."""
+    match command:
+        case rollbacks.RollbackInstant():
+            return _roll_back(lake, command, origin)
+        case savepoints.CreateSavepoint():
+            return _create_savepoint(lake, command, origin)
+        case restores.RestoreTable():
+            return _restore(lake, command, origin)
+        case _:
+            assert_never(command)
+
+
+def _roll_back(lake: Lake, command: rollbacks.RollbackInstant, origin: Origin) -> Answer:
+    """Undo an instant at once; its rollback completes too when there is nothing to delete."""
+    table = lake.table(command.table)
+    target = lake.instant(table, command.requested_time)
+    if target.state is State.ROLLED_BACK:
+        if target.rolled_back_by is not None:
+            rollback = lake.instant(table, target.rolled_back_by)
+            resumed = rollbacks.resume(rollback, command, origin.now)
+            if resumed is not None:
+                lake.append(table.table_id, origin, resumed, rollback.requested_time)
+        return answer_instant(200, lake, table, target.requested_time)
+    rollbacks.refuse_rollback(table, target, command, origin.now)
+    requested = lake.append(table.table_id, origin, rollbacks.request(command, origin.now))
+    undo = rollbacks.undo(command, requested.time)
+    lake.append(table.table_id, origin, undo, target.requested_time)
+    if not command.request.files_to_delete:
+        lake.append(table.table_id, origin, rollbacks.settled(), requested.time)
+    return answer_instant(200, lake, table, target.requested_time)
+
+
+def _create_savepoint(lake: Lake, command: savepoints.CreateSavepoint, origin: Origin) -> Answer:
+    """Pin an instant; one that is pinned already is answered with its savepoint."""
+    table = lake.table(command.table)
+    known = lake.instants_of(table.table_id)
+    target = savepoints.target_of(table, command, known)
+    existing = savepoints.existing(target, known)
+    if existing is not None:
+        return answer_instant(200, lake, table, existing.requested_time)
+    payload = savepoints.create(command, target, origin.now)
+    savepoint = lake.append(table.table_id, origin, payload)
+    lake.append(table.table_id, origin, rollbacks.settled(command.request.comment), savepoint.time)
+    return answer_instant(201, lake, table, savepoint.time)
+
+
+def _restore(lake: Lake, command: restores.RestoreTable, origin: Origin) -> Answer:
+    """Undo all that its plan names, in its order, and complete."""
+    table = lake.table(command.table)
+    undone = restores.plan(table, command, lake.instants_of(table.table_id))
+    requested = lake.append(table.table_id, origin, restores.request(command, undone, origin.now))
+    undo = restores.undo(command, requested.time)
+    for instant in undone:
+        lake.append(table.table_id, origin, undo, instant.requested_time)
+    lake.append(table.table_id, origin, rollbacks.settled(command.request.reason), requested.time)
+    return answer_instant(200, lake, table, requested.time)

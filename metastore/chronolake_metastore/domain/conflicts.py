@@ -1,0 +1,260 @@
+"""Who conflicts with whom: the table action x action (design.md section 7; Hudi's in docs/decisions/0011).
+
+Two instants conflict when they touch a common file group and the rule for what they do to it says so. It is
+decided when one of them completes, under the table's lock: so the other has completed, or is pending still.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, assert_never
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.files import FileGroup, kind_of
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.file_names import FileKind
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action, State, Touch, Yields
+
+GROUPS_NAMED_MAX: Final = 100
+"""File groups that a conflict names; it may have more."""
+
+
+class Deed(enum.StrEnum):
+    """What an instant does to one file group."""
+
+    APPEND = "append"
+    """Adds a log file."""
+    WRITE = "write"
+    """Writes a base file, which takes the place of what was in the group."""
+    REPLACE = "replace"
+    """Makes the group disappear for another's content (insert overwrite, delete partition)."""
+    CLUSTER = "cluster"
+    """Makes the group disappear for one with the same records."""
+    COMPACT = "compact"
+    """Writes a base file with the records of the group's logs."""
+    LOG_COMPACT = "log_compact"
+    """Adds a log file with the records of others."""
+
+
+class Rule(enum.StrEnum):
+    """When what another did to a common file group is a conflict for the one that completes."""
+
+    NEVER = "never"
+    SINCE = "since"
+    """When the other completed after the one that completes was requested: it cannot have been read."""
+    SCHEDULED_AFTER = "scheduled after"
+    """When the other was requested after the one that completes: its plan knows nothing of it."""
+    ALWAYS = "always"
+
+
+_SERVICES: Final = {
+    Action.CLUSTERING: Deed.CLUSTER,
+    Action.COMPACTION: Deed.COMPACT,
+    Action.LOGCOMPACTION: Deed.LOG_COMPACT,
+}
+REPLACING: Final = frozenset({Deed.REPLACE, Deed.CLUSTER})
+"""What makes a file group disappear for ever."""
+_N, _S, _A, _E = Rule.NEVER, Rule.SINCE, Rule.SCHEDULED_AFTER, Rule.ALWAYS
+
+
+def _row(*rules: Rule) -> dict[Deed, Rule]:
+    return dict(zip(Deed, rules, strict=True))
+
+
+COMPLETED: Final[Mapping[Deed, Mapping[Deed, Rule]]] = {
+    # who completes        append write replace cluster compact log_compact   <- what another has completed
+    Deed.APPEND: _row(_N, _N, _E, _E, _N, _N),
+    Deed.WRITE: _row(_S, _S, _E, _E, _A, _S),
+    Deed.REPLACE: _row(_S, _S, _E, _E, _A, _N),
+    Deed.CLUSTER: _row(_S, _S, _E, _E, _A, _N),
+    Deed.COMPACT: _row(_N, _S, _E, _E, _N, _N),
+    Deed.LOG_COMPACT: _row(_N, _S, _N, _N, _A, _N),
+}
+"""A replaced group is gone for ever, so whoever still writes to it comes too late, whenever it began."""
+
+PENDING: Final[Mapping[Yields, Mapping[Deed, Mapping[Deed, Rule]]]] = {
+    Yields.TABLE_SERVICE: {
+        # who completes        append write replace cluster compact log_compact   <- what another plans
+        Deed.APPEND: _row(_N, _N, _N, _N, _N, _N),
+        Deed.WRITE: _row(_N, _N, _N, _N, _N, _N),
+        Deed.REPLACE: _row(_N, _N, _N, _N, _N, _N),
+        Deed.CLUSTER: _row(_E, _E, _E, _N, _N, _N),
+        Deed.COMPACT: _row(_N, _N, _N, _N, _N, _N),
+        Deed.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
+    },
+    Yields.WRITER: {
+        Deed.APPEND: _row(_N, _N, _A, _E, _N, _N),
+        Deed.WRITE: _row(_N, _N, _A, _E, _A, _N),
+        Deed.REPLACE: _row(_N, _N, _A, _E, _A, _N),
+        Deed.CLUSTER: _row(_N, _N, _N, _N, _N, _N),
+        Deed.COMPACT: _row(_N, _N, _N, _N, _N, _N),
+        Deed.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
+    },
+}
+"""Only what is known of a pending instant counts: the file groups that its plan names, while its lease runs."""
+
+
+class Other(msgspec.Struct, frozen=True):
+    """Another instant that touches a file group; pending when it has no completion time."""
+
+    deed: Deed
+    action: Action
+    state: State
+    requested_time: Micros
+    completion_time: Micros | None = None
+    lease_expires_at: Micros | None = None
+
+
+Others = Mapping[FileGroup, Sequence[Other]]
+"""What is known of the file groups in question: the latest completed of each deed, and all pending."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A conflict: who wins, and the file groups in common."""
+
+    winner: Other
+    file_groups: Sequence[FileGroup]
+
+
+def deeds(
+    action: Action, stats: Sequence[WriteStat], replaced: Sequence[FileGroupName]
+) -> list[tuple[Deed, FileGroupName]]:
+    """What completing an instant does to each file group that it touches; ``stats`` were checked."""
+    touched = [
+        (Touch.LOG if kind_of(stat) is FileKind.LOG else Touch.BASE, stat.partition_path, stat.file_id)
+        for stat in stats
+    ]
+    gone = [(Touch.REPLACED, group.partition_path, group.file_id) for group in replaced]
+    return [
+        (deed_of(action, touch), FileGroupName(partition_path, file_id))
+        for touch, partition_path, file_id in dict.fromkeys(touched + gone)
+    ]
+
+
+def deed_of(action: Action, touch: Touch) -> Deed:
+    """What an instant of this action, as it was begun, does when it touches a file group."""
+    match touch:
+        case Touch.BASE:
+            return Deed.COMPACT if action is Action.COMPACTION else Deed.WRITE
+        case Touch.LOG:
+            return Deed.LOG_COMPACT if action is Action.LOGCOMPACTION else Deed.APPEND
+        case Touch.REPLACED:
+            return Deed.CLUSTER if action is Action.CLUSTERING else Deed.REPLACE
+
+
+def planned_deed(action: Action) -> Deed:
+    """What a pending instant of this action is taken to do to the file groups of its plan."""
+    match action:
+        case Action.COMPACTION | Action.LOGCOMPACTION | Action.CLUSTERING:
+            return _SERVICES[action]
+        case Action.REPLACECOMMIT:
+            return Deed.REPLACE
+        case Action.DELTACOMMIT:
+            return Deed.APPEND
+        case _:
+            return Deed.WRITE
+
+
+def find(
+    table: Table, mine: Micros, touched: Iterable[tuple[Deed, FileGroupName]], others: Others, now: Micros
+) -> Lost | None:
+    """The conflict that completing the instant requested at ``mine`` would lose, if there is one.
+
+    ``now`` is the wall's time.
+
+    The winner is the one that completed last; of pending ones, when none has completed, the last requested.
+    """
+    in_common: dict[FileGroup, None] = {}
+    winner: Other | None = None
+    for deed, name in touched:
+        group = FileGroup(table.table_id, name.partition_path, name.file_id)
+        for other in others.get(group, ()):
+            if other.requested_time != mine and _conflicts(table.yields, deed, mine, other, now):
+                in_common[group] = None
+                winner = other if winner is None else max(winner, other, key=_precedence)
+    return None if winner is None else Lost(winner, list(in_common))
+
+
+def refuse(
+    table: Table, mine: Micros, touched: Iterable[tuple[Deed, FileGroupName]], others: Others, now: Micros
+) -> None:
+    """Raise ``WriteConflict`` when completing the instant requested at ``mine`` loses a conflict."""
+    lost = find(table, mine, touched, others, now)
+    if lost is None:
+        return
+    conflict = document(table, lost)
+    if lost.winner.completion_time is None:
+        what = f"the pending {conflict.winner_action} {conflict.winner} plans for"
+        then = "roll back, wait for it to end, and write again"
+    else:
+        what = f"the instant {conflict.winner} has touched"
+        then = "roll back, read the table again and write again"
+    raise errors.WriteConflict(
+        f"{what} {len(lost.file_groups)} of the same file group(s) of {table.name!r}; {then}",
+        **msgspec.to_builtins(conflict),
+    )
+
+
+def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], others: Others) -> None:
+    """Raise ``WriteConflict`` when a pending table service has planned for one of ``groups`` already."""
+    planned: dict[FileGroup, Other] = {}
+    for name in groups:
+        group = FileGroup(table.table_id, name.partition_path, name.file_id)
+        for other in others.get(group, ()):
+            if other.completion_time is None and other.deed in _SERVICES.values():
+                planned[group] = other
+    if not planned:
+        return
+    conflict = document(table, Lost(max(planned.values(), key=_precedence), list(planned)))
+    raise errors.WriteConflict(
+        f"the pending {conflict.winner_action} {conflict.winner} has planned for {len(planned)} of these file "
+        "group(s) already; leave them out, or wait for it to end",
+        **msgspec.to_builtins(conflict),
+    )
+
+
+def document(table: Table, lost: Lost) -> wire.Conflict:
+    """The conflict as the REST API shows it."""
+    winner, tick = lost.winner, table.definition.tick
+    completed = winner.completion_time
+    return wire.Conflict(
+        winner=format_time(winner.requested_time, tick),
+        winner_action=winner.action,
+        winner_state=winner.state,
+        rebase_on=None if completed is None else format_time(completed, tick),
+        file_groups=[
+            FileGroupName(group.partition_path, group.file_id) for group in lost.file_groups[:GROUPS_NAMED_MAX]
+        ],
+        file_groups_in_common=len(lost.file_groups),
+    )
+
+
+def _conflicts(yields: Yields, mine: Deed, requested_time: Micros, other: Other, now: Micros) -> bool:
+    if other.completion_time is None:
+        # A dead writer holds nothing; a plan that nobody executes still stands.
+        is_alive = other.deed in _SERVICES.values() or (other.lease_expires_at or now) > now
+        rule = PENDING[yields][mine][other.deed] if is_alive else Rule.NEVER
+    else:
+        rule = COMPLETED[mine][other.deed]
+    match rule:
+        case Rule.NEVER:
+            return False
+        case Rule.SINCE:
+            assert other.completion_time is not None
+            return other.completion_time > requested_time
+        case Rule.SCHEDULED_AFTER:
+            return other.requested_time > requested_time
+        case Rule.ALWAYS:
+            return True
+        case _:
+            assert_never(rule)
+
+
+def _precedence(other: Other) -> tuple[int, int]:
+    return other.completion_time or 0, other.requested_time

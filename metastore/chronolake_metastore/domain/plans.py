@@ -1,0 +1,113 @@
+"""Plans: the file groups that an instant says it will touch, and those that it says it has touched.
+
+What is known of a file group comes as what others have done to it (conflicts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import conflicts, files
+from chronolake_metastore.domain.actions import RULES, Rules
+from chronolake_metastore.domain.conflicts import REPLACING, Deed, Others
+from chronolake_metastore.domain.events import Plan
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.vocabulary import Action, IndexType, Touch
+
+
+def check(table: Table, request: wire.BeginInstant, rules: Rules, others: Others) -> None:
+    """Raise ``InvalidPlan``, or ``WriteConflict`` when another plan has the same file groups."""
+    groups = [] if request.plan is None else request.plan.file_groups
+    if rules.needs_groups and not groups:
+        raise errors.InvalidPlan(f"a {request.action} is begun with a plan that names its file groups")
+    if len(set(groups)) < len(groups):
+        raise errors.InvalidPlan("the plan names a file group twice")
+    if request.count is not None and request.plan is not None:
+        raise errors.InvalidPlan("a plan is for one instant: leave count out")
+    if rules.needs_groups:
+        missing = [name for name in groups if not _is_live(_key(table, name), others)]
+        if missing:
+            raise errors.InvalidPlan(
+                f"{len(missing)} of the file groups have no files in {table.name!r}, or were replaced; the "
+                f"first is {missing[0].file_id!r} in the partition {missing[0].partition_path!r}",
+                file_groups=[msgspec.to_builtins(name) for name in missing[: conflicts.GROUPS_NAMED_MAX]],
+            )
+        conflicts.refuse_shared_plan(table, groups, others)
+
+
+def check_touched(
+    action: Action, plan: Plan | None, stats: Sequence[WriteStat], replaced: Sequence[FileGroupName]
+) -> None:
+    """Raise ``InvalidPlan`` when the action may not touch file groups so, or its plan does not have them."""
+    rules = RULES[action]
+    touches = {Touch(files.kind_of(stat).value) for stat in stats} | ({Touch.REPLACED} if replaced else set())
+    if not touches <= rules.touches:
+        raise errors.InvalidPlan(
+            f"a {action} has no {' and no '.join(sorted(touches - rules.touches))} files",
+            action=action,
+        )
+    if len(set(replaced)) < len(replaced):
+        raise errors.InvalidPlan("replaced_file_groups names a file group twice")
+    planned = set() if plan is None else set(plan.file_groups)
+    if action is Action.CLUSTERING and set(replaced) != planned:
+        raise errors.InvalidPlan("a clustering replaces all file groups of its plan, and no others")
+    if action in (Action.COMPACTION, Action.LOGCOMPACTION):
+        strange = {FileGroupName(stat.partition_path, stat.file_id) for stat in stats} - planned
+        if strange:
+            raise errors.InvalidPlan(
+                f"{len(strange)} of the file groups are not in the plan of the {action}; one is "
+                f"{min(name.file_id for name in strange)!r}"
+            )
+
+
+def check_groups(table: Table, touched: Sequence[tuple[Deed, FileGroupName]], others: Others) -> None:
+    """Raise ``InvalidPlan`` when a replaced group is not there, or a bucket would have two groups.
+
+    What has been replaced since was a conflict already.
+    """
+    replaced = {name for deed, name in touched if deed in REPLACING}
+    for deed, name in touched:
+        if deed in REPLACING:
+            if not _is_live(_key(table, name), others):
+                raise errors.InvalidPlan(
+                    f"the file group {name.file_id!r} in the partition {name.partition_path!r} of "
+                    f"{table.name!r} has no files, so it cannot be replaced"
+                )
+        elif table.definition.index.type is IndexType.BUCKET and (before := generation_of(name.file_id)):
+            previous = FileGroupName(name.partition_path, bucket_file_id(bucket_of(name.file_id), before - 1))
+            if previous not in replaced and not _is_replaced(_key(table, previous), others):
+                raise errors.InvalidPlan(
+                    f"the file group of this bucket is {previous.file_id!r} or one before it, as long as that "
+                    f"is not replaced; not {name.file_id!r}"
+                )
+
+
+def previous_group(name: FileGroupName) -> FileGroupName | None:
+    """The file group that a bucket had before this one, if the file id says that there was one."""
+    try:
+        bucket, generation = bucket_of(name.file_id), generation_of(name.file_id)
+    except ValueError:
+        return None
+    if generation == 0:
+        return None
+    return FileGroupName(name.partition_path, bucket_file_id(bucket, generation - 1))
+
+
+def _key(table: Table, name: FileGroupName) -> FileGroup:
+    return FileGroup(table.table_id, name.partition_path, name.file_id)
+
+
+def _is_replaced(group: FileGroup, others: Others) -> bool:
+    return any(other.completion_time is not None and other.deed in REPLACING for other in others.get(group, ()))
+
+
+def _is_live(group: FileGroup, others: Others) -> bool:
+    completed = [other for other in others.get(group, ()) if other.completion_time is not None]
+    return bool(completed) and not _is_replaced(group, others)

@@ -1,0 +1,88 @@
+"""Restores: the table as it was at a savepoint (design.md section 7; Hudi: RestorePlanActionExecutor).
+
+What is pending is rolled back, clustering first: its writers began on a table that is no more. Then everything
+that completed after the pinned instant, newest completion first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.actions import WRITES
+from chronolake_metastore.domain.events import InstantRequested, InstantRolledBack, Plan
+from chronolake_metastore.domain.instants import Instant, illegal
+from chronolake_metastore.domain.rollbacks import at_once
+from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action
+
+INSTANTS_MAX = 10_000
+"""Instants that one restore rolls back."""
+
+
+class RestoreTable(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    savepoint: Micros
+    request: wire.RestoreTable
+
+
+def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[Instant]:
+    """The instants to roll back, in that order.
+
+    ``known`` are the savepoints of the table, and what is pending or completed after the pinned instant. Raises
+    ``InstantNotFound``, ``IllegalTransition`` when the instant named is no savepoint, ``Savepointed`` when a
+    later savepoint is in the way, and ``InvalidPlan`` when there are too many.
+    """
+    savepoint = _savepoint(table, command.savepoint, known)
+    saved = next(instant for instant in known if instant.requested_time == savepoint.target)
+    later = [one for one in known if is_write(one) and completion_of(one) > completion_of(saved)]
+    pending = [one for one in known if one.state.is_pending and one.begun_as in WRITES]
+    _refuse_pinned(table, later, known)
+    if len(later) + len(pending) > INSTANTS_MAX:
+        raise errors.InvalidPlan(
+            f"{len(later) + len(pending)} instants would be rolled back, and a restore takes {INSTANTS_MAX} at "
+            "most; go back in steps, to a later savepoint first"
+        )
+    pending.sort(key=lambda one: (one.begun_as is not Action.CLUSTERING, -one.requested_time))
+    return pending + sorted(later, key=completion_of, reverse=True)
+
+
+def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> InstantRequested:
+    """The restore, which completes in the same transaction."""
+    instants = Plan(instants=[instant.requested_time for instant in undone])
+    return at_once(Action.RESTORE, command.request.writer, command.savepoint, instants, now)
+
+
+def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
+    """What happens to each instant of the plan."""
+    reason = command.request.reason or "the table was restored to a savepoint"
+    return InstantRolledBack(by=command.request.writer, reason=reason, rollback=restore)
+
+
+def _savepoint(table: Table, time: Micros, known: Sequence[Instant]) -> Instant:
+    found = next((instant for instant in known if instant.requested_time == time), None)
+    if found is None:
+        raise errors.InstantNotFound(table.name, format_time(time, table.definition.tick))
+    if not pins(found):
+        raise illegal(
+            table, found, f"it is a {found.action}; a table is restored to a savepoint that is not released"
+        )
+    return found
+
+
+def _refuse_pinned(table: Table, later: Sequence[Instant], known: Sequence[Instant]) -> None:
+    undone = {instant.requested_time for instant in later}
+    in_the_way = [one for one in known if pins(one) and one.target in undone]
+    if in_the_way:
+        tick = table.definition.tick
+        times = [format_time(one.requested_time, tick) for one in in_the_way]
+        raise errors.Savepointed(
+            f"{len(times)} later savepoint(s) of {table.name!r} pin what would be rolled back; release "
+            f"{times[0]} first, or restore to it",
+            savepoints=times[:100],
+        )

@@ -1,0 +1,114 @@
+"""Rollbacks: a pending instant given up, by an instant of its own that says so (design.md section 7).
+
+There is one rollback per instant, however many ask for it: its plan is made once, and whoever asks again goes
+on with it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake_metastore.domain import files
+from chronolake_metastore.domain.events import (
+    InstantCompleted,
+    InstantInflight,
+    InstantRequested,
+    InstantRolledBack,
+    LeaseRenewed,
+    Plan,
+)
+from chronolake_metastore.domain.instants import (
+    PENDING,
+    Instant,
+    illegal,
+    lease_end,
+    refuse_unless,
+    refuse_while_leased,
+)
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Operation, State
+
+UNDONE_BY_NOBODY = frozenset({Action.ROLLBACK, Action.RESTORE})
+"""What undoes others: it is finished, not undone."""
+
+
+class RollbackInstant(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.RollbackInstant
+
+
+def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
+    """Raise ``IllegalTransition`` unless the instant is pending, and ``LeaseLive`` while its writer lives.
+
+    ``now`` is the wall's time. One that is rolled back already must not come here.
+    """
+    if target.state is State.COMPLETED:
+        raise illegal(
+            table, target, "what has completed is undone by restoring the table to a savepoint before it"
+        )
+    refuse_unless(table, target, PENDING, "be rolled back")
+    if target.action in UNDONE_BY_NOBODY:
+        raise illegal(table, target, f"a {target.action} is not undone; execute its plan to the end")
+    refuse_while_leased(target, command.request.writer, now)
+
+
+def request(command: RollbackInstant, now: Micros) -> InstantRequested:
+    """The instant that undoes the target; inflight, with a lease for whoever has files to delete."""
+    asked = command.request
+    return InstantRequested(
+        action=Action.ROLLBACK,
+        operation=Operation.UNKNOWN,
+        state=State.INFLIGHT,
+        writer=asked.writer,
+        lease_seconds=asked.lease_seconds,
+        lease_expires_at=lease_end(now, asked.lease_seconds),
+        target=command.requested_time,
+        plan=Plan(files_to_delete=asked.files_to_delete),
+    )
+
+
+def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
+    """What happens to the target, from the moment that its rollback is requested."""
+    return InstantRolledBack(by=command.request.writer, reason=command.request.reason, rollback=rollback)
+
+
+def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:
+    """Let whoever asks again execute the plan of a rollback, unless somebody does or nothing is left to do."""
+    asked = command.request
+    expires = lease_end(now, asked.lease_seconds)
+    if rollback.state is State.REQUESTED:
+        return InstantInflight(writer=asked.writer, lease_seconds=asked.lease_seconds, lease_expires_at=expires)
+    if rollback.state is not State.INFLIGHT:
+        return None
+    assert rollback.lease_expires_at is not None
+    if asked.writer != rollback.writer and now < rollback.lease_expires_at:
+        return None
+    return LeaseRenewed(lease_seconds=asked.lease_seconds, lease_expires_at=expires, writer=asked.writer)
+
+
+def settled(comment: str = "") -> InstantCompleted:
+    """The completion of an instant that publishes nothing: a rollback, a savepoint, a restore."""
+    extra_metadata = {"comment": comment} if comment else {}
+    return InstantCompleted(
+        summary=files.summarise([]), extra_metadata=extra_metadata, write_stats_digest=files.digest([])
+    )
+
+
+def at_once(
+    action: Action, writer: str, target: Micros | None, plan: Plan | None, now: Micros
+) -> InstantRequested:
+    """The request of an instant that completes in the transaction that begins it."""
+    return InstantRequested(
+        action=action,
+        operation=Operation.UNKNOWN,
+        state=State.INFLIGHT,
+        writer=writer,
+        lease_seconds=LEASE_SECONDS_DEFAULT,
+        lease_expires_at=lease_end(now, LEASE_SECONDS_DEFAULT),
+        target=target,
+        plan=plan,
+    )

@@ -1,0 +1,91 @@
+"""Savepoints: a completed instant pinned, so that the table can go back to it.
+
+In Hudi a savepoint has the requested time of the instant that it saves; here it is an instant with a time of
+its own, whose target is the saved one (docs/decisions/0011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.actions import COMPLETED_WRITES
+from chronolake_metastore.domain.events import InstantRequested, SavepointReleased
+from chronolake_metastore.domain.instants import Instant, illegal
+from chronolake_metastore.domain.rollbacks import at_once
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action, State
+
+
+class CreateSavepoint(msgspec.Struct, frozen=True, tag=True):
+    """``target`` is the instant to pin; none for the latest that has completed."""
+
+    table: str
+    target: Micros | None
+    request: wire.CreateSavepoint
+
+
+class ReleaseSavepoint(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.ReleaseSavepoint
+
+
+def target_of(table: Table, command: CreateSavepoint, known: Iterable[Instant]) -> Instant:
+    """The instant to pin.
+
+    Raises ``InstantNotFound``, and ``IllegalTransition`` when it has not completed or changes nothing.
+    """
+    by_time = {instant.requested_time: instant for instant in known}
+    if command.target is None:
+        writes = [instant for instant in by_time.values() if is_write(instant)]
+        if not writes:
+            raise errors.InstantNotFound(table.name, "any time: nothing has completed so far")
+        return max(writes, key=completion_of)
+    target = by_time.get(command.target)
+    if target is None:
+        raise errors.InstantNotFound(table.name, format_time(command.target, table.definition.tick))
+    if not is_write(target):
+        raise illegal(table, target, f"a savepoint pins a completed {', '.join(sorted(COMPLETED_WRITES))}")
+    return target
+
+
+def existing(target: Instant, known: Iterable[Instant]) -> Instant | None:
+    """The savepoint that pins the instant already, if there is one."""
+    return next(
+        (instant for instant in known if pins(instant) and instant.target == target.requested_time), None
+    )
+
+
+def create(command: CreateSavepoint, target: Instant, now: Micros) -> InstantRequested:
+    """The savepoint, which completes in the same transaction."""
+    return at_once(Action.SAVEPOINT, command.request.writer, target.requested_time, None, now)
+
+
+def release(table: Table, savepoint: Instant, command: ReleaseSavepoint) -> SavepointReleased:
+    """Give a savepoint up; raises ``IllegalTransition`` when the instant is none, or is no more."""
+    if not pins(savepoint):
+        raise illegal(
+            table, savepoint, f"it is a {savepoint.action}; only a savepoint is released, and only once"
+        )
+    return SavepointReleased(by=command.request.writer, reason=command.request.reason)
+
+
+def pins(instant: Instant) -> bool:
+    """Whether the instant is a savepoint that has not been released."""
+    return instant.action is Action.SAVEPOINT and instant.state is State.COMPLETED
+
+
+def is_write(instant: Instant) -> bool:
+    """Whether the instant has completed, and changed what the table holds."""
+    return instant.state is State.COMPLETED and instant.action in COMPLETED_WRITES
+
+
+def completion_of(instant: Instant) -> Micros:
+    """The completion time of a completed instant."""
+    assert instant.completion_time is not None
+    return instant.completion_time

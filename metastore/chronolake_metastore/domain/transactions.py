@@ -1,0 +1,24 @@
+"""Several instants that complete together: all of them, or none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.instants import CompleteInstant
+
+
+class CompleteTogether(msgspec.Struct, frozen=True, tag=True):
+    """In the order of the request."""
+
+    members: list[CompleteInstant]
+
+
+def refuse_repeated(command: CompleteTogether) -> None:
+    """Raise ``InvalidPlan`` when one instant is named twice."""
+    seen: set[tuple[str, int]] = set()
+    for index, member in enumerate(command.members):
+        key = member.table, member.requested_time
+        if key in seen:
+            raise errors.InvalidPlan(f"instants[{index}] is named twice", index=index)
+        seen.add(key)

@@ -1,0 +1,35 @@
+"""Asking whether a completion would conflict, before the work is done."""
+
+from __future__ import annotations
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import conflicts
+from chronolake_metastore.queries import tables
+from chronolake_metastore.store import clocks, file_groups, instants
+from chronolake_metastore.store.engine import Database
+from chronolake_model import instants as wire
+from chronolake_model.files import FileGroupName
+from chronolake_model.times import Micros, format_time
+
+
+async def find(
+    database: Database, table_name: str, requested_time: Micros, asked: wire.FindConflicts
+) -> wire.Conflicts:
+    """The conflict that completing would lose now; raises ``TableNotFound`` or ``InstantNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        instant = await instants.get(connection, table.table_id, requested_time)
+        if instant is None:
+            raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
+        others = await file_groups.others_of(connection, table_name, asked.file_groups)
+        now = await clocks.now(connection)
+    touched = [
+        (conflicts.deed_of(instant.begun_as, one.how), FileGroupName(one.partition_path, one.file_id))
+        for one in asked.file_groups
+    ]
+    lost = conflicts.find(table, requested_time, touched, others, now)
+    return wire.Conflicts(
+        table=table.name,
+        requested_time=format_time(requested_time, table.definition.tick),
+        conflict=None if lost is None else conflicts.document(table, lost),
+    )

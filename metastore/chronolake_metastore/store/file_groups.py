@@ -1,0 +1,158 @@
+"""File groups as projections of the log: who plans for them, which were replaced, who touched them last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.actions import begun_as
+from chronolake_metastore.domain.conflicts import Other, deed_of, planned_deed
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_model.files import FileGroupName
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Operation, State, Touch
+
+_FIND_OTHERS: Final = statements.load("find_others")
+_INSERT_PLANNED: Final = statements.load("project_planned_groups")
+_DELETE_PLANNED: Final = """
+    DELETE FROM planned_group p
+    USING unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS settled (table_id, requested_time)
+    WHERE p.table_id = settled.table_id AND p.requested_time = moment(settled.requested_time)
+"""
+_INSERT_REPLACED: Final = statements.load("project_replaced_groups")
+_SUPERSEDE_REPLACED: Final = statements.load("supersede_replaced")
+_REOPEN: Final = statements.load("reopen_files")
+_DELETE_FILES: Final = """
+    DELETE FROM file f
+    USING unnest(%(table_id)s::uuid[], %(completion_time)s::bigint[]) AS withdrawn (table_id, completion_time)
+    WHERE f.table_id = withdrawn.table_id AND f.completion_time = moment(withdrawn.completion_time)
+"""
+_DELETE_REPLACED: Final = """
+    DELETE FROM replaced_group r
+    USING unnest(%(table_id)s::uuid[], %(completion_time)s::bigint[]) AS withdrawn (table_id, completion_time)
+    WHERE r.table_id = withdrawn.table_id AND r.replaced_at = moment(withdrawn.completion_time)
+"""
+_PLANNED: Final = "planned"
+
+
+class PlannedGroups(msgspec.Struct, frozen=True):
+    """The file groups of a pending instant's plan."""
+
+    table_id: UUID
+    requested_time: Micros
+    file_groups: Sequence[FileGroupName]
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """File groups that disappear with the completion of an instant."""
+
+    table_id: UUID
+    requested_time: Micros
+    completion_time: Micros
+    file_groups: Sequence[FileGroupName]
+
+
+class Withdrawal(msgspec.Struct, frozen=True):
+    """A completed instant that a restore rolled back: nothing of it is seen any more."""
+
+    table_id: UUID
+    requested_time: Micros
+    completion_time: Micros
+
+
+def find_others(named: Iterable[tuple[str, str, str]]) -> Statement | None:
+    """Look for who touched file groups, or plans to, by table name, partition path and file id."""
+    keys = [(*split_table_name(table), partition, file_id) for table, partition, file_id in sorted(named)]
+    if not keys:
+        return None
+    return _FIND_OTHERS, {
+        "namespaces": [key[0] for key in keys],
+        "tables": [key[1] for key in keys],
+        "partition_paths": [key[2] for key in keys],
+        "file_ids": [key[3] for key in keys],
+    }
+
+
+def found_others(rows: Rows) -> dict[FileGroup, tuple[Other, ...]]:
+    """By file group, the latest completed of each deed and all that is pending."""
+    found: dict[FileGroup, tuple[Other, ...]] = {}
+    for table_id, partition_path, file_id, touch, action, operation, state, requested, completed, lease in rows:
+        begun = begun_as(Action(action), Operation(operation))
+        group = FileGroup(table_id, partition_path, file_id)
+        other = Other(
+            deed=planned_deed(begun) if touch == _PLANNED else deed_of(begun, Touch(touch)),
+            action=Action(action),
+            state=State(state),
+            requested_time=Micros(requested),
+            completion_time=None if completed is None else Micros(completed),
+            lease_expires_at=None if lease is None else Micros(lease),
+        )
+        found[group] = (*found.get(group, ()), other)
+    return found
+
+
+async def others_of(
+    connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]
+) -> dict[FileGroup, tuple[Other, ...]]:
+    """The same, of file groups of one table, for reading."""
+    wanted = find_others({(table, group.partition_path, group.file_id) for group in groups})
+    if wanted is None:
+        return {}
+    statement, parameters = wanted
+    rows = await connection.exec_driver_sql(statement, dict(parameters))
+    return found_others([tuple(row) for row in rows])
+
+
+def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, Micros]]) -> list[Statement]:
+    """Keep the file groups of plans as long as their instants are pending."""
+    written: list[Statement] = []
+    if plans:
+        rows = [(plan, name) for plan in plans for name in plan.file_groups]
+        written.append(
+            (
+                _INSERT_PLANNED,
+                {
+                    "table_id": [plan.table_id for plan, _ in rows],
+                    "requested_time": [plan.requested_time for plan, _ in rows],
+                    "partition_path": [name.partition_path for _, name in rows],
+                    "file_id": [name.file_id for _, name in rows],
+                },
+            )
+        )
+    if settled:
+        keys = {
+            "table_id": [table_id for table_id, _ in settled],
+            "requested_time": [requested_time for _, requested_time in settled],
+        }
+        written.append((_DELETE_PLANNED, keys))
+    return written
+
+
+def project_replacements(replacements: Sequence[Replacement]) -> list[Statement]:
+    """Take replaced file groups out of the latest slices."""
+    rows = [(replacement, name) for replacement in replacements for name in replacement.file_groups]
+    parameters: dict[str, list[object]] = {
+        "table_id": [replacement.table_id for replacement, _ in rows],
+        "partition_path": [name.partition_path for _, name in rows],
+        "file_id": [name.file_id for _, name in rows],
+        "requested_time": [replacement.requested_time for replacement, _ in rows],
+        "replaced_at": [replacement.completion_time for replacement, _ in rows],
+    }
+    groups = {name: parameters[name] for name in ("table_id", "partition_path", "file_id")}
+    return [(_INSERT_REPLACED, parameters), (_SUPERSEDE_REPLACED, groups)]
+
+
+def withdraw(withdrawals: Sequence[Withdrawal]) -> list[Statement]:
+    """Take back what withdrawn instants published, replaced and superseded; last of all projections."""
+    parameters = {
+        "table_id": [withdrawal.table_id for withdrawal in withdrawals],
+        "completion_time": [withdrawal.completion_time for withdrawal in withdrawals],
+    }
+    return [(_REOPEN, parameters), (_DELETE_FILES, parameters), (_DELETE_REPLACED, parameters)]

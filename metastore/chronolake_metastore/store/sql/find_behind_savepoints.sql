@@ -1,0 +1,31 @@
+-- What going back to the named savepoints would undo: whatever is pending, and the writes that completed after the
+-- instants that they pin; those too.
+SELECT
+    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
+    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
+    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
+    AS named (namespace, name, requested_time)
+JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
+JOIN instant savepoint ON savepoint.table_id = t.table_id AND savepoint.requested_time = moment(named.requested_time)
+JOIN instant saved ON saved.table_id = t.table_id AND saved.requested_time = savepoint.target
+JOIN LATERAL (
+    SELECT pending.*
+    FROM instant pending
+    WHERE pending.table_id = t.table_id AND pending.state IN ('requested', 'inflight')
+    UNION ALL
+    SELECT completed.*
+    FROM instant completed
+    WHERE completed.table_id = t.table_id
+        AND completed.completion_time >= saved.completion_time
+        AND completed.action IN ('commit', 'deltacommit', 'replacecommit')
+) AS i ON true
+UNION ALL
+SELECT
+    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
+    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
+    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
+    AS named (namespace, name, requested_time)
+JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
+JOIN instant i ON i.table_id = t.table_id AND i.requested_time = moment(named.requested_time)

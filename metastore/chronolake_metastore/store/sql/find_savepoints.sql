@@ -1,0 +1,22 @@
+-- The savepoints of the named tables that are not released, and the last write that completed in each.
+SELECT
+    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
+    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
+    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
+JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
+JOIN LATERAL (
+    SELECT savepoint.*
+    FROM instant savepoint
+    WHERE savepoint.table_id = t.table_id AND savepoint.action = 'savepoint' AND savepoint.state = 'completed'
+    UNION ALL
+    (
+        SELECT latest.*
+        FROM instant latest
+        WHERE latest.table_id = t.table_id
+            AND latest.completion_time IS NOT NULL
+            AND latest.action IN ('commit', 'deltacommit', 'replacecommit')
+        ORDER BY latest.completion_time DESC
+        LIMIT 1
+    )
+) AS i ON true

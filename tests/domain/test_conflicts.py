@@ -1,0 +1,215 @@
+"""The table action x action, cell by cell: who completes, against what another has completed or plans to do."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain.actions import RULES
+from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, Deed, Other
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.tables import YIELDS_PROPERTY, Table
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action, Operation, State, Touch, Yields
+
+TICK: Final = 1_000
+MINE: Final = Micros(1_800_000_000_000_000)
+NOW: Final = Micros(MINE + 100 * TICK)
+BEFORE, AFTER, LATER = (Micros(MINE + step * TICK) for step in (-10, 10, 20))
+LONG_BEFORE: Final = Micros(MINE - 20 * TICK)
+NAME: Final = FileGroupName("day=1", bucket_file_id(3))
+TABLE: Final = Table(
+    UUID(int=7),
+    CreateTable(
+        name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+    ),
+    created_at=LONG_BEFORE,
+)
+GROUP: Final = FileGroup(TABLE.table_id, NAME.partition_path, NAME.file_id)
+
+DEEDS: Final = {
+    "append": Deed.APPEND,
+    "write": Deed.WRITE,
+    "replace": Deed.REPLACE,
+    "cluster": Deed.CLUSTER,
+    "compact": Deed.COMPACT,
+    "log compact": Deed.LOG_COMPACT,
+}
+
+# For each one who completes (rows) and each other (columns), when the two touch one file group:
+# four answers for what the other has done: completed before I was requested; pending when I was requested, and
+# completed since; requested after me and completed since; in capitals where that is a conflict.
+_COMPLETED: Final = """
+             append  write  replace  cluster  compact  log compact
+append       ...     ...    XXX      XXX      ...      ...
+write        .XX     .XX    XXX      XXX      ..X      .XX
+replace      .XX     .XX    XXX      XXX      ..X      ...
+cluster      .XX     .XX    XXX      XXX      ..X      ...
+compact      ...     .XX    XXX      XXX      ...      ...
+log compact  ...     .XX    ...      ...      ..X      ...
+"""
+# For each pending other: requested before me, and requested after me.
+_PENDING: Final = {
+    Yields.TABLE_SERVICE: """
+             append  write  replace  cluster  compact  log compact
+append       ..      ..     ..       ..       ..       ..
+write        ..      ..     ..       ..       ..       ..
+replace      ..      ..     ..       ..       ..       ..
+cluster      XX      XX     XX       ..       ..       ..
+compact      ..      ..     ..       ..       ..       ..
+log compact  ..      ..     ..       ..       ..       ..
+""",
+    Yields.WRITER: """
+             append  write  replace  cluster  compact  log compact
+append       ..      ..     .X       XX       ..       ..
+write        ..      ..     .X       XX       .X       ..
+replace      ..      ..     .X       XX       .X       ..
+cluster      ..      ..     ..       ..       ..       ..
+compact      ..      ..     ..       ..       ..       ..
+log compact  ..      ..     ..       ..       ..       ..
+""",
+}
+
+
+def cells(table: str) -> list[tuple[str, str, str]]:
+    """Each cell as (who completes, the other, the answers)."""
+    _, *rows = table.strip().splitlines()
+    names = list(DEEDS)
+    split = [(row[:13].strip(), row[13:].split()) for row in rows]
+    return [(mine, other, cell) for mine, answers in split for other, cell in zip(names, answers, strict=True)]
+
+
+def completed(deed: Deed, requested: Micros, at: Micros) -> Other:
+    return Other(deed, Action.COMMIT, State.COMPLETED, requested, at)
+
+
+def conflict_with(mine: Deed, other: Other, table: Table = TABLE) -> bool:
+    return conflicts.find(table, MINE, [(mine, NAME)], {GROUP: (other,)}, NOW) is not None
+
+
+def yielding(yields: Yields) -> Table:
+    definition = msgspec.structs.replace(TABLE.definition, properties={YIELDS_PROPERTY: yields})
+    return msgspec.structs.replace(TABLE, definition=definition)
+
+
+@pytest.mark.parametrize(("mine", "other", "answers"), cells(_COMPLETED))
+def test_against_what_has_completed(mine: str, other: str, answers: str) -> None:
+    deed = DEEDS[other]
+    cases = [
+        completed(deed, LONG_BEFORE, BEFORE),
+        completed(deed, BEFORE, AFTER),
+        completed(deed, AFTER, LATER),
+    ]
+    assert [conflict_with(DEEDS[mine], case) for case in cases] == [answer == "X" for answer in answers]
+
+
+@pytest.mark.parametrize("yields", list(Yields))
+@pytest.mark.parametrize(("mine", "other"), [(mine, other) for mine, other, _ in cells(_COMPLETED)])
+def test_against_what_is_planned(yields: Yields, mine: str, other: str) -> None:
+    [answers] = [cell for one, another, cell in cells(_PENDING[yields]) if (one, another) == (mine, other)]
+    cases = [
+        Other(DEEDS[other], Action.COMMIT, State.INFLIGHT, requested, lease_expires_at=Micros(NOW + 1))
+        for requested in (BEFORE, AFTER)
+    ]
+    found = [conflict_with(DEEDS[mine], case, yielding(yields)) for case in cases]
+    assert found == [answer == "X" for answer in answers]
+
+
+def test_no_cell_is_left_out() -> None:
+    for table in (COMPLETED, *PENDING.values()):
+        assert set(table) == set(Deed)
+        assert all(set(row) == set(Deed) for row in table.values())
+
+
+@pytest.mark.parametrize("action", [action for action in Action if not RULES[action].touches])
+def test_clean_rollback_savepoint_restore_and_indexing_touch_nothing(action: Action) -> None:
+    assert conflicts.deeds(action, [], []) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "touch", "deed"),
+    [
+        (Action.COMMIT, Touch.BASE, Deed.WRITE),
+        (Action.DELTACOMMIT, Touch.BASE, Deed.WRITE),
+        (Action.DELTACOMMIT, Touch.LOG, Deed.APPEND),
+        (Action.REPLACECOMMIT, Touch.BASE, Deed.WRITE),
+        (Action.REPLACECOMMIT, Touch.LOG, Deed.APPEND),
+        (Action.REPLACECOMMIT, Touch.REPLACED, Deed.REPLACE),
+        (Action.CLUSTERING, Touch.BASE, Deed.WRITE),
+        (Action.CLUSTERING, Touch.LOG, Deed.APPEND),
+        (Action.CLUSTERING, Touch.REPLACED, Deed.CLUSTER),
+        (Action.COMPACTION, Touch.BASE, Deed.COMPACT),
+        (Action.LOGCOMPACTION, Touch.LOG, Deed.LOG_COMPACT),
+    ],
+)
+def test_what_each_action_does_to_a_file_group(action: Action, touch: Touch, deed: Deed) -> None:
+    assert conflicts.deed_of(action, touch) is deed
+    assert touch in RULES[action].touches
+
+
+@pytest.mark.parametrize(
+    ("action", "deed"),
+    [
+        (Action.COMMIT, Deed.WRITE),
+        (Action.DELTACOMMIT, Deed.APPEND),
+        (Action.REPLACECOMMIT, Deed.REPLACE),
+        (Action.CLUSTERING, Deed.CLUSTER),
+        (Action.COMPACTION, Deed.COMPACT),
+        (Action.LOGCOMPACTION, Deed.LOG_COMPACT),
+    ],
+)
+def test_what_the_plan_of_each_action_stands_for(action: Action, deed: Deed) -> None:
+    assert conflicts.planned_deed(action) is deed
+
+
+@pytest.mark.parametrize("operation", list(Operation))
+def test_the_files_of_an_instant_are_known_by_what_it_was_begun_as(operation: Operation) -> None:
+    stat = WriteStat("", NAME.file_id, base_file_name(NAME.file_id, "0-0-0", format_time(MINE)), 1, 1)
+    [(deed, _)] = conflicts.deeds(
+        Action.COMPACTION if operation is Operation.COMPACT else Action.COMMIT, [stat], []
+    )
+    assert deed is (Deed.COMPACT if operation is Operation.COMPACT else Deed.WRITE)
+
+
+def test_a_dead_writer_holds_nothing() -> None:
+    dead = Other(Deed.WRITE, Action.DELTACOMMIT, State.INFLIGHT, BEFORE, lease_expires_at=NOW)
+    assert not conflict_with(Deed.CLUSTER, dead)
+
+
+def test_a_plan_that_nobody_executes_still_stands() -> None:
+    waiting = Other(Deed.CLUSTER, Action.CLUSTERING, State.REQUESTED, BEFORE)
+    assert conflict_with(Deed.WRITE, waiting, yielding(Yields.WRITER))
+
+
+def test_an_instant_does_not_conflict_with_itself() -> None:
+    own_plan = Other(Deed.CLUSTER, Action.CLUSTERING, State.INFLIGHT, MINE, lease_expires_at=LATER)
+    assert not conflict_with(Deed.WRITE, own_plan, yielding(Yields.WRITER))
+
+
+def test_another_group_is_no_conflict() -> None:
+    other = completed(Deed.WRITE, BEFORE, AFTER)
+    elsewhere = FileGroup(TABLE.table_id, "day=2", NAME.file_id)
+    assert conflicts.find(TABLE, MINE, [(Deed.WRITE, NAME)], {elsewhere: (other,)}, NOW) is None
+
+
+def test_the_loser_is_told_the_winner_the_groups_and_what_to_read() -> None:
+    groups = [FileGroupName("", bucket_file_id(bucket)) for bucket in range(3)]
+    others = {
+        FileGroup(TABLE.table_id, "", groups[0].file_id): (completed(Deed.WRITE, BEFORE, AFTER),),
+        FileGroup(TABLE.table_id, "", groups[2].file_id): (completed(Deed.WRITE, LONG_BEFORE, LATER),),
+    }
+    with pytest.raises(errors.WriteConflict) as lost:
+        conflicts.refuse(TABLE, MINE, [(Deed.WRITE, group) for group in groups], others, NOW)
+    context = lost.value.context
+    assert context["winner"] == format_time(LONG_BEFORE), "who completed last"
+    assert context["rebase_on"] == format_time(LATER)
+    assert context["file_groups_in_common"] == 2
+    assert [group["file_id"] for group in context["file_groups"]] == [groups[0].file_id, groups[2].file_id]
