@@ -13,10 +13,13 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
     ``table`` is null for namespaces. ``instant`` is the requested time of the instant that changed, ``time``
     when the event was issued, both in Hudi's digits. ``cursor`` is the place right behind this event: whoever
-    keeps it together with what was done about the event, handles each event exactly once.
+    keeps it together with what was done about the event, handles each event exactly once. Events of one
+    ``transaction`` with one ``request_id`` happened at once, at one position of the log; no page ends between
+    them.
     """
 
     cursor: str
+    transaction: str
     table: str | None
     table_id: str
     version: int

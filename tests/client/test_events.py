@@ -159,7 +159,7 @@ def anyio_backend() -> str:
 def event(number: int) -> LoggedEvent:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return LoggedEvent(
-        str(number), None, "id", number, "Type", None, "20260101000000000", at, "é", "k", {"a": "\n"}, "h"
+        str(number), "1", None, "id", number, "Type", None, "20260101000000000", at, "é", "k", {"a": "\n"}, "h"
     )
 
 

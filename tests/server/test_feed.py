@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import signal
 from collections.abc import Iterator
@@ -133,6 +134,36 @@ def test_followers_of_busy_writers_see_every_event_once_and_in_order(
 
     one, other = asyncio.run(both())
     assert one == other == logged(server.dsn)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("of_table", [False, True])
+def test_no_page_ends_within_what_happened_at_once(http: httpx.Client, limit: int, of_table: bool) -> None:
+    table = rest.make_table(http)
+    of_one = {"table": table.name} if of_table else {}
+    pending = [table.begun() for _ in range(2)]
+    seen = read(http, **of_one)["cursor"]
+    table.begun()
+    members = [{"table": table.name, "requested_time": time} for time in pending]
+    rest.succeeded(http.post("/v1/transactions/complete", json={"instants": members}))
+    rest.succeeded(table.roll_back(table.begun()))
+    pages = []
+    while True:
+        page = read(http, limit=limit, after=seen, **of_one)
+        if not page["events"]:
+            break
+        pages.append([(event["request_id"], event["type"]) for event in page["events"]])
+        seen = page["cursor"]
+    for before, behind in itertools.pairwise(pages):
+        assert before[-1][0] != behind[0][0], "a request ends with its page"
+    assert [event_type for page in pages for _, event_type in page] == [
+        "InstantRequested",
+        *["InstantCompleted"] * 2,
+        "InstantRequested",
+        "InstantRequested",
+        "InstantRolledBack",
+        "InstantCompleted",
+    ]
 
 
 def cursor_of(document: object) -> str:

@@ -70,6 +70,7 @@ def _document(entry: Entry, cursor: str) -> LoggedEvent:
     tick = entry.tick or Tick.MILLISECOND
     return LoggedEvent(
         cursor=cursor,
+        transaction=entry.transaction_id,
         table=entry.table,
         table_id=str(entry.table_id),
         version=entry.version,

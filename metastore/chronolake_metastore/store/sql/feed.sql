@@ -1,13 +1,27 @@
 -- A page of the log over all tables, in the order across tables. A transaction that is still open may yet append
 -- events with an older id than those that are there: a reader stops before the oldest of them (xmin), so that no
--- event is ever skipped.
+-- event is ever skipped. A page ends with the last event of a request: what happened at once is told at once.
+WITH page AS (
+    SELECT *
+    FROM event
+    WHERE (event.transaction_id, event.position) > (CAST(CAST(:transaction_id AS text) AS xid8), CAST(:position AS bigint))
+        AND event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY event.transaction_id, event.position
+    LIMIT :limit
+),
+whole AS (
+    SELECT * FROM page
+    UNION ALL
+    SELECT event.*
+    FROM (SELECT * FROM page ORDER BY transaction_id DESC, position DESC LIMIT 1) AS last
+    JOIN event ON event.transaction_id = last.transaction_id
+        AND event.position > last.position
+        AND event.request_id = last.request_id
+)
 SELECT
-    event.transaction_id::text, event.position, t.namespace || '.' || t.name, t.definition ->> 'tick', event.table_id,
-    event.version, event.type, micros(event.instant), micros(event.time), event.actor, event.request_id, event.payload,
-    encode(event.hash, 'hex')
-FROM event
+    whole.transaction_id::text, whole.position, t.namespace || '.' || t.name, t.definition ->> 'tick', whole.table_id,
+    whole.version, whole.type, micros(whole.instant), micros(whole.time), whole.actor, whole.request_id, whole.payload,
+    encode(whole.hash, 'hex')
+FROM whole
 LEFT JOIN lake_table t USING (table_id)
-WHERE (event.transaction_id, event.position) > (CAST(CAST(:transaction_id AS text) AS xid8), CAST(:position AS bigint))
-    AND event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY event.transaction_id, event.position
-LIMIT :limit
+ORDER BY whole.transaction_id, whole.position
