@@ -13,10 +13,12 @@ Errors are in ``chronolake.errors``; the words and bodies shared with the server
 from __future__ import annotations
 
 from chronolake import errors
-from chronolake._async_client import AsyncClient, AsyncTable, connect_async
+from chronolake._async_client import AsyncClient, connect_async
+from chronolake._async_table import AsyncTable
 from chronolake._async_write import AsyncWrite
 from chronolake._client import Client, connect
 from chronolake._table import Table
+from chronolake._timeline import AsyncTimeline, Timeline
 from chronolake._transport import version as _version
 from chronolake._write import Write
 from chronolake.errors import ChronolakeError
@@ -26,16 +28,25 @@ from chronolake_model.files import (
     Changes,
     CompletedInstant,
     DataFile,
+    FileGroupName,
     FileSlice,
     Snapshot,
     WriteStat,
 )
-from chronolake_model.instants import Instant, TimeInterval, WriteSummary
+from chronolake_model.instants import (
+    Conflict,
+    Instant,
+    Plan,
+    RecordedPlan,
+    TimeInterval,
+    TouchedFileGroup,
+    WriteSummary,
+)
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.tables import BucketIndex, Field, Namespace
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch
 
 __version__ = _version()
 
@@ -43,6 +54,7 @@ __all__ = [
     "Action",
     "AsyncClient",
     "AsyncTable",
+    "AsyncTimeline",
     "AsyncWrite",
     "BucketIndex",
     "ChangedFileGroup",
@@ -50,17 +62,21 @@ __all__ = [
     "ChronolakeError",
     "Client",
     "CompletedInstant",
+    "Conflict",
     "DataFile",
     "Direction",
     "Field",
+    "FileGroupName",
     "FileSlice",
     "Instant",
     "LoggedEvent",
     "Namespace",
     "Operation",
     "Outcome",
+    "Plan",
     "Problem",
     "ProblemCode",
+    "RecordedPlan",
     "Snapshot",
     "State",
     "Table",
@@ -68,6 +84,9 @@ __all__ = [
     "Tick",
     "TimeInterval",
     "TimeOrder",
+    "Timeline",
+    "Touch",
+    "TouchedFileGroup",
     "Write",
     "WriteStat",
     "WriteSummary",

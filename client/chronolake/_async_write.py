@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
 from chronolake import errors
 from chronolake._calls import Call
 from chronolake._lease import lost_by, pause_seconds_of
-from chronolake._progress import BEST_EFFORT_SECONDS, Progress
+from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import AsyncTransport
-from chronolake_model.files import WriteStat
-from chronolake_model.instants import Instant
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import Conflict, Instant, TouchedFileGroup
 
 _Answer = TypeVar("_Answer")
 
@@ -51,6 +51,11 @@ class AsyncWrite:
         return self._progress.stats
 
     @property
+    def extra_metadata(self) -> dict[str, str]:
+        """As ``Write.extra_metadata``."""
+        return self._progress.extra_metadata
+
+    @property
     def lost(self) -> errors.RequestRefused | None:
         """As ``Write.lost``."""
         return self._lost
@@ -59,22 +64,41 @@ class AsyncWrite:
         """Remember a written file, to be published by ``complete``."""
         self._progress.add(stat)
 
+    def replace(self, file_group: FileGroupName) -> None:
+        """As ``Write.replace``."""
+        self._progress.replace(file_group)
+
     async def inflight(self) -> Instant:
         """As ``Write.inflight``."""
         return self._progress.learn(await self._command(self._progress.inflight_call()))
 
     async def complete(
-        self, write_stats: Iterable[WriteStat] = (), extra_metadata: Mapping[str, str] | None = None
+        self,
+        write_stats: Iterable[WriteStat] = (),
+        extra_metadata: Mapping[str, str] | None = None,
+        *,
+        replaced_file_groups: Iterable[FileGroupName] = (),
     ) -> Instant:
         """As ``Write.complete``."""
         if self._lost is not None:
             raise self._lost
-        call = self._progress.complete_call(write_stats, extra_metadata)
+        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups)
         return self._progress.learn(await self._command(call))
+
+    async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
+        """As ``Write.conflicts``."""
+        touched = self._progress.touched() if file_groups is None else list(file_groups)
+        if not touched:
+            return None
+        return (await self._transport.send(self._progress.conflicts_call(touched))).conflict
 
     async def rollback(self, reason: str = "") -> Instant:
         """As ``Write.rollback``."""
         return await self._rollback(reason, retry_seconds=None)
+
+    async def return_to_requested(self, reason: str = "") -> Instant:
+        """As ``Write.return_to_requested``."""
+        return await self._return_to_requested(reason, retry_seconds=None)
 
     async def heartbeat(self, lease_seconds: int | None = None) -> Instant:
         """As ``Write.heartbeat``."""
@@ -113,8 +137,9 @@ class AsyncWrite:
         await self._stop_renewal()
         if self._progress.is_gone(exc, self._lost):
             return
+        give_up = self._return_to_requested if self._progress.keeps_plan_after(exc) else self._rollback
         try:
-            await self._rollback(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
+            await give_up(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
         except errors.ChronolakeError as failure:
             self._progress.note_on(exc, failure)
 
@@ -143,7 +168,12 @@ class AsyncWrite:
 
     async def _rollback(self, reason: str, *, retry_seconds: float | None) -> Instant:
         answer = await self._command(self._progress.rollback_call(reason), retry_seconds=retry_seconds)
-        self._progress.rolled_back_here = True
+        self._progress.given_up_here = True
+        return self._progress.learn(answer)
+
+    async def _return_to_requested(self, reason: str, *, retry_seconds: float | None) -> Instant:
+        answer = await self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
+        self._progress.given_up_here = True
         return self._progress.learn(answer)
 
     async def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
@@ -155,3 +185,15 @@ class AsyncWrite:
             raise
         self._progress.answered(call)
         return answer
+
+
+async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:
+    """As ``_write.complete_together``."""
+    if not writes:
+        return []
+    first = writes[0]
+    for write in writes:
+        if write.lost is not None:
+            raise write.lost
+    done = (await first._command(together_call([write._progress for write in writes]))).instants
+    return [write._progress.learn(instant) for write, instant in zip(writes, done, strict=True)]

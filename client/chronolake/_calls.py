@@ -17,11 +17,20 @@ from chronolake_model.events import EventPage, LoggedEvent
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.instants import (
     BeginInstant,
+    CompletedTogether,
     CompleteInstant,
+    CompleteTogether,
+    Conflicts,
+    CreateSavepoint,
+    FindConflicts,
     Heartbeat,
     Instant,
     InstantPage,
+    ReleaseSavepoint,
+    RestoreTable,
+    ReturnToRequested,
     RollbackInstant,
+    TakeInflight,
     TimeInterval,
 )
 from chronolake_model.names import NAME_PATTERN, split_table_name
@@ -35,7 +44,7 @@ from chronolake_model.tables import (
     TablePage,
 )
 from chronolake_model.times import Moment, digits_of, parse_time
-from chronolake_model.vocabulary import Action, Direction, State, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 LIMIT_MAX = 1_000
 """The largest page of instants, tables or namespaces that a server gives."""
@@ -65,11 +74,13 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
     answer: type[Answer]
     query: _Query = ()
     body: bytes | None = None
+    is_query: bool = False
+    """Whether it only asks, although it has a body."""
 
     @property
     def is_command(self) -> bool:
         """Whether it changes something, and so carries an idempotency key."""
-        return self.method != "GET"
+        return self.method != "GET" and not self.is_query
 
     def with_query(self, **parameters: str) -> Call[Answer]:
         """The same call with these parameters, and no others of their names."""
@@ -86,12 +97,16 @@ class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     state: tuple[State, ...] = ()
     action: tuple[Action, ...] = ()
+    operation: tuple[Operation, ...] = ()
+    writer: str | None = None
     requested_from: Moment | None = None
     requested_to: Moment | None = None
     completed_from: Moment | None = None
     completed_to: Moment | None = None
     order_by: TimeOrder = TimeOrder.REQUESTED_TIME
     direction: Direction = Direction.ASCENDING
+    skip: int = 0
+    """Leave out so many before the first."""
 
 
 def create_namespace(body: CreateNamespace) -> Call[Namespace]:
@@ -139,9 +154,25 @@ def begin_instant(name: str, body: BeginInstant) -> Call[Instant]:
     return _post(f"{_table_path(name)}/instants", Instant, body)
 
 
-def to_inflight(name: str, requested_time: str) -> Call[Instant]:
+def begin_instants(name: str, body: BeginInstant) -> Call[InstantPage]:
+    """Begin several instants at once: ``body`` has a count."""
+    return _post(f"{_table_path(name)}/instants", InstantPage, body)
+
+
+def to_inflight(name: str, requested_time: str, body: TakeInflight | None = None) -> Call[Instant]:
     """Take a requested instant to inflight."""
-    return _post(f"{_instant_path(name, requested_time)}/inflight", Instant)
+    return _post(f"{_instant_path(name, requested_time)}/inflight", Instant, body)
+
+
+def return_to_requested(name: str, requested_time: str, body: ReturnToRequested) -> Call[Instant]:
+    """Give up the execution of a plan, and keep the plan."""
+    return _post(f"{_instant_path(name, requested_time)}/requested", Instant, body)
+
+
+def find_conflicts(name: str, requested_time: str, body: FindConflicts) -> Call[Conflicts]:
+    """Ask whether completing would conflict."""
+    asked = _post(f"{_instant_path(name, requested_time)}/conflicts", Conflicts, body)
+    return msgspec.structs.replace(asked, is_query=True)
 
 
 def complete_instant(name: str, requested_time: str, body: CompleteInstant) -> Call[Instant]:
@@ -152,6 +183,30 @@ def complete_instant(name: str, requested_time: str, body: CompleteInstant) -> C
 def rollback_instant(name: str, requested_time: str, body: RollbackInstant) -> Call[Instant]:
     """Give an instant up."""
     return _post(f"{_instant_path(name, requested_time)}/rollback", Instant, body)
+
+
+def complete_together(body: CompleteTogether) -> Call[CompletedTogether]:
+    """Publish several instants: all of them, or none."""
+    return _post("/v1/transactions/complete", CompletedTogether, body)
+
+
+def create_savepoint(name: str, body: CreateSavepoint) -> Call[Instant]:
+    """Pin a completed instant."""
+    if body.instant is not None:
+        parse_time(body.instant)
+    return _post(f"{_table_path(name)}/savepoints", Instant, body)
+
+
+def release_savepoint(name: str, requested_time: str, body: ReleaseSavepoint) -> Call[Instant]:
+    """Give a savepoint up."""
+    parse_time(requested_time)
+    return _post(f"{_table_path(name)}/savepoints/{requested_time}/release", Instant, body)
+
+
+def restore_table(name: str, body: RestoreTable) -> Call[Instant]:
+    """Go back to a savepoint."""
+    parse_time(body.savepoint)
+    return _post(f"{_table_path(name)}/restore", Instant, body)
 
 
 def heartbeat(name: str, requested_time: str, body: Heartbeat) -> Call[Instant]:
@@ -169,12 +224,15 @@ def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> C
     pairs = _query(
         state=wanted.state,
         action=wanted.action,
+        operation=wanted.operation,
+        writer=wanted.writer,
         requested_from=_digits(wanted.requested_from),
         requested_to=_digits(wanted.requested_to),
         completed_from=_digits(wanted.completed_from),
         completed_to=_digits(wanted.completed_to),
         order_by=wanted.order_by,
         direction=wanted.direction,
+        skip=wanted.skip or None,
         limit=limit,
     )
     return Call("GET", f"{_table_path(name)}/instants", InstantPage, pairs)

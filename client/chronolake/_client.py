@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from chronolake import _calls, _events, errors
+from chronolake import _calls, _events, _write, errors
 from chronolake._table import Table
 from chronolake._transport import Transport, endpoint_of
+from chronolake._write import Write
 from chronolake_model.events import LoggedEvent
-from chronolake_model.instants import TimeInterval
+from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import (
     BucketIndex,
@@ -155,6 +156,14 @@ class Client:
     def drop_table(self, name: str) -> None:
         """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
         self._transport.send(_calls.drop_table(name))
+
+    def complete_together(self, writes: Sequence[Write]) -> list[Instant]:
+        """Publish what was added to each of ``writes``, of one table or several: all of them, or none.
+
+        They complete in one transaction, at one place in the order of the log. Raises what ``Write.complete``
+        does, for the first that may not complete; then none has.
+        """
+        return _write.complete_together(writes)
 
     def close(self) -> None:
         """Give the connections back; the client and its tables are of no use afterwards."""

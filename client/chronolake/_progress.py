@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from chronolake import _calls, errors
 from chronolake._calls import Call
 from chronolake._transport import new_key
-from chronolake_model.files import WriteStat
-from chronolake_model.instants import CompleteInstant, Heartbeat, Instant, RollbackInstant
-from chronolake_model.vocabulary import State
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import (
+    CompletedTogether,
+    CompleteInstant,
+    CompleteOne,
+    CompleteTogether,
+    Conflicts,
+    FindConflicts,
+    Heartbeat,
+    Instant,
+    ReturnToRequested,
+    RollbackInstant,
+    TouchedFileGroup,
+)
+from chronolake_model.vocabulary import Action, State, Touch
 
 _REASON_CHARS_MAX = 4_096
+
+KEEP_THEIR_PLAN: Final = frozenset(
+    {
+        Action.CLUSTERING,
+        Action.COMPACTION,
+        Action.LOGCOMPACTION,
+        Action.CLEAN,
+        Action.INDEXING,
+        Action.ROLLBACK,
+    }
+)
+"""What goes back to requested when its execution fails, and waits there to be executed again."""
 
 BEST_EFFORT_SECONDS = 10.0
 """How long a rollback is tried for that is only a courtesy: the lease ends in any case."""
@@ -25,9 +49,13 @@ class Progress:
     def __init__(self, instant: Instant) -> None:
         self._lock = threading.Lock()
         self._instant = instant
+        # In whose name the write goes on, whatever is heard: if another takes the instant over, this one stops.
+        self._writer = instant.writer
         self._stats: list[WriteStat] = []
+        self._replaced: list[FileGroupName] = []
         self._unanswered: dict[Call[Any], str] = {}
-        self.rolled_back_here = False
+        self.extra_metadata: dict[str, str] = {}
+        self.given_up_here = False
 
     @property
     def instant(self) -> Instant:
@@ -44,6 +72,18 @@ class Progress:
         """Remember a written file."""
         with self._lock:
             self._stats.append(stat)
+
+    def replace(self, file_group: FileGroupName) -> None:
+        """Remember a file group that is to disappear."""
+        with self._lock:
+            self._replaced.append(file_group)
+
+    def touched(self) -> list[TouchedFileGroup]:
+        """The file groups of what was added, and those that are to disappear; each once."""
+        with self._lock:
+            written = [TouchedFileGroup(one.partition_path, one.file_id, _touch_of(one)) for one in self._stats]
+            gone = [TouchedFileGroup(one.partition_path, one.file_id, Touch.REPLACED) for one in self._replaced]
+        return list(dict.fromkeys(written + gone))
 
     def learn(self, instant: Instant) -> Instant:
         """Take in an answer, unless a later one is known."""
@@ -68,41 +108,91 @@ class Progress:
 
     def is_settled(self) -> bool:
         """Whether there is nothing left to complete: it has completed, or the caller himself gave it up."""
-        return self._instant.state is State.COMPLETED or self.rolled_back_here
+        return self._instant.state is State.COMPLETED or self.given_up_here
 
     def is_gone(self, exc: BaseException, lost: errors.RequestRefused | None) -> bool:
         """Whether there is nothing left to roll back after ``exc``."""
-        known = lost is not None or isinstance(exc, errors.InstantRolledBack)
-        return known or not self._instant.state.is_pending
+        known = lost is not None or isinstance(exc, errors.InstantRolledBack | errors.LeaseLive)
+        return known or self.given_up_here or not self._instant.state.is_pending
+
+    def keeps_plan_after(self, exc: BaseException) -> bool:
+        """Whether the plan is worth another execution: not when it lost to what has completed."""
+        if self._instant.action not in KEEP_THEIR_PLAN or self._instant.state is not State.INFLIGHT:
+            return False
+        return not (isinstance(exc, errors.WriteConflict) and exc.context.get("rebase_on") is not None)
 
     def inflight_call(self) -> Call[Instant]:
         """Go to inflight."""
-        return _calls.to_inflight(self._instant.table, self._instant.requested_time)
+        return _calls.to_inflight(*self._name)
 
     def complete_call(
-        self, write_stats: Iterable[WriteStat], extra_metadata: Mapping[str, str] | None
+        self,
+        write_stats: Iterable[WriteStat],
+        extra_metadata: Mapping[str, str] | None,
+        replaced_file_groups: Iterable[FileGroupName] = (),
     ) -> Call[Instant]:
-        """Publish what was added, and ``write_stats``."""
-        body = CompleteInstant([*self.stats, *write_stats], dict(extra_metadata or {}))
-        return _calls.complete_instant(self._instant.table, self._instant.requested_time, body)
+        """Publish what was added, and what is given here."""
+        with self._lock:
+            body = CompleteInstant(
+                [*self._stats, *write_stats],
+                {**self.extra_metadata, **(extra_metadata or {})},
+                [*self._replaced, *replaced_file_groups],
+                self._writer,
+            )
+        return _calls.complete_instant(*self._name, body)
+
+    def member(self) -> CompleteOne:
+        """What was added, as one of several that complete together."""
+        table, requested_time = self._name
+        with self._lock:
+            return CompleteOne(
+                list(self._stats),
+                dict(self.extra_metadata),
+                list(self._replaced),
+                self._writer,
+                table=table,
+                requested_time=requested_time,
+            )
+
+    def return_call(self, reason: str) -> Call[Instant]:
+        """Give up executing the plan, in the name of whoever executes it."""
+        return _calls.return_to_requested(*self._name, ReturnToRequested(self._writer, _storable(reason)))
+
+    def conflicts_call(self, file_groups: Sequence[TouchedFileGroup]) -> Call[Conflicts]:
+        """Ask whether touching these would conflict."""
+        return _calls.find_conflicts(*self._name, FindConflicts(list(file_groups)))
 
     def rollback_call(self, reason: str) -> Call[Instant]:
         """Give the instant up, in its writer's name: so the writer's own lease does not stand in the way."""
-        # A reason is often the text of an exception, and that may hold anything, even what JSON cannot.
-        storable = reason.encode(errors="replace").decode().replace("\0", "?")
-        body = RollbackInstant(self._instant.writer, storable[:_REASON_CHARS_MAX])
-        return _calls.rollback_instant(self._instant.table, self._instant.requested_time, body)
+        return _calls.rollback_instant(*self._name, RollbackInstant(self._writer, _storable(reason)))
 
     def heartbeat_call(self, lease_seconds: int | None) -> Call[Instant]:
         """Renew the lease."""
-        body = Heartbeat(lease_seconds)
-        return _calls.heartbeat(self._instant.table, self._instant.requested_time, body)
+        return _calls.heartbeat(*self._name, Heartbeat(lease_seconds, self._writer))
 
     def refresh_call(self) -> Call[Instant]:
         """Ask how it stands."""
-        return _calls.instant(self._instant.table, self._instant.requested_time)
+        return _calls.instant(*self._name)
 
     def note_on(self, exc: BaseException, failure: errors.ChronolakeError) -> None:
         """Say with ``exc``, which caused it, that the rollback failed."""
         which = f"instant {self._instant.requested_time} of {self._instant.table}"
         exc.add_note(f"chronolake: {which} was not rolled back: {failure}")
+
+    @property
+    def _name(self) -> tuple[str, str]:
+        return self._instant.table, self._instant.requested_time
+
+
+def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
+    """Publish several writes: all of them, or none."""
+    return _calls.complete_together(CompleteTogether([one.member() for one in members]))
+
+
+def _touch_of(stat: WriteStat) -> Touch:
+    return Touch.LOG if stat.file_name.startswith(".") else Touch.BASE
+
+
+def _storable(reason: str) -> str:
+    """A reason is often the text of an exception, and that may hold anything, even what JSON cannot."""
+    return reason.encode(errors="replace").decode().replace("\0", "?")[:_REASON_CHARS_MAX]

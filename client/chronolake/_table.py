@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping
 
 from chronolake import _calls
 from chronolake._calls import InstantFilter
+from chronolake._timeline import PENDING, Timeline, words
 from chronolake._transport import Transport, actor
 from chronolake._write import Write
 from chronolake_model import tables as model
-from chronolake_model.files import Changes, Snapshot
-from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant, RollbackInstant
+from chronolake_model.files import Changes, FileGroupName, Snapshot
+from chronolake_model.instants import (
+    LEASE_SECONDS_DEFAULT,
+    BeginInstant,
+    CreateSavepoint,
+    Instant,
+    Plan,
+    ReleaseSavepoint,
+    RestoreTable,
+    RollbackInstant,
+    TakeInflight,
+)
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
-
-_Word = TypeVar("_Word", State, Action)
 
 
 class Table:
@@ -50,11 +57,14 @@ class Table:
         writer: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
         inflight: bool = True,
+        plan: Plan | None = None,
     ) -> Write:
         """Begin an instant; ``writer`` is user@host:pid unless given.
 
         ``action`` is, unless given, what a write is to a table of this type: a commit to a copy-on-write
-        table, a deltacommit to a merge-on-read one. Raises ``ActionNotSupported``, ``TableNotFound``.
+        table, a deltacommit to a merge-on-read one. ``plan`` tells others what it is to touch; compaction, log
+        compaction and clustering need one. Raises ``ActionNotSupported``, ``InvalidPlan``, ``WriteConflict``
+        (another has planned for the same file groups), ``TableNotFound``.
         Use the result as a context manager, and its lease is renewed; see ``Write``.
         """
         body = BeginInstant(
@@ -63,8 +73,63 @@ class Table:
             operation,
             lease_seconds,
             inflight,
+            plan,
         )
         return Write(self._transport, self._transport.send(_calls.begin_instant(self.name, body)))
+
+    def begin_many(
+        self,
+        count: int,
+        *,
+        action: Action | None = None,
+        operation: Operation = Operation.UNKNOWN,
+        writer: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        inflight: bool = True,
+    ) -> list[Write]:
+        """Begin so many instants in one request, 1,000 at most; see ``begin``."""
+        body = BeginInstant(
+            writer or default_writer(),
+            action or write_action(self.definition.type),
+            operation,
+            lease_seconds,
+            inflight,
+            count=count,
+        )
+        begun = self._transport.send(_calls.begin_instants(self.name, body)).instants
+        return [Write(self._transport, instant) for instant in begun]
+
+    def plan(
+        self,
+        action: Action,
+        file_groups: Iterable[FileGroupName] = (),
+        details: Mapping[str, str] | None = None,
+        *,
+        writer: str | None = None,
+    ) -> Instant:
+        """Plan a table service: it stays requested, without a lease, until somebody executes it.
+
+        Raises ``ActionNotSupported``, ``InvalidPlan`` (a file group that is not there), and ``WriteConflict``
+        when another pending plan has one of the file groups.
+        """
+        body = BeginInstant(
+            writer or default_writer(),
+            action,
+            inflight=False,
+            plan=Plan(list(file_groups), dict(details or {})),
+        )
+        return self._transport.send(_calls.begin_instant(self.name, body))
+
+    def execute(
+        self, requested_time: str, *, writer: str | None = None, lease_seconds: int | None = None
+    ) -> Write:
+        """Execute a plan that waits, whoever made it; it is in the result's ``instant.plan``.
+
+        Raises ``IllegalTransition`` when somebody executes it already, or did. What becomes of the plan when
+        the execution fails: see ``Write``.
+        """
+        body = TakeInflight(writer or default_writer(), lease_seconds)
+        return Write(self._transport, self._transport.send(_calls.to_inflight(self.name, requested_time, body)))
 
     def write(self, requested_time: str) -> Write:
         """The write of an instant that was begun before, perhaps in another process.
@@ -77,20 +142,61 @@ class Table:
         """One instant of the timeline. Raises ``InstantNotFound``."""
         return self._transport.send(_calls.instant(self.name, requested_time))
 
-    def rollback(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
+    def rollback(
+        self,
+        requested_time: str,
+        reason: str = "",
+        *,
+        writer: str | None = None,
+        files_to_delete: Iterable[str] = (),
+    ) -> Instant:
         """Give up an instant of somebody who is gone; ``writer`` is user@host:pid unless given.
 
-        Another than the instant's own writer may do so only when its lease has ended. Raises ``LeaseLive``,
+        Another than the instant's own writer may do so only when its lease has ended. The rollback is an
+        instant of its own, which ``rolled_back_by`` of the answer names. It has completed, unless there are
+        ``files_to_delete``: then whoever deletes them completes ``write(rolled_back_by)``. Raises
+        ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``.
+        """
+        body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete))
+        return self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+
+    def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
+        """Pin a completed instant, by its requested time; the one that completed last unless given.
+
+        One that is pinned already is answered with its savepoint. Raises ``InstantNotFound``, and
+        ``IllegalTransition`` when the instant has not completed or changed nothing.
+        """
+        body = CreateSavepoint(writer or default_writer(), instant, comment)
+        return self._transport.send(_calls.create_savepoint(self.name, body))
+
+    def release_savepoint(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """Give a savepoint up, by its own requested time. Raises ``InstantNotFound``, ``IllegalTransition``."""
+        body = ReleaseSavepoint(writer or default_writer(), reason)
+        return self._transport.send(_calls.release_savepoint(self.name, requested_time, body))
+
+    def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """Take the table back to a savepoint, by the savepoint's requested time.
+
+        All pending writes are rolled back, and all that completed after the pinned instant: the answer's
+        ``plan.instants``, in that order. Raises ``Savepointed`` when a later savepoint is in the way,
         ``InstantNotFound``, ``IllegalTransition``.
         """
-        body = RollbackInstant(writer or default_writer(), reason)
-        return self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+        body = RestoreTable(writer or default_writer(), savepoint, reason)
+        return self._transport.send(_calls.restore_table(self.name, body))
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline in Hudi's words: ``timeline.completed().last()``, ``timeline.pending()``, …"""
+        return Timeline(self._transport, self.name)
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
         *,
         state: State | Iterable[State] = (),
         action: Action | Iterable[Action] = (),
+        pending: bool = False,
+        operation: Operation | Iterable[Operation] = (),
+        writer: str | None = None,
         requested_from: Moment | None = None,
         requested_to: Moment | None = None,
         completed_from: Moment | None = None,
@@ -101,12 +207,15 @@ class Table:
     ) -> Iterator[Instant]:
         """The timeline, fetched page by page as it is consumed; ``limit`` bounds the whole.
 
-        Times are an instant's digits, or aware datetimes. Ranges exclude their start and include their end.
-        Filters by completion time, and order by it, leave out what has not completed.
+        ``pending`` adds requested and inflight to the states that are wanted. Times are an instant's digits, or
+        aware datetimes. Ranges exclude their start and include their end. Filters by completion time, and order
+        by it, leave out what has not completed.
         """
         wanted = InstantFilter(
-            state=words(state),
+            state=words(state) + (PENDING if pending else ()),
             action=words(action),
+            operation=words(operation),
+            writer=writer,
             requested_from=requested_from,
             requested_to=requested_to,
             completed_from=completed_from,
@@ -114,8 +223,7 @@ class Table:
             order_by=order_by,
             direction=direction,
         )
-        pages = self._transport.pages(_calls.list_instants(self.name, wanted, page_size(limit)))
-        return itertools.islice((one for page in pages for one in page.instants), limit)
+        return Timeline(self._transport, self.name, wanted).take(limit)
 
     def snapshot(self, as_of: Moment | None = None, partition_path: str | None = None) -> Snapshot:
         """The live file slices: of everything completed at or before ``as_of``, or of now.
@@ -146,15 +254,3 @@ def write_action(type_: TableType) -> Action:
             return Action.COMMIT
         case TableType.MERGE_ON_READ:
             return Action.DELTACOMMIT
-
-
-def words(given: _Word | Iterable[_Word]) -> tuple[_Word, ...]:
-    """One word or several, as a tuple."""
-    if isinstance(given, State | Action):
-        return (given,)
-    return tuple(given)
-
-
-def page_size(limit: int | None) -> int:
-    """No more per page than are wanted at all."""
-    return _calls.LIMIT_MAX if limit is None else max(1, min(limit, _calls.LIMIT_MAX))

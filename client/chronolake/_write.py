@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
 from chronolake import errors
 from chronolake._calls import Call
 from chronolake._lease import LeaseRenewal
-from chronolake._progress import BEST_EFFORT_SECONDS, Progress
+from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import Transport
-from chronolake_model.files import WriteStat
-from chronolake_model.instants import Instant
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import Conflict, Instant, TouchedFileGroup
 
 _Answer = TypeVar("_Answer")
 
@@ -25,6 +25,9 @@ class Write:
 
         with table.begin(operation=Operation.UPSERT) as write:
             write.add(stat)
+
+    The execution of a plan that raises goes back to requested, so that the plan can be executed again, unless
+    it lost a conflict with what has completed: then no execution of the plan will do, and it is rolled back.
 
     Outside of one nothing is renewed: call ``heartbeat`` before the lease ends.
     """
@@ -55,6 +58,11 @@ class Write:
         return self._progress.stats
 
     @property
+    def extra_metadata(self) -> dict[str, str]:
+        """What the instant is to say of itself when it completes; fill it in."""
+        return self._progress.extra_metadata
+
+    @property
     def lost(self) -> errors.RequestRefused | None:
         """Why the renewal stopped: the instant was rolled back, or its table dropped. None while all is well.
 
@@ -66,23 +74,44 @@ class Write:
         """Remember a written file, to be published by ``complete``."""
         self._progress.add(stat)
 
+    def replace(self, file_group: FileGroupName) -> None:
+        """Remember a file group that is to disappear: with a replacecommit, or a clustering."""
+        self._progress.replace(file_group)
+
     def inflight(self) -> Instant:
         """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
         return self._progress.learn(self._command(self._progress.inflight_call()))
 
     def complete(
-        self, write_stats: Iterable[WriteStat] = (), extra_metadata: Mapping[str, str] | None = None
+        self,
+        write_stats: Iterable[WriteStat] = (),
+        extra_metadata: Mapping[str, str] | None = None,
+        *,
+        replaced_file_groups: Iterable[FileGroupName] = (),
     ) -> Instant:
         """Publish the files that were added and ``write_stats``, all at once.
 
+        The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
-        ``InstantRolledBack`` (stop), ``IllegalTransition``, ``InvalidWriteStat``. After ``ConnectionFailed``
+        ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop), ``IllegalTransition``,
+        ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed``
         or ``ServerUnavailable`` the outcome is not known: the same call once more gets it, for it is sent
         under the same idempotency key.
         """
         if self.lost is not None:
             raise self.lost
-        return self._progress.learn(self._command(self._progress.complete_call(write_stats, extra_metadata)))
+        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups)
+        return self._progress.learn(self._command(call))
+
+    def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
+        """The conflict that completing would lose as things stand; None when there is none. Changes nothing.
+
+        It asks for ``file_groups``, or for what was added and replaced so far. No promise: others go on.
+        """
+        touched = self._progress.touched() if file_groups is None else list(file_groups)
+        if not touched:
+            return None
+        return self._transport.send(self._progress.conflicts_call(touched)).conflict
 
     def rollback(self, reason: str = "") -> Instant:
         """Give the instant up: nothing that it wrote will be seen.
@@ -90,6 +119,13 @@ class Write:
         Raises ``IllegalTransition`` when it has completed: it stays published, keep its files.
         """
         return self._rollback(reason, retry_seconds=None)
+
+    def return_to_requested(self, reason: str = "") -> Instant:
+        """Give up executing the plan, and keep it for whoever executes it next.
+
+        Raises ``IllegalTransition`` for an ordinary write, which is rolled back instead.
+        """
+        return self._return_to_requested(reason, retry_seconds=None)
 
     def heartbeat(self, lease_seconds: int | None = None) -> Instant:
         """Renew the lease from now on, for ``lease_seconds`` or for as long as before.
@@ -133,12 +169,13 @@ class Write:
             self._stop_renewal()
 
     def _give_up(self, exc: BaseException) -> None:
-        """Roll back because of ``exc``, which is never hidden: what goes wrong here becomes its note."""
+        """Give up because of ``exc``, which is never hidden: what goes wrong here becomes its note."""
         self._stop_renewal()
         if self._progress.is_gone(exc, self.lost):
             return
+        give_up = self._return_to_requested if self._progress.keeps_plan_after(exc) else self._rollback
         try:
-            self._rollback(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
+            give_up(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
         except errors.ChronolakeError as failure:
             self._progress.note_on(exc, failure)
 
@@ -152,7 +189,12 @@ class Write:
 
     def _rollback(self, reason: str, *, retry_seconds: float | None) -> Instant:
         answer = self._command(self._progress.rollback_call(reason), retry_seconds=retry_seconds)
-        self._progress.rolled_back_here = True
+        self._progress.given_up_here = True
+        return self._progress.learn(answer)
+
+    def _return_to_requested(self, reason: str, *, retry_seconds: float | None) -> Instant:
+        answer = self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
+        self._progress.given_up_here = True
         return self._progress.learn(answer)
 
     def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
@@ -164,3 +206,16 @@ class Write:
             raise
         self._progress.answered(call)
         return answer
+
+
+def complete_together(writes: Sequence[Write]) -> list[Instant]:
+    """Publish what was added to each write, all of them or none; see ``Client.complete_together``."""
+    if not writes:
+        return []
+    first = writes[0]
+    for write in writes:
+        if write.lost is not None:
+            raise write.lost
+    # The key is kept with the first write: the same writes once more are the same command.
+    done = first._command(together_call([write._progress for write in writes])).instants
+    return [write._progress.learn(instant) for write, instant in zip(writes, done, strict=True)]

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 import chronolake
-from chronolake import State, errors
+from chronolake import Action, FileGroupName, State, TouchedFileGroup, errors
+from chronolake_model.file_names import bucket_file_id
 from tests.client.conftest import SCHEMA
 from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import stat_of
@@ -157,6 +158,37 @@ async def test_many_tasks_may_share_a_client(async_table: chronolake.AsyncTable)
     begun = await asyncio.gather(*(async_table.begin() for _ in range(16)))
 
     assert len({one.requested_time for one in begun}) == 16
+
+
+async def test_a_plan_is_executed_and_kept_when_that_raises(async_table: chronolake.AsyncTable) -> None:
+    await publish(async_table, 1)
+    planned = await async_table.plan(Action.CLUSTERING, [FileGroupName("", bucket_file_id(1))])
+
+    with pytest.raises(ZeroDivisionError):
+        async with await async_table.execute(planned.requested_time, writer="executor") as write:
+            assert await write.conflicts([TouchedFileGroup("", bucket_file_id(1))]) is None
+            raise ZeroDivisionError("by zero")
+
+    assert (await async_table.instant(planned.requested_time)).state is State.REQUESTED
+
+
+async def test_writes_complete_together_and_a_savepoint_undoes_them(
+    async_client: chronolake.AsyncClient, async_table: chronolake.AsyncTable
+) -> None:
+    kept = await publish(async_table)
+    savepoint = await async_table.savepoint(comment="before")
+    writes = await async_table.begin_many(2)
+    for bucket, write in enumerate(writes):
+        write.add(stat_of(write, bucket))
+
+    done = await async_client.complete_together(writes)
+    assert [one async for one in async_table.timeline.completed().after(savepoint.requested_time)] == done
+    restored = await async_table.restore(savepoint.requested_time)
+
+    assert restored.plan is not None
+    assert set(restored.plan.instants) == {one.requested_time for one in done}
+    assert await async_table.timeline.completed().where(action=Action.COMMIT).last() == kept
+    assert (await async_table.release_savepoint(savepoint.requested_time)).state is State.ROLLED_BACK
 
 
 async def await_(condition: Callable[[], bool]) -> None:

@@ -1,0 +1,203 @@
+"""The table for an event loop: the same names and the same calls as ``_table``, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from chronolake import _calls
+from chronolake._async_write import AsyncWrite
+from chronolake._calls import InstantFilter
+from chronolake._table import default_writer, write_action
+from chronolake._timeline import PENDING, AsyncTimeline, words
+from chronolake._transport import AsyncTransport
+from chronolake_model import tables as model
+from chronolake_model.files import Changes, FileGroupName, Snapshot
+from chronolake_model.instants import (
+    LEASE_SECONDS_DEFAULT,
+    BeginInstant,
+    CreateSavepoint,
+    Instant,
+    Plan,
+    ReleaseSavepoint,
+    RestoreTable,
+    RollbackInstant,
+    TakeInflight,
+)
+from chronolake_model.times import Moment
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
+
+
+class AsyncTable:
+    """A table of the metastore; as ``Table``, awaited."""
+
+    def __init__(self, transport: AsyncTransport, definition: model.Table) -> None:
+        self._transport = transport
+        self._definition = definition
+
+    @property
+    def name(self) -> str:
+        """``namespace.table``."""
+        return self._definition.name
+
+    @property
+    def definition(self) -> model.Table:
+        """The table's definition, as last fetched."""
+        return self._definition
+
+    async def reload(self) -> AsyncTable:
+        """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
+        self._definition = await self._transport.send(_calls.table(self.name))
+        return self
+
+    async def begin(
+        self,
+        *,
+        action: Action | None = None,
+        operation: Operation = Operation.UNKNOWN,
+        writer: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        inflight: bool = True,
+        plan: Plan | None = None,
+    ) -> AsyncWrite:
+        """As ``Table.begin``: ``async with await table.begin() as write``."""
+        body = BeginInstant(
+            writer or default_writer(),
+            action or write_action(self.definition.type),
+            operation,
+            lease_seconds,
+            inflight,
+            plan,
+        )
+        return AsyncWrite(self._transport, await self._transport.send(_calls.begin_instant(self.name, body)))
+
+    async def begin_many(
+        self,
+        count: int,
+        *,
+        action: Action | None = None,
+        operation: Operation = Operation.UNKNOWN,
+        writer: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        inflight: bool = True,
+    ) -> list[AsyncWrite]:
+        """As ``Table.begin_many``."""
+        body = BeginInstant(
+            writer or default_writer(),
+            action or write_action(self.definition.type),
+            operation,
+            lease_seconds,
+            inflight,
+            count=count,
+        )
+        begun = await self._transport.send(_calls.begin_instants(self.name, body))
+        return [AsyncWrite(self._transport, instant) for instant in begun.instants]
+
+    async def plan(
+        self,
+        action: Action,
+        file_groups: Iterable[FileGroupName] = (),
+        details: Mapping[str, str] | None = None,
+        *,
+        writer: str | None = None,
+    ) -> Instant:
+        """As ``Table.plan``."""
+        body = BeginInstant(
+            writer or default_writer(),
+            action,
+            inflight=False,
+            plan=Plan(list(file_groups), dict(details or {})),
+        )
+        return await self._transport.send(_calls.begin_instant(self.name, body))
+
+    async def execute(
+        self, requested_time: str, *, writer: str | None = None, lease_seconds: int | None = None
+    ) -> AsyncWrite:
+        """As ``Table.execute``: ``async with await table.execute(requested_time) as write``."""
+        body = TakeInflight(writer or default_writer(), lease_seconds)
+        call = _calls.to_inflight(self.name, requested_time, body)
+        return AsyncWrite(self._transport, await self._transport.send(call))
+
+    async def write(self, requested_time: str) -> AsyncWrite:
+        """As ``Table.write``."""
+        return AsyncWrite(self._transport, await self.instant(requested_time))
+
+    async def instant(self, requested_time: str) -> Instant:
+        """One instant of the timeline. Raises ``InstantNotFound``."""
+        return await self._transport.send(_calls.instant(self.name, requested_time))
+
+    async def rollback(
+        self,
+        requested_time: str,
+        reason: str = "",
+        *,
+        writer: str | None = None,
+        files_to_delete: Iterable[str] = (),
+    ) -> Instant:
+        """As ``Table.rollback``."""
+        body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete))
+        return await self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+
+    async def savepoint(
+        self, instant: str | None = None, comment: str = "", *, writer: str | None = None
+    ) -> Instant:
+        """As ``Table.savepoint``."""
+        body = CreateSavepoint(writer or default_writer(), instant, comment)
+        return await self._transport.send(_calls.create_savepoint(self.name, body))
+
+    async def release_savepoint(
+        self, requested_time: str, reason: str = "", *, writer: str | None = None
+    ) -> Instant:
+        """As ``Table.release_savepoint``."""
+        body = ReleaseSavepoint(writer or default_writer(), reason)
+        return await self._transport.send(_calls.release_savepoint(self.name, requested_time, body))
+
+    async def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """As ``Table.restore``."""
+        body = RestoreTable(writer or default_writer(), savepoint, reason)
+        return await self._transport.send(_calls.restore_table(self.name, body))
+
+    @property
+    def timeline(self) -> AsyncTimeline:
+        """As ``Table.timeline``: ``await table.timeline.completed().last()``."""
+        return AsyncTimeline(self._transport, self.name)
+
+    def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
+        self,
+        *,
+        state: State | Iterable[State] = (),
+        action: Action | Iterable[Action] = (),
+        pending: bool = False,
+        operation: Operation | Iterable[Operation] = (),
+        writer: str | None = None,
+        requested_from: Moment | None = None,
+        requested_to: Moment | None = None,
+        completed_from: Moment | None = None,
+        completed_to: Moment | None = None,
+        order_by: TimeOrder = TimeOrder.REQUESTED_TIME,
+        direction: Direction = Direction.ASCENDING,
+        limit: int | None = None,
+    ) -> AsyncIterator[Instant]:
+        """As ``Table.instants``."""
+        wanted = InstantFilter(
+            state=words(state) + (PENDING if pending else ()),
+            action=words(action),
+            operation=words(operation),
+            writer=writer,
+            requested_from=requested_from,
+            requested_to=requested_to,
+            completed_from=completed_from,
+            completed_to=completed_to,
+            order_by=order_by,
+            direction=direction,
+        )
+        return AsyncTimeline(self._transport, self.name, wanted).take(limit)
+
+    async def snapshot(self, as_of: Moment | None = None, partition_path: str | None = None) -> Snapshot:
+        """As ``Table.snapshot``."""
+        call = _calls.snapshot(self.name, as_of, partition_path)
+        return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
+
+    async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
+        """As ``Table.changes``."""
+        call = _calls.changes(self.name, from_, to)
+        return _calls.merge_changes([page async for page in self._transport.pages(call)])
