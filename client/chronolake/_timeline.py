@@ -83,6 +83,10 @@ class _Words(Generic[_Transport]):
         """In the order of completion, and times from here on are completion times; only what has completed."""
         return self._with(order_by=TimeOrder.COMPLETION_TIME)
 
+    def by_requested_time(self) -> Self:
+        """In the order in which they were requested, and times from here on are requested times."""
+        return self._with(order_by=TimeOrder.REQUESTED_TIME)
+
     def before_or_on(self, time: Moment) -> Self:
         """Only those at this time or before: by requested time, unless ``by_completion_time`` came before."""
         return self._bounded(self._which("to"), min, time)

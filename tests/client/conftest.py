@@ -1,16 +1,36 @@
-"""Clients, tables and a troubled network for the tests of the client. The server is always a real one."""
+"""Clients, tables, a command line and a troubled network for the tests of the client: of a real server."""
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import chronolake
+from chronolake.cli import main
 from tests.client.gateway import Gateway
 
 SCHEMA = [chronolake.Field("id", "bigint", nullable=False), chronolake.Field("name", "string")]
+
+
+Cli = Callable[..., "Ran"]
+
+
+class Ran:
+    """One run of the command line."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -51,3 +71,24 @@ def troubled(gateway: Gateway, table: chronolake.Table) -> Iterator[chronolake.T
     with chronolake.connect(gateway.url, retry_seconds=20) as client:
         yield client.table(table.name)
         gateway.faults.clear()
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line, with no server but what it names."""
+    monkeypatch.delenv("CHRONOLAKE_URL", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("chronolake.cli.context.RETRY_SECONDS", 0.0)
+
+    def run(*args: str) -> Ran:
+        code = main.run(args)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def cli(run: Cli, server_url: str) -> Cli:
+    """Runs a command line against the server."""
+    return lambda *args: run("--url", server_url, *args)

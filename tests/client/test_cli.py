@@ -7,54 +7,16 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 import chronolake
-from chronolake.cli import main, options, output, plugins, tables
+from chronolake.cli import options, output, plugins, tables
+from tests.client.conftest import Cli
 from tests.client.test_writes import publish
 
 NOBODY = "http://127.0.0.1:9"
 """Port 9 (discard) is reserved and never served here."""
-
-Cli = Callable[..., "Ran"]
-
-
-class Ran:
-    """One run of the command line."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code = code
-        self.out = out
-        self.err = err
-
-    @property
-    def json(self) -> Any:
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command line, with no server but what it names."""
-    monkeypatch.delenv("CHRONOLAKE_URL", raising=False)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr("chronolake.cli.context.RETRY_SECONDS", 0.0)
-
-    def run(*args: str) -> Ran:
-        code = main.run(args)
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
-
-
-@pytest.fixture
-def cli(run: Cli, server_url: str) -> Cli:
-    """Runs a command line against the server."""
-    return lambda *args: run("--url", server_url, *args)
 
 
 def test_an_outcome_is_shown(cli: Cli, client: chronolake.Client, table: chronolake.Table) -> None:
@@ -376,6 +338,10 @@ def test_a_server_that_is_not_there_is_said_with_what_to_do(run: Cli, wants_json
         ("instant", "shop.orders", "yesterday"),
         ("rollback", "shop.orders", "20261301000000000"),
         ("timeline", "shop.orders", "--state", "done"),
+        ("timeline", "shop.orders", "--first", "--nth", "0"),
+        ("restore", "shop.orders", "yesterday"),
+        ("conflicts", "shop.orders", "20260101000000000"),
+        ("conflicts", "shop.orders", "20260101000000000", "--base", "day=1/"),
         ("snapshot", "shop.orders", "--as-of", "20261301"),
         ("tables", "create", "shop.orders"),
         ("tables", "create", "shop.t", "--base-path", "x", "--key", "a", "--field", "a"),

@@ -1,36 +1,36 @@
-"""``chronolake instant`` and ``chronolake rollback``."""
+"""``chronolake instant``, ``chronolake rollback`` and ``chronolake conflicts``."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from chronolake.cli import context, options, output
-from chronolake_model.instants import Instant
+from chronolake_model.files import FileGroupName
+from chronolake_model.instants import Conflict, Instant, TouchedFileGroup
+from chronolake_model.vocabulary import Touch
 
-_Time = Annotated[
-    str,
-    typer.Argument(
-        metavar="TIME",
-        help="The instant's requested time, in digits.",
-        callback=options.instant_time,
-        show_default=False,
-    ),
-]
+_NAMED_MAX = 10
+"""Of a long list so many are shown; all of them with --json."""
 
 
-def instant(table: options.TableArgument, requested_time: _Time) -> None:
-    """Show one instant: who wrote it, how it stands, until when its lease runs."""
+def _touched_option(name: str, what: str) -> Any:
+    return typer.Option(f"--{name}", metavar="[PARTITION/]FILE_ID", help=f"{what}; may be repeated.")
+
+
+def instant(table: options.TableArgument, requested_time: options.TimeArgument) -> None:
+    """Show one instant: who wrote it, how it stands, until when its lease runs, what it plans."""
     with context.client() as client:
         found = client.table(table).instant(requested_time)
-    output.show(found, lambda console: _print(console, found))
+    output.show(found, lambda console: print_instant(console, found))
 
 
 def rollback(
     table: options.TableArgument,
-    requested_time: _Time,
+    requested_time: options.TimeArgument,
     writer: Annotated[
         str | None,
         typer.Option(
@@ -41,15 +41,71 @@ def rollback(
             show_default=False,
         ),
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever reads the log.")] = "",
+    reason: options.ReasonOption = "",
 ) -> None:
     """Roll back a pending instant: nothing that it wrote will be seen."""
     with context.client() as client:
         found = client.table(table).rollback(requested_time, reason, writer=writer)
-    output.show(found, lambda console: _print(console, found))
+    output.show(found, lambda console: print_instant(console, found))
 
 
-def _print(console: Console, found: Instant) -> None:
+def conflicts(
+    table: options.TableArgument,
+    requested_time: options.TimeArgument,
+    base: Annotated[list[str] | None, _touched_option("base", "It writes a base file of this group")] = None,
+    log: Annotated[list[str] | None, _touched_option("log", "It adds a log file to this group")] = None,
+    replaced: Annotated[list[str] | None, _touched_option("replaced", "It replaces this group")] = None,
+) -> None:
+    """Ask whether an instant that touches these file groups would conflict if it completed now.
+
+    Changes nothing. Ends with 5 when it would.
+    """
+    touched = [
+        _touched(text, how)
+        for texts, how in ((base, Touch.BASE), (log, Touch.LOG), (replaced, Touch.REPLACED))
+        for text in texts or ()
+    ]
+    if not touched:
+        raise typer.BadParameter("name a file group at least", param_hint="--base, --log or --replaced")
+    with context.client() as client:
+        found = client.table(table).write(requested_time).conflicts(touched)
+    document = {"table": table, "requested_time": requested_time, "conflict": found}
+    output.show(document, lambda console: _print_conflict(console, found))
+    if found is not None:
+        raise typer.Exit(output.CONFLICT)
+
+
+def _touched(text: str, how: Touch) -> TouchedFileGroup:
+    partition_path, _, file_id = text.rpartition("/")
+    if not file_id:
+        raise typer.BadParameter(
+            f"a file group is PARTITION/FILE_ID or FILE_ID, not {text!r}", param_hint=f"--{how}"
+        )
+    return TouchedFileGroup(partition_path, file_id, how)
+
+
+def _print_conflict(console: Console, found: Conflict | None) -> None:
+    if found is None:
+        console.print("no conflict, as things stand")
+        return
+    rebase_on = "-, it is pending" if found.rebase_on is None else _time(found.rebase_on)
+    pairs = (
+        ("would lose to", _time(found.winner)),
+        ("action", found.winner_action),
+        ("state", found.winner_state),
+        ("rebase on", rebase_on),
+        ("file groups", _some([group_name(one) for one in found.file_groups], found.file_groups_in_common)),
+    )
+    output.print_table(console, output.pairs_of(pairs))
+
+
+def group_name(group: FileGroupName) -> str:
+    """A file group as the command line reads and shows it."""
+    return f"{group.partition_path}/{group.file_id}" if group.partition_path else group.file_id
+
+
+def print_instant(console: Console, found: Instant) -> None:
+    """One instant for people."""
     lease_ends = None if found.lease_expires_at is None else f"{found.lease_expires_at:%Y-%m-%d %H:%M:%S} UTC"
     pairs: list[tuple[str, object]] = [
         ("table", found.table),
@@ -62,13 +118,28 @@ def _print(console: Console, found: Instant) -> None:
         ("writer", found.writer),
         ("lease", f"{found.lease_seconds:,} s"),
         ("lease ends", lease_ends),
-        ("rolled back", found.rollback_reason),
+        ("target", _time(found.target)),
+        ("rolled back by", _time(found.rolled_back_by)),
+        ("reason", found.rollback_reason),
         ("metadata", found.extra_metadata),
         ("version", found.version),
     ]
     if (summary := found.summary) is not None:
         pairs += [(name.replace("_", " "), getattr(summary, name)) for name in summary.__struct_fields__]
+    if (plan := found.plan) is not None:
+        pairs += [
+            ("plan: groups", _some([group_name(one) for one in plan.file_groups])),
+            ("plan: details", plan.details),
+            ("plan: instants", _some(plan.instants)),
+            ("plan: delete", _some(plan.files_to_delete)),
+        ]
     output.print_table(console, output.pairs_of(pairs))
+
+
+def _some(names: Sequence[str], count: int | None = None) -> list[str]:
+    """The first few of a list that may be long, and how many there are more."""
+    more = (len(names) if count is None else count) - _NAMED_MAX
+    return [*names[:_NAMED_MAX], *([f"… and {more:,} more"] if more > 0 else [])]
 
 
 def _time(time: str | None) -> str:

@@ -18,6 +18,7 @@ from chronolake.cli import (
     outcomes,
     output,
     plugins,
+    savepoints,
     snapshot,
     tables,
     timeline,
@@ -50,6 +51,9 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("timeline")(options.with_common_options(timeline.timeline))
     app.command("instant")(options.with_common_options(instants.instant))
     app.command("rollback")(options.with_common_options(instants.rollback))
+    app.command("conflicts")(options.with_common_options(instants.conflicts))
+    app.add_typer(_savepoint_app())
+    app.command("restore")(options.with_common_options(savepoints.restore))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
     app.command("events")(options.with_common_options(events.events))
@@ -64,6 +68,14 @@ def _namespaces_app() -> typer.Typer:
     app.command("list")(options.with_common_options(namespaces.list_namespaces))
     app.command("create")(options.with_common_options(namespaces.create_namespace))
     app.command("drop")(options.with_common_options(namespaces.drop_namespace))
+    return app
+
+
+def _savepoint_app() -> typer.Typer:
+    app = typer.Typer(name="savepoint", help="Create, list and release savepoints.", no_args_is_help=True)
+    app.command("create")(options.with_common_options(savepoints.create_savepoint))
+    app.command("list")(options.with_common_options(savepoints.list_savepoints))
+    app.command("release")(options.with_common_options(savepoints.release_savepoint))
     return app
 
 

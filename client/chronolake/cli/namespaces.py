@@ -48,7 +48,7 @@ def create_namespace(
 
 def drop_namespace(name: _Name, yes: options.YesOption = False) -> None:
     """Drop a namespace that has no tables."""
-    options.confirm_drop(f"namespace {name}", yes)
+    options.confirm(f"Drop namespace {name}?", yes)
     with context.client() as client:
         client.drop_namespace(name)
     output.show({"dropped": name}, lambda console: console.print(f"dropped namespace {name}"))

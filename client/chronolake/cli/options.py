@@ -62,6 +62,11 @@ def table_name(text: str) -> str:
     return text
 
 
+def optional_instant_time(text: str | None) -> str | None:
+    """An instant's requested time in its digits, if there is one; anything else is a usage error."""
+    return None if text is None else instant_time(text)
+
+
 def optional_table_name(text: str | None) -> str | None:
     """A table's name, if there is one; anything else is a usage error."""
     return None if text is None else table_name(text)
@@ -108,18 +113,43 @@ def properties(texts: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def confirm_drop(what: str, yes: bool) -> None:
-    """Ask before ``what`` is dropped; anything but yes ends the command."""
+def confirm(question: str, yes: bool) -> None:
+    """Ask before it is done; anything but yes ends the command."""
     if yes:
         return
     # Typer's own question writes a part of itself to stdout, which belongs to the JSON document.
-    print(f"Drop {what}? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Abort
 
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="NAMESPACE.TABLE", help="The table.", callback=table_name, show_default=False)
+]
+TimeArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TIME",
+        help="The instant's requested time, in digits.",
+        callback=instant_time,
+        show_default=False,
+    ),
+]
+SavepointArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SAVEPOINT",
+        help="The savepoint's own requested time, in digits.",
+        callback=instant_time,
+        show_default=False,
+    ),
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for whoever reads the log.")]
+WriterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--writer", metavar="NAME", help="In whose name; user@host:pid unless given.", show_default=False
+    ),
 ]
 PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated.")

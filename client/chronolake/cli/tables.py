@@ -91,7 +91,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
 
 def drop_table(table: options.TableArgument, yes: options.YesOption = False) -> None:
     """Drop a table's metadata; its data files stay where they are."""
-    options.confirm_drop(f"table {table}", yes)
+    options.confirm(f"Drop table {table}?", yes)
     with context.client() as client:
         client.drop_table(table)
     output.show({"dropped": table}, lambda console: console.print(f"dropped table {table}; its files remain"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Annotated
 
@@ -9,22 +10,34 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from chronolake._timeline import PENDING, Timeline
 from chronolake.cli import context, options, output
 from chronolake_model.instants import Instant
 from chronolake_model.times import MICROS_PER_SECOND, from_datetime, parse_time
-from chronolake_model.vocabulary import Action, Direction, State
+from chronolake_model.vocabulary import Action, Operation, State
 
 # What a narrow screen does without, in this order; requested time and duration say when an instant completed.
 _LEFT_OUT_FIRST = (
     *("requested (UTC)", "completed", "operation", "records"),
-    *("files", "duration", "lease", "writer"),
+    *("files", "duration", "lease", "writer", "target"),
 )
 
 
-def timeline(
+class By(enum.StrEnum):
+    """Which of an instant's two times orders the list."""
+
+    REQUESTED = "requested"
+    COMPLETION = "completion"
+
+
+def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
     table: options.TableArgument,
     state: Annotated[list[State] | None, typer.Option("--state", help="May be repeated.")] = None,
+    pending: Annotated[bool, typer.Option("--pending", help="As --state requested --state inflight.")] = False,
     action: Annotated[list[Action] | None, typer.Option("--action", help="May be repeated.")] = None,
+    rollbacks: Annotated[bool, typer.Option("--rollbacks", help="As --action rollback.")] = False,
+    operation: Annotated[list[Operation] | None, typer.Option("--operation", help="May be repeated.")] = None,
+    writer: Annotated[str | None, typer.Option("--writer", metavar="NAME", help="Only this writer's.")] = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", callback=options.moment, help="Requested after this time."),
@@ -33,6 +46,26 @@ def timeline(
         str | None,
         typer.Option("--until", metavar="TIME", callback=options.moment, help="Requested at it or before."),
     ] = None,
+    completed_since: Annotated[
+        str | None,
+        typer.Option(
+            "--completed-since", metavar="TIME", callback=options.moment, help="Completed after this time."
+        ),
+    ] = None,
+    completed_until: Annotated[
+        str | None,
+        typer.Option(
+            "--completed-until", metavar="TIME", callback=options.moment, help="Completed at it or before."
+        ),
+    ] = None,
+    by: Annotated[
+        By, typer.Option("--by", help="Which time orders them; by completion only what has completed.")
+    ] = By.REQUESTED,
+    first: Annotated[bool, typer.Option("--first", help="The oldest of them alone.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="The newest of them alone.")] = False,
+    nth: Annotated[
+        int | None, typer.Option("--nth", min=0, max=1_000_000, help="The one alone with so many before it.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
     reverse: Annotated[bool, typer.Option("--reverse", help="Show the oldest of them first.")] = False,
 ) -> None:
@@ -40,21 +73,28 @@ def timeline(
 
     A TIME is an instant's digits (yyyyMMddHHmmssSSS) or an ISO 8601 date or time in UTC.
     """
+    one_alone = _one_alone(first, last, nth)
     with context.client() as client:
-        newest = client.table(table).instants(
-            state=state or (),
-            action=action or (),
-            requested_from=since,
-            requested_to=until,
-            direction=Direction.DESCENDING,
-            limit=limit,
+        wanted = client.table(table).timeline.where(
+            state=[*(state or ()), *(PENDING if pending else ())],
+            action=[*(action or ()), *([Action.ROLLBACK] if rollbacks else ())],
+            operation=operation or (),
+            writer=writer,
         )
-        found = list(newest)
+        wanted = _between(wanted.by_completion_time(), completed_since, completed_until)
+        wanted = _between(wanted.by_requested_time(), since, until)
+        if by is By.COMPLETION:
+            wanted = wanted.by_completion_time()
+        if one_alone is None:
+            found = list(wanted.reverse().take(limit))
+        else:
+            found = [one for one in (one_alone(wanted),) if one is not None]
         # A lease is measured by the server's clock, which is the one that ends it.
         now = client.time().latest if any(one.lease_expires_at for one in found) else None
     if reverse:
         found.reverse()
-    output.show({"instants": found}, lambda console: _print_timeline(console, found, limit, now))
+    more = limit if one_alone is None and len(found) == limit else None
+    output.show({"instants": found}, lambda console: _print_timeline(console, found, more, now))
 
 
 def time() -> None:
@@ -68,10 +108,27 @@ def time() -> None:
     output.show(interval, lambda console: output.print_table(console, output.pairs_of(pairs)))
 
 
-def _print_timeline(console: Console, instants: list[Instant], limit: int, now: str | None) -> None:
+def _one_alone(first: bool, last: bool, nth: int | None) -> Callable[[Timeline], Instant | None] | None:
+    """How to find the one instant that is wanted, if it is one."""
+    if first + last + (nth is not None) > 1:
+        raise typer.BadParameter("only one of them can be meant", param_hint="--first, --last, --nth")
+    if last:
+        return Timeline.last
+    if first or nth is not None:
+        return lambda wanted: wanted.nth(nth or 0)
+    return None
+
+
+def _between(timeline: Timeline, after: str | None, to: str | None) -> Timeline:
+    if after is not None:
+        timeline = timeline.after(after)
+    return timeline if to is None else timeline.before_or_on(to)
+
+
+def _print_timeline(console: Console, instants: list[Instant], more: int | None, now: str | None) -> None:
     output.print_table(console, _fitting(console, instants, now))
-    if len(instants) == limit:
-        console.print(f"The newest {limit}; --limit shows more.")
+    if more is not None:
+        console.print(f"The newest {more}; --limit shows more.")
 
 
 def _fitting(console: Console, instants: list[Instant], now: str | None) -> Table:
@@ -79,6 +136,8 @@ def _fitting(console: Console, instants: list[Instant], now: str | None) -> Tabl
     cells = dict(_CELLS)
     if now is not None:
         cells["lease#"] = lambda one: _lease(one, now)
+    if any(one.target for one in instants):
+        cells["target"] = lambda one: one.target
     table = _table_of(cells, instants)
     for name in _LEFT_OUT_FIRST:
         if output.width_min_of(table) <= console.width:

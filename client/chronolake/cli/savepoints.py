@@ -1,0 +1,111 @@
+"""``chronolake savepoint`` and ``chronolake restore``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake._table import Table
+from chronolake.cli import context, instants, options, output
+from chronolake_model.instants import Instant
+from chronolake_model.vocabulary import Action, State
+
+_WRITES = (
+    *(Action.CLUSTERING, Action.COMPACTION, Action.LOGCOMPACTION),
+    *(Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
+)
+"""What a restore rolls back."""
+
+
+def create_savepoint(
+    table: options.TableArgument,
+    instant: Annotated[
+        str | None,
+        typer.Option(
+            "--instant",
+            metavar="TIME",
+            callback=options.optional_instant_time,
+            help="The requested time of the instant to pin; else the one that completed last.",
+        ),
+    ] = None,
+    comment: Annotated[str, typer.Option("--comment", help="What it is for.")] = "",
+    writer: options.WriterOption = None,
+) -> None:
+    """Pin a completed instant: the table can go back to it. One that is pinned already keeps its savepoint."""
+    with context.client() as client:
+        made = client.table(table).savepoint(instant, comment, writer=writer)
+    output.show(made, lambda console: instants.print_instant(console, made))
+
+
+def list_savepoints(table: options.TableArgument) -> None:
+    """List the savepoints of a table that are not released, oldest first."""
+    with context.client() as client:
+        found = list(client.table(table).timeline.savepoints())
+    columns = ("savepoint", "made (UTC)", "instant", "writer~", "comment~")
+    rows = (
+        (one.requested_time, output.utc(one.completion_time), one.target, one.writer, _comment(one))
+        for one in found
+    )
+    output.show(
+        {"savepoints": found}, lambda console: output.print_table(console, output.table_of(columns, rows))
+    )
+
+
+def release_savepoint(
+    table: options.TableArgument,
+    savepoint: options.SavepointArgument,
+    reason: options.ReasonOption = "",
+    writer: options.WriterOption = None,
+) -> None:
+    """Give a savepoint up: what it pinned may be rolled back and cleaned again."""
+    with context.client() as client:
+        released = client.table(table).release_savepoint(savepoint, reason, writer=writer)
+    output.show(released, lambda console: instants.print_instant(console, released))
+
+
+def restore(
+    table: options.TableArgument,
+    savepoint: options.SavepointArgument,
+    reason: options.ReasonOption = "",
+    writer: options.WriterOption = None,
+    yes: options.YesOption = False,
+) -> None:
+    """Take a table back to a savepoint: what is pending, and what completed later, is rolled back.
+
+    Shows it and asks first. What begins or completes before the answer is rolled back too; the instant that is
+    shown in the end names all.
+    """
+    with context.client() as client:
+        lake_table = client.table(table)
+        found = lake_table.instant(savepoint)
+        # Of what is no savepoint there is nothing to show; the server refuses it.
+        if not yes and found.action is Action.SAVEPOINT and found.state is State.COMPLETED:
+            _ask(lake_table, found)
+        restored = lake_table.restore(savepoint, reason, writer=writer)
+    output.show(restored, lambda console: instants.print_instant(console, restored))
+
+
+def _ask(table: Table, savepoint: Instant) -> None:
+    assert savepoint.target is not None, "a savepoint pins an instant"
+    pinned = table.instant(savepoint.target)
+    assert pinned.completion_time is not None, "a pinned instant has completed"
+    writes = table.timeline.where(action=_WRITES)
+    later = writes.completed().by_completion_time().after(pinned.completion_time).reverse()
+    undone = [*writes.pending().reverse(), *later]
+    # Stdout belongs to the JSON document.
+    columns = ("requested", "completed", "action", "operation", "state", "writer~")
+    rows = (
+        (one.requested_time, one.completion_time, one.action, one.operation, one.state, one.writer)
+        for one in undone
+    )
+    output.print_table(Console(file=sys.stderr, highlight=False), output.table_of(columns, rows))
+    options.confirm(
+        f"Restore {table.name} to {savepoint.target}, and roll back these {len(undone):,} instants?", yes=False
+    )
+
+
+def _comment(savepoint: Instant) -> str | None:
+    return savepoint.extra_metadata.get("comment")
