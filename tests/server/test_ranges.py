@@ -62,3 +62,15 @@ def test_who_asks_ahead_of_the_table_goes_on_where_the_table_is(
     rest.succeeded(table.complete(second, rest.write_stat(second)))
     [instant] = changes(shared_http, table, **{"from": completed})["instants"]
     assert instant["requested_time"] == second
+
+
+def test_a_range_in_which_nothing_was_written_is_empty_and_goes_on_behind_it(
+    shared_http: httpx.Client, table: rest.Table
+) -> None:
+    written = table.begun()
+    completed = rest.succeeded(table.complete(written, rest.write_stat(written)))["completion_time"]
+    rest.succeeded(table.roll_back(table.begun()))
+    rest.succeeded(shared_http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
+    seen = changes(shared_http, table, **{"from": completed})
+    assert (seen["from"], seen["instants"], seen["file_groups"]) == (completed, [], [])
+    assert seen["to"] > completed

@@ -253,6 +253,13 @@ def test_a_replaced_file_group_is_gone_but_for_those_who_look_back(lake: Timelin
     lake.finish(late, stat(late, 1, generation=1))
 
 
+def test_a_file_group_is_not_written_and_replaced_at_once(lake: Timeline) -> None:
+    lake.written(COW, Action.COMMIT, 1)
+    overwrite = lake.start(COW, Action.REPLACECOMMIT)
+    both = completion(overwrite, stat(overwrite, 1), replaced=(group(1),))
+    assert isinstance(lake.refused(both), errors.InvalidPlan)
+
+
 def test_what_is_not_there_cannot_be_replaced(lake: Timeline) -> None:
     overwrite = lake.start(COW, Action.REPLACECOMMIT)
     assert isinstance(lake.refused(completion(overwrite, replaced=(group(2),))), errors.InvalidPlan)

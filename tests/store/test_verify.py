@@ -235,7 +235,7 @@ PROJECTED = [
     "UPDATE instant SET writer = 'mallory' WHERE state = 'completed'",
     "UPDATE instant SET extra_metadata = '{\"a\": \"b\"}' WHERE state = 'completed'",
     "UPDATE instant SET state = 'rolled_back', completion_time = NULL WHERE state = 'completed'",
-    "DELETE FROM instant WHERE state = 'rolled_back'",
+    "DELETE FROM instant WHERE state = 'requested'",
     "INSERT INTO instant SELECT table_id, requested_time + interval '1 us', completion_time + interval '1 us', "
     "action, operation, state, writer, lease_seconds, lease_expires_at, rollback_reason, summary, "
     "extra_metadata, version FROM instant",

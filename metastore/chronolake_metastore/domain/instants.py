@@ -110,7 +110,7 @@ def begin(table: Table, command: BeginInstant, others: conflicts.Others, now: Mi
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
     """Go from requested to inflight; raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
 
-    A plan that waits is taken over by whoever asks; of any other instant only its writer changes the lease.
+    A plan that waits is taken over by whoever asks; while a lease runs, only its writer changes it.
     """
     refuse_unless(table, instant, {State.REQUESTED}, "go to inflight")
     request = command.request

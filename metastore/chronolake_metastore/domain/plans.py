@@ -12,7 +12,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts, files
 from chronolake_metastore.domain.actions import RULES, Rules
-from chronolake_metastore.domain.conflicts import REPLACING, Deed, Others
+from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, REPLACING, Deed, Others
 from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.tables import Table
@@ -37,7 +37,7 @@ def check(table: Table, request: wire.BeginInstant, rules: Rules, others: Others
             raise errors.InvalidPlan(
                 f"{len(missing)} of the file groups have no files in {table.name!r}, or were replaced; the "
                 f"first is {missing[0].file_id!r} in the partition {missing[0].partition_path!r}",
-                file_groups=[msgspec.to_builtins(name) for name in missing[: conflicts.GROUPS_NAMED_MAX]],
+                file_groups=[msgspec.to_builtins(name) for name in missing[:GROUPS_NAMED_MAX]],
             )
         conflicts.refuse_shared_plan(table, groups, others)
 
@@ -55,11 +55,17 @@ def check_touched(
         )
     if len(set(replaced)) < len(replaced):
         raise errors.InvalidPlan("replaced_file_groups names a file group twice")
+    written = {FileGroupName(stat.partition_path, stat.file_id) for stat in stats}
+    if not written.isdisjoint(replaced):
+        raise errors.InvalidPlan(
+            "a file group that is replaced cannot be written too: nobody would ever see it; write another",
+            file_groups=[msgspec.to_builtins(name) for name in replaced if name in written][:GROUPS_NAMED_MAX],
+        )
     planned = set() if plan is None else set(plan.file_groups)
     if action is Action.CLUSTERING and set(replaced) != planned:
         raise errors.InvalidPlan("a clustering replaces all file groups of its plan, and no others")
     if action in (Action.COMPACTION, Action.LOGCOMPACTION):
-        strange = {FileGroupName(stat.partition_path, stat.file_id) for stat in stats} - planned
+        strange = written - planned
         if strange:
             raise errors.InvalidPlan(
                 f"{len(strange)} of the file groups are not in the plan of the {action}; one is "

@@ -102,8 +102,8 @@ async def changes(
         instants = await stored_instants.completed_between(
             connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
         )
-        cursors.refuse_unless(bool(instants))
-        end = instants[-1][1]
+        if len(instants) == CHANGED_INSTANTS_MAX:
+            end = instants[-1][1]
         groups = await stored.changed_groups(connection, table.table_id, (start, end), after, limit)
         before = await stored.files_of(connection, table.table_id, groups, start)
         now = await stored.files_of(connection, table.table_id, groups, end)
