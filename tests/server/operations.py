@@ -326,7 +326,7 @@ def required_fields(operation: Operation) -> Iterator[Path]:
     assert operation.body is not None
     for at, _ in places(operation.body("20260101000000000")):
         within_properties = any(part in ("properties", "extra_metadata", "details") for part in at[:-1])
-        optional = ".".join(map(str, at)) in _OPTIONAL[operation.template]
+        optional = ".".join(map(str, at)) in _OPTIONAL.get(operation.template, set())
         if isinstance(at[-1], str) and not within_properties and not optional:
             yield at
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Any
 
@@ -12,15 +11,12 @@ from litestar.di import NamedDependency
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import KEY_HEADER, ActorHeader, IdempotencyKey
-from chronolake_metastore.api.problems import InvalidRequest
+from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands
 from chronolake_metastore.sequencer import Sequencer
 
 ANONYMOUS = "anonymous"
-
-# An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -63,8 +59,7 @@ def provide_caller(
 async def submit(sequencer: Sequencer, caller: Caller, command: commands.Command) -> Response[Any]:
     """Have ``command`` carried out and answer when that is durable."""
     canonical = commands.canonical(command)
-    if b"\\u0000" in canonical and _NUL.search(canonical):
-        raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
+    refuse_nul(canonical)
     request = Request(
         command,
         caller.request_id,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.queries import conflicts as queries
 from chronolake_metastore.store.engine import Database
 from chronolake_model.instants import Conflicts, FindConflicts
@@ -20,7 +22,10 @@ from chronolake_model.problems import ProblemCode
     status_code=200,
     tags=["Timeline"],
     responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.INVALID_REQUEST
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.INVALID_REQUEST,
+        ProblemCode.BODY_TOO_LARGE,
     ),
 )
 async def find_conflicts(
@@ -30,5 +35,6 @@ async def find_conflicts(
     database: NamedDependency[Database],
 ) -> Conflicts:
     """Whether completing the instant with these file groups would conflict as things stand; changes nothing."""
+    refuse_nul(msgspec.json.encode(data))
     time = parameters.instant_time("requested_time", requested_time)
     return await queries.find(database, parameters.table(table), time, data)

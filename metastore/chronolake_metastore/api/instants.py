@@ -13,6 +13,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
+from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.sequencer import Sequencer
@@ -235,7 +236,7 @@ async def look_up_completion_times(
 
     What a reader needs that knows files by the requested times in their names, and must put them in order.
     """
-    times = [parameters.instant_time("requested_times", text) for text in data.requested_times]
+    times = [time_in_body(f"requested_times[{index}]", text) for index, text in enumerate(data.requested_times)]
     return await queries.completion_times(database, parameters.table(table), times)
 
 

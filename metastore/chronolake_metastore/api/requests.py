@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -10,6 +11,9 @@ from litestar import Request
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
 from chronolake_model.times import Micros, parse_time
+
+# An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -35,6 +39,12 @@ class StrictRequest(Request[Any, Any, Any]):
             return msgspec.json.decode(body, type=wanted)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise InvalidRequest(f"body: {exc}") from exc
+
+
+def refuse_nul(document: bytes) -> None:
+    """Raise ``InvalidRequest`` when a text of a JSON document holds what PostgreSQL has no text for."""
+    if b"\\u0000" in document and _NUL.search(document):
+        raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
 
 
 def time_in_body(name: str, text: str) -> Micros:
