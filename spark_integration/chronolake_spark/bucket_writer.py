@@ -33,6 +33,7 @@ class FileGroup(NamedTuple):
 class StoredFile:
     """A file group's current base file, relative to the table's base path."""
 
+    file_id: str
     path: str
     size_bytes: int
 
@@ -42,7 +43,7 @@ class WriteJob:
     """What all tasks of one write have in common.
 
     ``schema`` is the table's, ``required`` its columns that take no null, ``stored`` the current base files
-    by partition path and file id.
+    by partition path and bucket.
     """
 
     base_path: str
@@ -51,7 +52,7 @@ class WriteJob:
     required: tuple[str, ...]
     ordering_field: str | None
     existing: Existing
-    stored: dict[tuple[str, str], StoredFile]
+    stored: dict[FileGroup, StoredFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,9 @@ class _GroupWriter:
         self._task = task
         self._group = group
         self._first_seqno = seqno
-        self._file_id = bucket_file_id(group.bucket)
+        self._stored = job.stored.get(group)
+        # Once what was in a bucket has been replaced, its file group is another than the first.
+        self._file_id = self._stored.file_id if self._stored else bucket_file_id(group.bucket)
         self._file_name = base_file_name(self._file_id, task.write_token, job.requested_time)
         self._schema = base_files.file_schema(job.schema)
 
@@ -142,10 +145,9 @@ class _GroupWriter:
         """Decide, and write unless nothing changes or the insert is refused."""
         self._check_required(rows)
         incoming = merge.latest_per_key(rows, self._job.ordering_field)
-        stored_file = self._job.stored.get((self._group.partition_path, self._file_id))
-        if stored_file is None:
+        if self._stored is None:
             return self._merge(None, rows, incoming)
-        with base_files.opened(self._folder, stored_file.path, stored_file.size_bytes) as file:
+        with base_files.opened(self._folder, self._stored.path, self._stored.size_bytes) as file:
             return self._merge(file, rows, incoming)
 
     def _merge(

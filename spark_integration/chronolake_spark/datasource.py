@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, InstantRolledBack
-from chronolake_model.file_names import write_token
+from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_writer, columns, errors
-from chronolake_spark.bucket_writer import StoredFile, Task, WriteJob
+from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
 from chronolake_spark.options import WRITE_OPTION, WriteOptions
 
 FORMAT = "chronolake"
@@ -129,7 +129,9 @@ def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:
         ordering_field=options.ordering_field,
         existing=options.existing,
         stored={
-            (file.partition_path, file.file_id): StoredFile(file.path, file.size_bytes)
+            FileGroup(file.partition_path, bucket_of(file.file_id)): StoredFile(
+                file.file_id, file.path, file.size_bytes
+            )
             for file in options.base_files
         },
     )

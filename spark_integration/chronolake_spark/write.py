@@ -21,7 +21,7 @@ import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.tables import Field, Table
-from chronolake_model.vocabulary import Operation, State, TableType
+from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import casts, columns, datasource, errors, keys, schema
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
@@ -116,6 +116,10 @@ def writable(table: Table) -> Table:
     """``table``, when it is of a kind that is written here. Raises ``TableMismatch``."""
     if table.type is not TableType.COPY_ON_WRITE:
         raise errors.TableMismatch(f"{table.name} is {table.type}: only copy_on_write tables are written yet")
+    if table.index.type is not IndexType.BUCKET:
+        raise errors.TableMismatch(
+            f"{table.name} has the index {table.index.type}: only tables with a bucket index are written yet"
+        )
     return table
 
 

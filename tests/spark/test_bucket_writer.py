@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chronolake_model.file_names import bucket_file_id, parse_file_name
+from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_writer, columns, errors
-from chronolake_spark.bucket_writer import StoredFile, Task, WriteJob, Written
+from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob, Written
 from chronolake_spark.merge import Existing
 
 SCHEMA = pa.schema(
@@ -70,7 +70,9 @@ def batch(*rows: Row) -> pa.RecordBatch:
 def following(job: WriteJob, written: Written) -> WriteJob:
     """The job of the next instant, which finds what was written."""
     stored = {
-        (stat.partition_path, stat.file_id): StoredFile(relative(stat), stat.size_bytes)
+        FileGroup(stat.partition_path, bucket_of(stat.file_id)): StoredFile(
+            stat.file_id, relative(stat), stat.size_bytes
+        )
         for stat in written.stats
     }
     return replace(job, requested_time=SECOND, stored=job.stored | stored)
@@ -97,6 +99,15 @@ def test_rows_are_written_with_hudis_columns_first(job: WriteJob):
     assert pq.read_schema(f"{job.base_path}/{name}").names == [*columns.META, *SCHEMA.names]
     first = rows_of(job, stat)[0]
     assert [first[column] for column in columns.META] == [FIRST, f"{FIRST}_3_0", "1", "", name]
+
+
+def test_a_bucket_whose_first_file_group_was_replaced_goes_on_in_the_one_that_it_has(job: WriteJob):
+    (first,) = bucket_writer.write([batch(row(1))], job, TASK).stats
+    second = bucket_file_id(0, 1)
+    following_job = following(job, Written((first,)))
+    stored = {group: replace(file, file_id=second) for group, file in following_job.stored.items()}
+    (stat,) = bucket_writer.write([batch(row(2))], replace(following_job, stored=stored), TASK).stats
+    assert (stat.file_id, stat.records) == (second, 2)
 
 
 def test_the_stat_says_what_the_file_is(job: WriteJob):
