@@ -68,12 +68,15 @@ def test_a_legal_transition_is_made(lake: Lake, state: str, verb: str, after: st
     tried = operation("POST", f"/v1/tables/{{table}}/instants/{{requested_time}}/{verb}")
 
     body = None if tried.body is None else tried.body(requested_time)
+    if body is not None and verb == "complete":
+        # A commit replaces nothing.
+        del body["replaced_file_groups"]
     answer = lake.send(tried, path=tried.path(requested_time, table=table.name), json=body)
 
     assert succeeded(answer)["state"] == after
 
 
-@pytest.mark.parametrize("action", ["deltacommit", "compaction", "savepoint", "rollback", "clean", "restore"])
+@pytest.mark.parametrize("action", ["deltacommit", "compaction", "savepoint", "rollback", "logcompaction", "restore"])
 def test_an_action_that_the_table_does_not_take_is_refused(refuse: Callable[..., None], action: str) -> None:
     begin = operation("POST", "/v1/tables/{table}/instants")
 
