@@ -76,7 +76,9 @@ def test_a_legal_transition_is_made(lake: Lake, state: str, verb: str, after: st
     assert succeeded(answer)["state"] == after
 
 
-@pytest.mark.parametrize("action", ["deltacommit", "compaction", "savepoint", "rollback", "logcompaction", "restore"])
+@pytest.mark.parametrize(
+    "action", ["deltacommit", "compaction", "savepoint", "rollback", "logcompaction", "restore"]
+)
 def test_an_action_that_the_table_does_not_take_is_refused(refuse: Callable[..., None], action: str) -> None:
     begin = operation("POST", "/v1/tables/{table}/instants")
 
