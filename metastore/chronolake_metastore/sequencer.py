@@ -123,11 +123,8 @@ class _Lane:
     def _decided(self, carried_out: CarriedOut) -> list[_Decided]:
         self._metrics.clock_drift.set(carried_out.drift_us / MICROS_PER_SECOND)
         return [
-            _Decided(
-                result,
-                carried_out.commit_waits.get(result.table_id, 0.0) if isinstance(result, Answer) else 0.0,
-            )
-            for result in carried_out.results
+            _Decided(result, wait if isinstance(result, Answer) else 0.0)
+            for result, wait in zip(carried_out.results, carried_out.commit_waits, strict=True)
         ]
 
     def _answer(self, waiting: _Waiting, decided: _Decided) -> None:

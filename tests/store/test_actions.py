@@ -21,7 +21,7 @@ from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, Snapshot, WriteStat
 from chronolake_model.times import format_time, parse_time
-from chronolake_model.vocabulary import Action, Operation, State, TableType, Yields
+from chronolake_model.vocabulary import Action, IndexType, Operation, State, TableType, Yields
 from tests.store.history import History
 
 _Document = TypeVar("_Document")
@@ -40,7 +40,13 @@ class Timeline(History):
         self.make_table_of(MOR, TableType.MERGE_ON_READ, {})
         self.make_table_of(GIVING_WAY, TableType.MERGE_ON_READ, {YIELDS_PROPERTY: Yields.WRITER})
 
-    def make_table_of(self, name: str, table_type: TableType, properties: dict[str, str]) -> None:
+    def make_table_of(
+        self,
+        name: str,
+        table_type: TableType,
+        properties: dict[str, str],
+        index: wire_tables.NewBucketIndex = wire_tables.NewBucketIndex(),  # noqa: B008  # frozen
+    ) -> None:
         self.done(
             tables.CreateTable(
                 wire_tables.CreateTable(
@@ -50,6 +56,7 @@ class Timeline(History):
                     record_key_fields=["id"],
                     type=table_type,
                     properties=properties,
+                    index=index,
                 )
             )
         )
@@ -315,6 +322,20 @@ def test_a_pending_instant_that_completes_after_i_began_is_a_candidate(lake: Tim
     assert isinstance(refused, errors.WriteConflict)
     assert refused.context["rebase_on"] == done.completion_time
     assert refused.context["file_groups"] == [{"partition_path": "", "file_id": bucket_file_id(1)}]
+
+
+def test_without_buckets_it_is_the_file_group_that_two_writers_must_not_share(lake: Timeline) -> None:
+    simple = wire_tables.NewBucketIndex(IndexType.SIMPLE)
+    lake.make_table_of("shop.simple", TableType.COPY_ON_WRITE, {}, simple)
+    one, two, three = (lake.start("shop.simple", Action.COMMIT) for _ in range(3))
+    lake.finish(one, named_stat(one, "aa-0"))
+    lake.finish(two, named_stat(two, "bb-0"))
+    assert isinstance(lake.refused(completion(three, named_stat(three, "aa-0"))), errors.WriteConflict)
+    assert set(lake.seen("shop.simple")) == {"aa-0", "bb-0"}
+
+
+def named_stat(instant: wire.Instant, file_id: str) -> WriteStat:
+    return WriteStat("", file_id, base_file_name(file_id, "0-0-0", instant.requested_time), 100, 10)
 
 
 # ---------------------------------------------------------------------------------- rollback

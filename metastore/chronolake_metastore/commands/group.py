@@ -6,7 +6,7 @@ neighbours alone; a group costs the same few statements whatever its size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -65,12 +65,12 @@ class _Records(msgspec.Struct):
 class CarriedOut(msgspec.Struct, frozen=True):
     """The results of a group, in the order of its requests, and what it did to the clocks of its tables.
 
-    ``commit_waits`` is how long answers about a table are to be held back, in seconds; ``drift_us`` how far
-    the clock that is furthest ahead of the wall is ahead.
+    ``commit_waits`` is how long each result is to be held back, in seconds; ``drift_us`` how far the clock that
+    is furthest ahead of the wall is ahead.
     """
 
     results: list[Result]
-    commit_waits: dict[UUID, float]
+    commit_waits: list[float]
     drift_us: int
 
 
@@ -92,7 +92,14 @@ async def run(session: Session, requests: Sequence[Request], drift_max_us: int) 
         for table_id, clock in before.items()
         if (wait_us := commit_wait(clock, lake.clocks[table_id], now, drift_max_us))
     }
-    return CarriedOut(results, waits, max((drift(clock, now) for clock in lake.clocks.values()), default=0))
+    waits_of = [_commit_wait(lake, one.command, waits) for one in requests] if waits else [0.0] * len(requests)
+    return CarriedOut(results, waits_of, max((drift(clock, now) for clock in lake.clocks.values()), default=0))
+
+
+def _commit_wait(lake: Lake, command: Command, waits: Mapping[UUID, float]) -> float:
+    """How long the answer to a command is held back: as long as the slowest of its tables asks for."""
+    named = (lake.tables.get(name) for name in needs.tables_of(command))
+    return max((waits.get(table.table_id, 0.0) for table in named if table is not None), default=0.0)
 
 
 async def _load(
