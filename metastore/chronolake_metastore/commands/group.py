@@ -97,9 +97,10 @@ async def run(session: Session, requests: Sequence[Request], drift_max_us: int) 
 
 
 def _commit_wait(lake: Lake, command: Command, waits: Mapping[UUID, float]) -> float:
-    """How long the answer to a command is held back: as long as the slowest of its tables asks for."""
-    named = (lake.tables.get(name) for name in needs.tables_of(command))
-    return max((waits.get(table.table_id, 0.0) for table in named if table is not None), default=0.0)
+    """How long the answer to a command is held back: as long as the slowest of its logs asks for."""
+    tables = [lake.tables.get(name) for name in needs.tables_of(command)]
+    logs = [*needs.catalog_if_named([command]), *(table.table_id for table in tables if table is not None)]
+    return max(waits.get(table_id, 0.0) for table_id in logs) if logs else 0.0
 
 
 async def _load(
