@@ -1,7 +1,7 @@
 """The sequencer: commands that wait are carried out together, in one transaction (design.md section 6).
 
-While one group commits, the next gathers; so the busier a table is, the more of its commands share a lock, a
-round trip and a flush to disk, and when nothing waits nothing is delayed. There is no timer.
+While one group commits, the next gathers; so the busier the server is, the more commands share a lock, a round
+trip and a flush to disk, and when nothing waits nothing is delayed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import functools
 import signal
 import time
-import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,7 +17,7 @@ import msgspec
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.bell import Bell
-from chronolake_metastore.commands import group
+from chronolake_metastore.commands import group, needs
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import CarriedOut, Request, Result
 from chronolake_metastore.domain.commands import CatalogCommand, Command
@@ -28,17 +27,24 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import SILENT_SECONDS_MAX, Database
 from chronolake_metastore.store.transaction import OutcomeRaced, Session
+from chronolake_metastore.waiting_line import WaitingLine
 from chronolake_model.times import MICROS_PER_SECOND
 
 RETRY_WAIT_SECONDS = 0.05
 RETRY_WAIT_SECONDS_MAX = 1.0
 
+_CATALOG = ""
 _log = telemetry.logger(__name__)
+
+
+OVERDUE_SECONDS = 0.05
+"""How long a group may take before another lane goes on with the tables that are not in it."""
 
 
 class _Waiting(msgspec.Struct):
     request: Request
     answer: asyncio.Future[Answer]
+    tables: frozenset[str]
     files: int
 
 
@@ -50,7 +56,7 @@ class _Decided(msgspec.Struct, frozen=True):
 
 
 class _Lane:
-    """One queue, one connection, one group at a time."""
+    """One connection, one group at a time."""
 
     def __init__(
         self, database: Database, settings: Settings, metrics: Metrics, bell: Bell, silent_seconds: float
@@ -59,53 +65,25 @@ class _Lane:
         self._session = Session(database, silent_seconds)
         self._settings = settings
         self._metrics = metrics
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(settings.queue_max)
-        self._kept_back: _Waiting | None = None
-        self._in_hand: list[_Waiting] = []
 
-    def put(self, waiting: _Waiting) -> None:
-        try:
-            self._queue.put_nowait(waiting)
-        except asyncio.QueueFull:
-            raise errors.Overloaded(
-                f"{self._settings.queue_max} commands are waiting already; send it again later"
-            ) from None
-
-    async def run(self) -> None:
-        """Carry out what is put, until cancelled."""
+    async def run(self, line: WaitingLine[_Waiting]) -> None:
+        """Carry out what waits in ``line``, until cancelled."""
         try:
             while True:
-                self._in_hand = await self._gather()
-                decided = await self._carry_out([entry.request for entry in self._in_hand])
-                self._bell.ring()
-                for entry, decision in zip(self._in_hand, decided, strict=True):
-                    self._answer(entry, decision)
+                group = await line.take()
+                try:
+                    await self._carry_out_and_answer(group)
+                finally:
+                    line.done(group)
         finally:
             await self._session.close()
 
-    def refuse_waiting(self) -> None:
-        """Answer whoever waits when nobody carries commands out any more."""
-        waiting = [*self._in_hand, *([self._kept_back] if self._kept_back else [])]
-        while not self._queue.empty():
-            waiting.append(self._queue.get_nowait())
-        for entry in waiting:
-            _resolve(entry.answer, _stopping())
-
-    async def _gather(self) -> list[_Waiting]:
-        """All that waits, up to the limits of a group; at least one."""
-        first = self._kept_back or await self._queue.get()
-        self._kept_back = None
-        gathered = [first]
-        files = first.files
-        while len(gathered) < self._settings.group_max and not self._queue.empty():
-            following = self._queue.get_nowait()
-            files += following.files
-            if files > self._settings.group_files_max:
-                self._kept_back = following
-                break
-            gathered.append(following)
-        self._metrics.group_size.observe(len(gathered))
-        return gathered
+    async def _carry_out_and_answer(self, group: Sequence[_Waiting]) -> None:
+        self._metrics.group_size.observe(len(group))
+        decided = await self._carry_out([entry.request for entry in group])
+        self._bell.ring()
+        for entry, decision in zip(group, decided, strict=True):
+            self._answer(entry, decision)
 
     async def _carry_out(self, requests: Sequence[Request]) -> list[_Decided]:
         try:
@@ -162,22 +140,32 @@ class _Lane:
 class Sequencer:
     """Takes commands from any number of tasks and answers each when it is durable.
 
-    Commands of one table always take the same lane, so that they share groups; very large ones have a lane
-    of their own, so that nobody queues behind them.
+    What waits is carried out together. Very large commands have a lane of their own, so that nobody queues
+    behind them.
     """
 
     def __init__(self, database: Database, settings: Settings, metrics: Metrics, bell: Bell) -> None:
         self._is_stopped = False
         self._large_files = settings.group_files_max
         lane = functools.partial(_Lane, database, settings, metrics, bell)
-        self._large = lane(max(settings.silent_seconds, SILENT_SECONDS_MAX))
+        self._large_lane = lane(max(settings.silent_seconds, SILENT_SECONDS_MAX))
         self._lanes = [lane(settings.silent_seconds) for _ in range(settings.lanes)]
+        self._line, self._large = (
+            WaitingLine[_Waiting](
+                length_max=settings.queue_max,
+                group_max=settings.group_max,
+                files_max=settings.group_files_max,
+                overdue_seconds=OVERDUE_SECONDS,
+            )
+            for _ in range(2)
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Sequencer]:
         """Carry commands out while the block runs; what still waits at its end is not carried out."""
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(lane.run()) for lane in [*self._lanes, self._large]]
+            running = [tasks.create_task(lane.run(self._line)) for lane in self._lanes]
+            running.append(tasks.create_task(self._large_lane.run(self._large)))
             for task in running:
                 task.add_done_callback(self._lane_ended)
             try:
@@ -186,8 +174,8 @@ class Sequencer:
                 self._is_stopped = True
                 for task in running:
                     task.cancel()
-                for lane in [*self._lanes, self._large]:
-                    lane.refuse_waiting()
+                for entry in [*self._line.disband(), *self._large.disband()]:
+                    _resolve(entry.answer, _stopping())
 
     def _lane_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -206,15 +194,15 @@ class Sequencer:
         command = request.command
         files = _files_of(command)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._lane_of(request, files).put(_Waiting(request, answer, files))
+        line = self._large if files >= self._large_files else self._line
+        line.put(_Waiting(request, answer, _tables_of(command), files))
         return await answer
 
-    def _lane_of(self, request: Request, files: int) -> _Lane:
-        if files >= self._large_files:
-            return self._large
-        if isinstance(request.command, CatalogCommand | CompleteTogether):
-            return self._lanes[0]
-        return self._lanes[zlib.crc32(request.command.table.encode()) % len(self._lanes)]
+
+def _tables_of(command: Command) -> frozenset[str]:
+    """The tables that a command waits for; those that change the catalog wait for each other."""
+    catalog = [_CATALOG] if isinstance(command, CatalogCommand) else []
+    return frozenset([*needs.tables_of(command), *catalog])
 
 
 def _files_of(command: Command) -> int:

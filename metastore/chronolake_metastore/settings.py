@@ -29,8 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 7077
     role: str = "chronolake_server"
     """The role that the server takes on in the database; it may append to the log and not change it."""
-    lanes: int = 2
-    """Sequencers side by side, each with a connection of its own; a table always uses the same one."""
+    lanes: int = 4
+    """Connections for commands. One carries out all, in groups; when it is held up, another does."""
     queue_max: int = 10_000
     """Commands that may wait in a lane; more are answered 503."""
     group_max: int = 512

@@ -71,8 +71,14 @@ def serve(  # noqa: PLR0913 - one argument per setting
         str, typer.Option(envvar="CHRONOLAKE_ROLE", help="The role the server takes on in the database.")
     ] = "chronolake_server",
     lanes: Annotated[
-        int, typer.Option(envvar="CHRONOLAKE_LANES", min=1, max=64, help="Sequencers side by side.")
-    ] = 2,
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_LANES",
+            min=1,
+            max=64,
+            help="Connections for commands. One carries out all, in groups; when it is held up, another does.",
+        ),
+    ] = 4,
     silent_seconds: Annotated[
         float,
         typer.Option(

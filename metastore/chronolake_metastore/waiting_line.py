@@ -1,0 +1,128 @@
+"""Who waits to be carried out, in which order, and who goes next.
+
+The larger a group is, the less each of its commands costs. So a lane takes all that waits, and while it is at
+it no other begins. Only when it takes long (another server holds one of its tables, a disk hangs) does another
+lane go on, with the tables that are in nobody's hands: nobody waits for a table that is none of his.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Generic, Protocol, TypeVar
+
+from chronolake_metastore import errors
+
+
+class Entry(Protocol):
+    """One that waits: for which tables, and with how many files."""
+
+    @property
+    def tables(self) -> frozenset[str]: ...
+
+    @property
+    def files(self) -> int: ...
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+class WaitingLine(Generic[EntryT]):
+    """One line before any number of lanes. A table is in the hands of one of them at a time."""
+
+    def __init__(self, *, length_max: int, group_max: int, files_max: int, overdue_seconds: float) -> None:
+        self._length_max = length_max
+        self._group_max = group_max
+        self._files_max = files_max
+        self._overdue_seconds = overdue_seconds
+        self._waiting: deque[EntryT] = deque()
+        self._in_hand: list[list[EntryT]] = []
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._is_called = False
+        self._fresh: list[EntryT] | None = None
+        self._overdue: asyncio.TimerHandle | None = None
+
+    def put(self, entry: EntryT) -> None:
+        """Let ``entry`` wait behind the others; raises ``Overloaded`` when there are too many."""
+        if len(self._waiting) >= self._length_max:
+            raise errors.Overloaded(f"{self._length_max} commands are waiting already; send it again later")
+        self._waiting.append(entry)
+        self._call_next()
+
+    async def take(self) -> list[EntryT]:
+        """The next group: all that waits and is in nobody's hands, up to the limits; at least one.
+
+        Whoever takes it says ``done``.
+        """
+        turn = asyncio.get_running_loop().create_future()
+        self._idle.append(turn)
+        self._call_next()
+        while True:
+            await turn
+            self._is_called = False
+            if group := self._next_group():
+                self._begin(group)
+                return group
+            # All that waits is in another lane's hands; it calls when it is done.
+            turn = asyncio.get_running_loop().create_future()
+            self._idle.append(turn)
+
+    def done(self, group: list[EntryT]) -> None:
+        """The tables of ``group`` are free again."""
+        self._in_hand = [other for other in self._in_hand if other is not group]
+        if self._fresh is group:
+            self._no_longer_fresh(group)
+        self._call_next()
+
+    def disband(self) -> list[EntryT]:
+        """All that wait or are in somebody's hands; nobody will take them any more."""
+        left = [entry for group in self._in_hand for entry in group] + list(self._waiting)
+        self._in_hand.clear()
+        self._waiting.clear()
+        return left
+
+    def _call_next(self) -> None:
+        # The group is made when the lane gets to it: what comes until then goes along.
+        if not self._waiting or self._is_called or self._fresh is not None:
+            return
+        while self._idle:
+            turn = self._idle.popleft()
+            if not turn.done():  # cancelled
+                self._is_called = True
+                turn.set_result(None)
+                return
+
+    def _begin(self, group: list[EntryT]) -> None:
+        self._in_hand.append(group)
+        self._fresh = group
+        loop = asyncio.get_running_loop()
+        self._overdue = loop.call_later(self._overdue_seconds, self._let_others_begin, group)
+
+    def _let_others_begin(self, group: list[EntryT]) -> None:
+        if self._fresh is group:
+            self._no_longer_fresh(group)
+            self._call_next()
+
+    def _no_longer_fresh(self, group: list[EntryT]) -> None:
+        assert self._fresh is group and self._overdue is not None
+        self._overdue.cancel()
+        self._fresh = self._overdue = None
+
+    def _next_group(self) -> list[EntryT]:
+        taken = {table for group in self._in_hand for entry in group for table in entry.tables}
+        group: list[EntryT] = []
+        passed_over: list[EntryT] = []
+        files = 0
+        while self._waiting and len(group) < self._group_max:
+            entry = self._waiting[0]
+            if taken and not taken.isdisjoint(entry.tables):
+                # Nobody behind it goes ahead of it, on any of its tables: it would wait for ever.
+                taken |= entry.tables
+                passed_over.append(self._waiting.popleft())
+                continue
+            files += entry.files
+            if group and files > self._files_max:
+                break
+            group.append(self._waiting.popleft())
+        self._waiting.extendleft(reversed(passed_over))
+        return group

@@ -1,0 +1,144 @@
+"""What waits goes in large groups, in order, and a table that is held up holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from chronolake_metastore import errors
+from chronolake_metastore.waiting_line import WaitingLine
+
+SOON = 0.0
+NEVER = 3_600.0
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """An entry of the line."""
+
+    name: str
+    tables: frozenset[str]
+    files: int = 0
+
+
+def waits(name: str, *tables: str, files: int = 0) -> Waiting:
+    return Waiting(name, frozenset(tables), files)
+
+
+def line(overdue_seconds: float, group_max: int = 100) -> WaitingLine[Waiting]:
+    return WaitingLine(length_max=4, group_max=group_max, files_max=10, overdue_seconds=overdue_seconds)
+
+
+def names(group: list[Waiting]) -> str:
+    return " ".join(entry.name for entry in group)
+
+
+async def taken(waiting: WaitingLine[Waiting]) -> list[Waiting]:
+    return await asyncio.wait_for(waiting.take(), 10)
+
+
+async def nobody_is_next(waiting: WaitingLine[Waiting]) -> None:
+    """Fails when another lane would get a group although it should wait."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting.take(), 0.05)
+
+
+def test_all_that_waits_goes_in_one_group_in_its_order() -> None:
+    async def scenario() -> None:
+        waiting = line(NEVER)
+        for name in "abc":
+            waiting.put(waits(name, name))
+        assert names(await taken(waiting)) == "a b c"
+
+    asyncio.run(scenario())
+
+
+def test_what_comes_while_a_group_is_under_way_makes_the_next() -> None:
+    async def scenario() -> None:
+        waiting = line(NEVER)
+        waiting.put(waits("a", "t"))
+        group = await taken(waiting)
+        waiting.put(waits("b", "u"))
+        waiting.put(waits("c", "v"))
+        await nobody_is_next(waiting)
+        waiting.done(group)
+        assert names(await taken(waiting)) == "b c"
+
+    asyncio.run(scenario())
+
+
+def test_when_a_group_takes_long_another_lane_goes_on_with_the_other_tables() -> None:
+    async def scenario() -> None:
+        waiting = line(SOON)
+        waiting.put(waits("a", "t"))
+        held_up = await taken(waiting)
+        waiting.put(waits("b", "t"))
+        waiting.put(waits("c", "u"))
+        assert names(await taken(waiting)) == "c"
+        waiting.done(held_up)
+        assert names(await taken(waiting)) == "b"
+
+    asyncio.run(scenario())
+
+
+def test_a_lane_waits_when_all_that_waits_is_held_up() -> None:
+    async def scenario() -> None:
+        waiting = line(SOON)
+        waiting.put(waits("a", "t"))
+        held_up = await taken(waiting)
+        waiting.put(waits("b", "t"))
+        await nobody_is_next(waiting)
+        waiting.done(held_up)
+        assert names(await taken(waiting)) == "b"
+
+    asyncio.run(scenario())
+
+
+def test_nobody_overtakes_a_command_of_several_tables_on_any_of_them() -> None:
+    async def scenario() -> None:
+        waiting = line(SOON)
+        waiting.put(waits("a", "t"))
+        held_up = await taken(waiting)
+        waiting.put(waits("b", "t", "u"))
+        waiting.put(waits("c", "u"))
+        waiting.put(waits("d", "v"))
+        assert names(await taken(waiting)) == "d"
+        waiting.done(held_up)
+        assert names(await taken(waiting)) == "b c"
+
+    asyncio.run(scenario())
+
+
+def test_a_group_has_its_limits_and_a_command_beyond_them_goes_alone() -> None:
+    async def scenario() -> None:
+        waiting = line(SOON, group_max=2)
+        waiting.put(waits("a", "a", files=11))
+        waiting.put(waits("b", "b", files=5))
+        waiting.put(waits("c", "c", files=5))
+        waiting.put(waits("d", "d"))
+        assert [names(await taken(waiting)) for _ in range(3)] == ["a", "b c", "d"]
+
+    asyncio.run(scenario())
+
+
+def test_a_line_that_is_too_long_takes_nobody_in() -> None:
+    async def scenario() -> None:
+        waiting = line(NEVER)
+        for name in "abcd":
+            waiting.put(waits(name, name))
+        with pytest.raises(errors.Overloaded):
+            waiting.put(waits("e", "e"))
+
+    asyncio.run(scenario())
+
+
+def test_who_leaves_is_told_of_all_that_wait_and_all_that_are_in_hand() -> None:
+    async def scenario() -> None:
+        waiting = line(NEVER)
+        waiting.put(waits("a", "t"))
+        await taken(waiting)
+        waiting.put(waits("b", "t"))
+        assert names(waiting.disband()) == "a b"
+
+    asyncio.run(scenario())
