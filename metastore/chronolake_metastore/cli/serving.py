@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import signal
@@ -48,6 +49,9 @@ def migrate(dsn: str) -> None:
 async def _serve(settings: Settings) -> None:
     await readiness.check_at_start(settings)
     app = create_app(settings)
+    # What is there now stays. To look through all of it for garbage, again and again, would stop everybody.
+    gc.collect()
+    gc.freeze()
     server = Server(
         request_log.logged(app, settings.request_log),
         address=settings.host,
