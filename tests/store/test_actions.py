@@ -12,6 +12,7 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import rebuilding, verifying
+from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import instants, leases, restores, rollbacks, savepoints, tables, transactions
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY
 from chronolake_metastore.queries import files as file_queries, instants as instant_queries
@@ -497,3 +498,42 @@ def test_two_of_one_table_that_touch_one_group_do_not_complete_together(lake: Ti
     assert isinstance(lake.refused(both), errors.WriteConflict)
     assert format_time(parse_time(one.requested_time)) == one.requested_time
     assert {lake.now(each).state for each in (one, two)} == {State.INFLIGHT}
+
+
+# ---------------------------------------------------------------------------------- one after the other
+
+
+def test_a_table_dropped_and_made_again_in_one_group_goes_on_behind_the_old_one(lake: Timeline) -> None:
+    last = lake.start(COW, Action.COMMIT).requested_time
+    lake.pass_seconds(-3_600)
+    definition = wire_tables.CreateTable(
+        name=COW,
+        base_path="s3://lake/again",
+        schema=[wire_tables.NewField("id", "bigint")],
+        record_key_fields=["id"],
+    )
+    lake.send(tables.DropTable(COW), tables.CreateTable(definition))
+    assert lake.start(COW, Action.COMMIT).requested_time > last
+
+
+def test_a_lease_renewed_in_the_same_group_counts(lake: Timeline) -> None:
+    writer = lake.start(GIVING_WAY, Action.DELTACOMMIT)
+    overwrite = lake.planned(GIVING_WAY, Action.REPLACECOMMIT, group(1), lease_seconds=5)
+    lake.pass_seconds(60)
+    renewal = leases.RenewLease(GIVING_WAY, parse_time(overwrite.requested_time), wire.Heartbeat(60))
+    _, refused = lake.send(renewal, completion(writer, stat(writer, 1, log=True)))
+    assert isinstance(refused, errors.WriteConflict)
+    assert refused.context["winner"] == overwrite.requested_time
+
+
+def test_a_file_group_that_a_restore_brought_back_can_be_planned_for_in_the_same_group(lake: Timeline) -> None:
+    lake.written(MOR, Action.DELTACOMMIT, 1, log=True)
+    savepoint = lake.save(MOR)
+    lake.written(MOR, Action.DELTACOMMIT, 2, log=True)
+    overwrite = lake.start(MOR, Action.REPLACECOMMIT)
+    lake.finish(overwrite, replaced=(group(1),))
+    back = instants.BeginInstant(MOR, wire.BeginInstant("w", Action.COMPACTION, plan=wire.Plan([group(1)])))
+    gone = instants.BeginInstant(MOR, wire.BeginInstant("w", Action.COMPACTION, plan=wire.Plan([group(2)])))
+    _, planned, refused = lake.send(restore(lake, savepoint), back, gone)
+    assert isinstance(planned, Answer)
+    assert isinstance(refused, errors.InvalidPlan)

@@ -16,6 +16,7 @@ from chronolake_metastore.commands import needs
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.carry_out import carry_out
 from chronolake_metastore.commands.lake import Lake
+from chronolake_metastore.domain import restores
 from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import Origin
@@ -75,11 +76,33 @@ class CarriedOut(msgspec.Struct, frozen=True):
 
 
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
-    """Carry ``requests`` out, in their order, in one transaction.
+    """Carry ``requests`` out, in their order, in one transaction; what follows a restore in another.
 
     Raises ``DatabaseUnavailable``, ``OutcomeRaced`` or whatever else ended the transaction: then it is
     unknown whether the requests were carried out, and they may be run again: their request ids tell.
     """
+    done = [await _run_together(session, together, drift_max_us) for together in _cut(requests)]
+    return CarriedOut(
+        [result for one in done for result in one.results],
+        [wait for one in done for wait in one.commit_waits],
+        max((one.drift_us for one in done), default=0),
+    )
+
+
+def _cut(requests: Sequence[Request]) -> list[list[Request]]:
+    """Requests that may share a transaction.
+
+    A restore brings back what was in file groups before, which nothing loads that does not ask for it.
+    """
+    cut: list[list[Request]] = [[]]
+    for request in requests:
+        cut[-1].append(request)
+        if isinstance(request.command, restores.RestoreTable):
+            cut.append([])
+    return [together for together in cut if together]
+
+
+async def _run_together(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
     async with session.begin() as tx:
         lake, now, known = await _load(tx, requests)
         before = dict(lake.clocks)

@@ -145,6 +145,7 @@ class Lake:
     def _drop_table(self, payload: events.TableDropped, event: events.Event) -> None:
         table = self.tables.pop(payload.name)
         self.changed_tables[event.table_id] = tables.evolve_dropped(table, event.time)
+        self.last_times[payload.name] = event.time
         self._count_table(payload.name, -1)
 
     def _count_table(self, name: str, change: int) -> None:
@@ -161,6 +162,8 @@ class Lake:
         match event.payload:
             case events.InstantRequested():
                 self._plan(event.table_id, after)
+            case events.InstantInflight() | events.InstantReturnedToRequested() | events.LeaseRenewed():
+                self._know_plan(event.table_id, after)
             case events.InstantCompleted() as payload:
                 self._settle(event.table_id, after)
                 self._publish(event, event.instant, after, payload)
@@ -174,25 +177,32 @@ class Lake:
                 pass
 
     def _plan(self, table_id: UUID, instant: instants.Instant) -> None:
-        groups = instant.plan.file_groups if instant.plan is not None else []
+        groups = _planned(instant)
         if groups:
-            deed = conflicts.planned_deed(instant.begun_as)
             self.plans.append(PlannedGroups(table_id, instant.requested_time, groups))
-            self._know(table_id, [(deed, name) for name in groups], instant)
+            self._know_plan(table_id, instant)
 
     def _settle(self, table_id: UUID, instant: instants.Instant) -> None:
         """Forget what was planned: it has happened, or will not."""
-        groups = instant.plan.file_groups if instant.plan is not None else []
-        if groups:
+        if _planned(instant):
             self.settled.append((table_id, instant.requested_time))
-            for name in groups:
-                group = FileGroup(table_id, name.partition_path, name.file_id)
-                others = self.others.get(group, ())
-                self.others[group] = tuple(
-                    other
-                    for other in others
-                    if other.completion_time is not None or other.requested_time != instant.requested_time
-                )
+            self._forget_plan(table_id, instant)
+
+    def _know_plan(self, table_id: UUID, instant: instants.Instant) -> None:
+        """Let the commands behind this one see the plan as it stands: who holds it, and until when."""
+        self._forget_plan(table_id, instant)
+        deed = conflicts.planned_deed(instant.begun_as)
+        if deed is not None:
+            self._know(table_id, [(deed, name) for name in _planned(instant)], instant)
+
+    def _forget_plan(self, table_id: UUID, instant: instants.Instant) -> None:
+        for name in _planned(instant):
+            group = FileGroup(table_id, name.partition_path, name.file_id)
+            self.others[group] = tuple(
+                other
+                for other in self.others.get(group, ())
+                if other.completion_time is not None or other.requested_time != instant.requested_time
+            )
 
     def _publish(
         self,
@@ -225,6 +235,10 @@ class Lake:
                 lease_expires_at=instant.lease_expires_at,
             )
             self.others[group] = (*self.others.get(group, ()), other)
+
+
+def _planned(instant: instants.Instant) -> Sequence[FileGroupName]:
+    return [] if instant.plan is None else instant.plan.file_groups
 
 
 def new_lake() -> Lake:
