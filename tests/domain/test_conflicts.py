@@ -164,9 +164,11 @@ def test_what_each_action_does_to_a_file_group(action: Action, touch: Touch, dee
         (Action.CLUSTERING, Deed.CLUSTER),
         (Action.COMPACTION, Deed.COMPACT),
         (Action.LOGCOMPACTION, Deed.LOG_COMPACT),
+        (Action.CLEAN, None),
+        (Action.INDEXING, None),
     ],
 )
-def test_what_the_plan_of_each_action_stands_for(action: Action, deed: Deed) -> None:
+def test_what_the_plan_of_each_action_stands_for(action: Action, deed: Deed | None) -> None:
     assert conflicts.planned_deed(action) is deed
 
 

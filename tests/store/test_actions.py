@@ -537,3 +537,11 @@ def test_a_file_group_that_a_restore_brought_back_can_be_planned_for_in_the_same
     _, planned, refused = lake.send(restore(lake, savepoint), back, gone)
     assert isinstance(planned, Answer)
     assert isinstance(refused, errors.InvalidPlan)
+
+
+@pytest.mark.parametrize("action", [Action.CLEAN, Action.INDEXING])
+def test_nothing_gives_way_to_what_writes_no_data(lake: Timeline, action: Action) -> None:
+    lake.written(COW, Action.COMMIT, 1)
+    lake.planned(COW, action, group(1))
+    clustering = lake.planned(COW, Action.CLUSTERING, group(1))
+    lake.finish(clustering, stat(clustering, 1, generation=1), replaced=(group(1),))

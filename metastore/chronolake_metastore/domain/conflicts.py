@@ -148,8 +148,11 @@ def deed_of(action: Action, touch: Touch) -> Deed:
             return Deed.CLUSTER if action is Action.CLUSTERING else Deed.REPLACE
 
 
-def planned_deed(action: Action) -> Deed:
-    """What a pending instant of this action is taken to do to the file groups of its plan."""
+def planned_deed(action: Action) -> Deed | None:
+    """What a pending instant of this action is taken to do to the file groups of its plan.
+
+    Nothing, when it writes no data: nobody ever conflicts with a clean or an indexing.
+    """
     match action:
         case Action.COMPACTION | Action.LOGCOMPACTION | Action.CLUSTERING:
             return _SERVICES[action]
@@ -157,8 +160,10 @@ def planned_deed(action: Action) -> Deed:
             return Deed.REPLACE
         case Action.DELTACOMMIT:
             return Deed.APPEND
-        case _:
+        case Action.COMMIT:
             return Deed.WRITE
+        case _:
+            return None
 
 
 def find(

@@ -85,9 +85,12 @@ def found_others(rows: Rows) -> dict[FileGroup, tuple[Other, ...]]:
     found: dict[FileGroup, tuple[Other, ...]] = {}
     for table_id, partition_path, file_id, touch, action, operation, state, requested, completed, lease in rows:
         begun = begun_as(Action(action), Operation(operation))
+        deed = planned_deed(begun) if touch == _PLANNED else deed_of(begun, Touch(touch))
+        if deed is None:
+            continue
         group = FileGroup(table_id, partition_path, file_id)
         other = Other(
-            deed=planned_deed(begun) if touch == _PLANNED else deed_of(begun, Touch(touch)),
+            deed=deed,
             action=Action(action),
             state=State(state),
             requested_time=Micros(requested),
