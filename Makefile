@@ -36,7 +36,7 @@ demo: $(STAMP) ## start a server, load a table through Spark, show its timeline 
 test: $(STAMP) ## run the test suite (what CI runs)
 	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
 
-test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history)
+test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history and the state machine)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, mypy --strict and the import contracts

@@ -1,6 +1,7 @@
-"""The promises of design.md section 1 as a state machine: groups of commands, steps of the clock, rebuilds.
+"""The promises of design.md section 1 as a state machine: every action, crashes, expiry, retries.
 
-The model is plain Python: what state each instant must be in. The invariants are asked of a real PostgreSQL.
+What is asked for is drawn (asking.py) and held against a plain-Python model (model.py); the invariants are
+asked of a real PostgreSQL. A transaction dies between any two of its steps (dying.py).
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -30,297 +33,363 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands import group, rebuilding, verifying
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
-from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, tables
+from chronolake_metastore.domain import commands, instants, namespaces
+from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import Event, decode, hash_of
-from chronolake_metastore.queries import files as file_queries
+from chronolake_metastore.domain.events import Event, TableCreated, decode, hash_of
+from chronolake_metastore.queries import conflicts, files as file_queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.projections import PROJECTIONS
-from chronolake_metastore.store.transaction import Session
 from chronolake_model import instants as wire, tables as wire_tables
-from chronolake_model.file_names import base_file_name, bucket_file_id, bucket_of
-from chronolake_model.files import Snapshot, WriteStat
-from chronolake_model.times import Micros, Tick, format_time, parse_time
-from chronolake_model.vocabulary import State
+from chronolake_model.file_names import bucket_of, generation_of
+from chronolake_model.files import FileSlice
+from chronolake_model.times import Micros, parse_time
+from tests.store import asking
+from tests.store.asking import TABLES, Asked, Asking
+from tests.store.dying import DyingSession
+from tests.store.model import COMPLETED_AS, SERVICES, WRITES, Group, Slice, Timeline
 
-EXAMPLES = int(os.environ.get("CHRONOLAKE_EXAMPLES", "12"))
-TABLES = {"shop.orders": Tick.MILLISECOND, "shop.clicks": Tick.MICROSECOND}
-BUCKETS = 3
-WRITERS = ("one", "two")
+EXAMPLES = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))
+STEPS = int(os.environ.get("CHRONOLAKE_STEPS", "25"))
+LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
 START_US = 1_800_000_000_000_000
-LEASE_SECONDS = 60
+SECOND_US = 1_000_000
+STEPS_OF_A_GROUP = 40
+"""A group has some twenty statements, each with a step before it and one after."""
 
-VERBS = ("begin", "inflight", "complete", "rollback", "heartbeat")
-LEGAL = {
-    ("inflight", State.REQUESTED): State.INFLIGHT,
-    ("complete", State.INFLIGHT): State.COMPLETED,
-    ("rollback", State.REQUESTED): State.ROLLED_BACK,
-    ("rollback", State.INFLIGHT): State.ROLLED_BACK,
-    ("rollback", State.ROLLED_BACK): State.ROLLED_BACK,
-    ("heartbeat", State.REQUESTED): State.REQUESTED,
-    ("heartbeat", State.INFLIGHT): State.INFLIGHT,
-}
+_Outcome = tuple[int, bytes]
 
 
-class Timeline(RuleBasedStateMachine):
-    """Two tables, two writers, and whatever they do."""
+class Promises(RuleBasedStateMachine):
+    """Some of the tables, and whatever their writers do."""
 
     new_database: Callable[[], str]
 
     def __init__(self) -> None:
         super().__init__()
         self.dsn = self.new_database()
+        self.admin = psycopg.connect(self.dsn, autocommit=True)
         self.runner = asyncio.Runner()
         self.settings = Settings(dsn=self.dsn)
         self.database = Database(self.settings)
-        self.session = Session(self.database)
+        self.session = DyingSession(self.database, self.sever)
         self.numbers = itertools.count()
-        self.states: dict[tuple[str, Micros], State] = {}
-        self.latest: dict[tuple[str, int], Micros] = {}
-        self.answered: list[tuple[Request, Answer]] = []
-        self.refused: list[tuple[Request, errors.TimelineError]] = []
-        self.snapshots: dict[tuple[str, str], Snapshot] = {}
+        self.turns = itertools.count()
+        self.now_us = 0
+        self.active: list[str] = []
+        self.timelines: dict[str, Timeline] = {}
+        self.told: dict[str, tuple[Request, _Outcome]] = {}
+        self.refused: list[str] = []
+        self.cursor = event_log.Cursor()
+        self.heads: dict[UUID, Event] = {}
+        self.ticks: dict[UUID, int] = {CATALOG_ID: 1_000}
+        self.last_of_name: dict[str, Micros] = {}
+        self.names: dict[UUID, str] = {}
 
     @override
     def teardown(self) -> None:
         self.runner.run(self.session.close())
         self.runner.run(self.database.close())
         self.runner.close()
+        self.admin.close()
 
-    @initialize()
-    def make_tables(self) -> None:
+    # ------------------------------------------------------------------------------ rules
+
+    @initialize(active=st.sets(st.sampled_from(sorted(TABLES)), min_size=1, max_size=2))
+    def make_tables(self, active: set[str]) -> None:
         self.set_clock(START_US)
-        made: list[Command] = [namespaces.CreateNamespace(wire_tables.CreateNamespace("shop"))]
-        made += [
-            tables.CreateTable(
-                wire_tables.CreateTable(
-                    name=name,
-                    base_path=f"/lake/{name}",
-                    schema=[wire_tables.NewField("id", "bigint")],
-                    record_key_fields=["id"],
-                    index=wire_tables.NewBucketIndex(buckets=BUCKETS),
-                    tick=tick,
-                )
-            )
-            for name, tick in TABLES.items()
-        ]
-        for result in self.run([self.request(command) for command in made[:1]]) + self.run(
-            [self.request(command) for command in made[1:]]
-        ):
-            assert isinstance(result, Answer)
+        self.active = sorted(active)
+        made = namespaces.CreateNamespace(wire_tables.CreateNamespace("shop"))
+        self.play([Asked(made, dict, lambda _: None)])
+        self.play([asking.made(self.timelines, name) for name in self.active])
 
     @rule(data=st.data())
     def carry_out_a_group(self, data: DataObject) -> None:
-        """1 to 4 commands of either table in one transaction, legal or not."""
-        wanted = [self.draw(data) for _ in range(data.draw(st.integers(1, 4)))]
-        requests = [self.request(command) for _, command in wanted]
-        for (verb, command), request, result in zip(wanted, requests, self.run(requests), strict=True):
-            self.check(verb, command, request, result)
+        """Some commands in one transaction, legal or not."""
+        self.play(self.draw(data))
 
-    @precondition(lambda self: self.answered)
     @rule(data=st.data())
-    def send_a_request_again(self, data: DataObject) -> None:
-        request, first = data.draw(st.sampled_from(self.answered))
-        [again] = self.run([request])
-        assert isinstance(again, Answer)
-        assert (again.status, again.body) == (first.status, first.body)
+    def carry_out_many_groups(self, data: DataObject) -> None:
+        """Commands one after the other, each drawn when it is known what came of those before."""
+        for _ in range(data.draw(st.integers(5, 15))):
+            self.play(self.asking(data).draw())
+            self.set_clock(self.now_us + data.draw(st.sampled_from([0, 0, 1_000, SECOND_US])))
 
-    @precondition(lambda self: self.refused)
-    @rule(data=st.data())
-    def send_a_refused_request_again(self, data: DataObject) -> None:
-        request, first = data.draw(st.sampled_from(self.refused))
-        [again] = self.run([request])
-        assert isinstance(again, type(first))
-        assert (again.detail, again.context, again.recorded) == (first.detail, first.context, first.recorded)
+    @rule(data=st.data(), step=st.integers(0, STEPS_OF_A_GROUP), together=st.booleans())
+    def crash_and_send_again(self, data: DataObject, step: int, together: bool) -> None:
+        """The transaction dies at any step, or after its end; nobody knows, and all is sent again."""
+        asked = self.draw(data)
+        requests = [self.request(one.command) for one in asked]
+        self.session.die_at(step)
+        with pytest.raises(errors.DatabaseUnavailable):
+            self.run(requests)
+        groups = [requests] if together else [[request] for request in requests]
+        results = [result for again in groups for result in self.run(again)]
+        self.check(asked, requests, results)
 
-    @precondition(lambda self: self.answered)
+    @precondition(lambda self: self.told)
     @rule(data=st.data())
-    def send_another_request_under_a_used_key(self, data: DataObject) -> None:
-        used, _ = data.draw(st.sampled_from(self.answered))
-        another = self.request(instants.BeginInstant("shop.orders", wire.BeginInstant(writer="another")))
-        [refused] = self.run([msgspec.structs.replace(another, request_id=used.request_id)])
+    def send_requests_again(self, data: DataObject) -> None:
+        """Behind others in a group, and one of these twice: each gets its first answer."""
+        old = data.draw(st.lists(st.sampled_from(sorted(self.told)), min_size=1, max_size=3))
+        asked = self.draw(data)
+        requests = [self.request(one.command) for one in asked]
+        results = self.run([*requests, *(self.told[request_id][0] for request_id in old), requests[-1]])
+        self.check(asked, requests, results[: len(requests)])
+        for request_id, result in zip([*old, requests[-1].request_id], results[len(requests) :], strict=True):
+            assert _outcome(result) == self.told[request_id][1]
+
+        used = data.draw(st.sampled_from(old))
+        another = self.request(instants.BeginInstant(self.active[0], wire.BeginInstant(writer="another")))
+        [refused] = self.run([msgspec.structs.replace(another, request_id=used)])
         assert isinstance(refused, errors.IdempotencyKeyReused)
 
-    @rule(step_us=st.integers(-7_200_000_000, 7_200_000_000))
-    def step_the_wall_clock(self, step_us: int) -> None:
-        self.set_clock(START_US + step_us)
+    @rule(
+        seconds=st.sampled_from([0.000_001, 0.001, 1, 30, 61, 61, 3_600, -0.001, -1, -61, -7_200, 30 * 86_400])
+    )
+    def step_the_wall_clock(self, seconds: float) -> None:
+        self.set_clock(self.now_us + round(seconds * SECOND_US))
+
+    @precondition(lambda self: any(timeline.instants for timeline in self.timelines.values()))
+    @rule(data=st.data())
+    def ask_whether_it_would_conflict(self, data: DataObject) -> None:
+        """What the dry run says is what complete then does."""
+        name = data.draw(st.sampled_from([name for name in self.active if self.timelines[name].instants]))
+        timeline = self.timelines[name]
+        requested_time, touched, asked = self.asking(data).completion(name)
+        groups = [
+            wire.TouchedFileGroup("", asking.group_name(one).file_id, how)
+            for how, one in touched
+            if timeline.instants[requested_time].action in SERVICES | WRITES
+        ]
+        winner = None
+        if groups:
+            found = self.runner.run(
+                conflicts.find(self.database, name, Micros(requested_time), wire.FindConflicts(groups))
+            )
+            winner = None if found.conflict is None else parse_time(found.conflict.winner)
+            assert winner == timeline.conflict(requested_time, touched, self.now_us)
+        [result] = self.play([asked])
+        if isinstance(result, errors.WriteConflict):
+            assert winner is not None
+        elif isinstance(result, Answer):
+            assert winner is None
 
     @rule()
-    def rebuild(self) -> None:
+    def look_back_verify_and_rebuild(self) -> None:
+        for name, timeline in self.timelines.items():
+            for one in timeline.completed():
+                self.compare_snapshots(name, one.completed)
+        assert self.runner.run(verifying.verify(self.settings)).findings == []
         before = self.projections()
         rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
-        assert self.projections() == before
         assert set(rebuilt.repaired.values()) == {0}
+        assert self.projections() == before
 
-    @rule()
-    def verify(self) -> None:
-        report = self.runner.run(verifying.verify(self.settings))
-        assert report.findings == []
-
-    @rule(name=st.sampled_from(sorted(TABLES)))
-    def read_a_snapshot(self, name: str) -> None:
-        snapshot = self.snapshot(name, None)
-        if snapshot.as_of is not None:
-            self.snapshots[name, snapshot.as_of] = snapshot
+    # ------------------------------------------------------------------------------ invariants
 
     @invariant()
-    def the_latest_snapshot_shows_the_last_completed_file_of_each_bucket(self) -> None:
-        for name, tick in TABLES.items():
-            seen = {
-                entry.file_id: entry.base_file.requested_time
-                for entry in self.snapshot(name, None).slices
-                if entry.base_file is not None
-            }
-            expected = {
-                bucket_file_id(bucket): format_time(time, tick)
-                for (table, bucket), time in self.latest.items()
-                if table == name
-            }
-            assert seen == expected
-
-    @invariant()
-    def a_snapshot_seen_once_is_seen_for_ever(self) -> None:
-        for (name, as_of), seen in self.snapshots.items():
-            assert self.snapshot(name, parse_time(as_of)) == seen
-
-    @invariant()
-    def the_log_is_dense_increasing_and_chained(self) -> None:
-        last: dict[Any, Any] = {}
-        for event in self.runner.run(self.events()):
-            before = last.get(event.table_id)
+    def the_log_is_dense_chained_and_of_one_clock(self) -> None:
+        for event in self.runner.run(self.new_events()):
+            before = self.heads.get(event.table_id)
+            if isinstance(event.payload, TableCreated):
+                definition = event.payload.definition
+                self.names[event.table_id] = definition.name
+                self.ticks[event.table_id] = definition.tick.micros
+                assert event.time > self.last_of_name.get(definition.name, 0)
+            tick = self.ticks[event.table_id]
             assert event.version == (before.version + 1 if before else 1)
-            assert before is None or event.time > before.time
+            if before is not None:
+                assert event.time == max(before.time + tick, self.now_us - self.now_us % tick)
             assert event.previous_hash == (before.hash if before else b"")
             assert event.hash == hash_of(event)
-            last[event.table_id] = event
+            self.heads[event.table_id] = event
+            if event.table_id in self.names:
+                self.last_of_name[self.names[event.table_id]] = event.time
 
     @invariant()
-    def every_refusal_is_recorded_once_and_has_no_event(self) -> None:
-        recorded = self.sql("SELECT request_id FROM chronolake.refusal ORDER BY position")
-        assert [request_id for (request_id,) in recorded] == [one.request_id for one, _ in self.refused]
+    def every_outcome_is_known_and_every_refusal_recorded_once(self) -> None:
+        recorded = self.sql("SELECT request_id, status, answer FROM chronolake.outcome")
+        assert {row[0]: (row[1], bytes(row[2])) for row in recorded} == {
+            request_id: outcome for request_id, (_, outcome) in self.told.items()
+        }
+        refused = self.sql("SELECT request_id FROM chronolake.refusal ORDER BY position")
+        assert [request_id for (request_id,) in refused] == self.refused
         assert self.sql("SELECT FROM chronolake.event JOIN chronolake.refusal USING (request_id)") == []
 
     @invariant()
-    def every_instant_is_in_the_state_that_was_answered(self) -> None:
+    def every_instant_stands_as_in_the_model(self) -> None:
         rows = self.sql(
-            "SELECT t.namespace || '.' || t.name, chronolake.micros(i.requested_time), i.state"
+            "SELECT t.namespace || '.' || t.name, chronolake.micros(i.requested_time), i.action, i.state,"
+            " i.writer, chronolake.micros(i.lease_expires_at), chronolake.micros(i.completion_time),"
+            " chronolake.micros(i.target), chronolake.micros(i.rolled_back_by)"
             " FROM chronolake.instant i JOIN chronolake.lake_table t USING (table_id)"
-            " WHERE i.action <> 'rollback'"
+            " WHERE t.dropped_at IS NULL"
         )
-        assert {(name, time): State(state) for name, time, state in rows} == self.states
+        assert {(name, requested): rest for name, requested, *rest in rows} == {
+            (name, one.time): [
+                COMPLETED_AS.get(one.action, one.action) if one.was_completed else one.action,
+                one.state,
+                one.writer,
+                one.lease_end,
+                one.completed,
+                one.target,
+                one.undone_by,
+            ]
+            for name, timeline in self.timelines.items()
+            for one in timeline.instants.values()
+        }
 
-    def draw(self, data: DataObject) -> tuple[str, Command]:
-        verb = data.draw(st.sampled_from(VERBS))
-        name = data.draw(st.sampled_from(sorted(TABLES)))
-        known = [time for table, time in self.states if table == name]
-        if verb == "begin" or not known:
-            begin = wire.BeginInstant(
-                writer=data.draw(st.sampled_from(WRITERS)),
-                inflight=data.draw(st.booleans()),
-                lease_seconds=LEASE_SECONDS,
-            )
-            return "begin", instants.BeginInstant(name, begin)
-        time = data.draw(st.sampled_from(known))
-        return verb, self.change(data, verb, name, time)
+    @invariant()
+    def file_groups_are_planned_and_replaced_as_in_the_model(self) -> None:
+        planned = set(self.groups("planned_group"))
+        assert planned == {
+            (name, bucket, generation, requested)
+            for name, timeline in self.timelines.items()
+            for (bucket, generation), requested in timeline.planned()
+        }
+        by_services = [one[:3] for one in planned if self.timelines[one[0]].instants[one[3]].action in SERVICES]
+        assert len(set(by_services)) == len(by_services), "a file group is in one plan at a time"
+        assert set(self.groups("replaced_group")) == {
+            (name, bucket, generation, requested)
+            for name, timeline in self.timelines.items()
+            for (bucket, generation), requested in timeline.replaced().items()
+        }
 
-    def change(self, data: DataObject, verb: str, name: str, time: Micros) -> Command:
-        match verb:
-            case "inflight":
-                return instants.TakeInflight(name, time, wire.TakeInflight())
-            case "complete":
-                buckets = data.draw(st.sets(st.integers(0, BUCKETS - 1)))
-                stats = [_stat(bucket, format_time(time, TABLES[name])) for bucket in sorted(buckets)]
-                return instants.CompleteInstant(name, time, wire.CompleteInstant(stats))
-            case "rollback":
-                writer = data.draw(st.sampled_from(WRITERS))
-                return rollbacks.RollbackInstant(name, time, wire.RollbackInstant(writer))
-            case _:
-                return leases.RenewLease(name, time, wire.Heartbeat())
+    @invariant()
+    def what_completed_is_seen_and_nothing_of_it_lost(self) -> None:
+        for timeline in self.timelines.values():
+            assert timeline.lost_updates() == []
+            assert timeline.unseen() == []
 
-    def check(self, verb: str, command: Command, request: Request, result: Result) -> None:
-        if isinstance(result, errors.TimelineError):
-            self.check_refusal(verb, command, result)
-            self.refused.append((request, result))
-            return
-        self.answered.append((request, result))
-        document = msgspec.json.decode(result.body, type=wire.Instant)
-        key = (document.table, parse_time(document.requested_time))
-        if verb == "begin":
-            assert key not in self.states, "a requested time is given once"
-            self.states[key] = document.state
-        else:
-            assert (verb, self.states[key]) in LEGAL
-            self.states[key] = LEGAL[verb, self.states[key]]
-            assert document.state is self.states[key]
-        if isinstance(command, instants.CompleteInstant):
-            assert document.completion_time is not None
-            assert document.completion_time > document.requested_time
-            for stat in command.request.write_stats:
-                self.latest[command.table, bucket_of(stat.file_id)] = command.requested_time
+    @invariant()
+    def snapshots_are_as_in_the_model(self) -> None:
+        """The latest of each table, and one of those before it in turn."""
+        turn = next(self.turns)
+        for name, timeline in self.timelines.items():
+            self.compare_snapshots(name, None)
+            if done := timeline.completed():
+                self.compare_snapshots(name, done[turn % len(done)].completed)
 
-    def check_refusal(self, verb: str, command: Command, refusal: errors.TimelineError) -> None:
-        assert isinstance(
-            command,
-            instants.TakeInflight | instants.CompleteInstant | rollbacks.RollbackInstant | leases.RenewLease,
-        )
-        state = self.states[command.table, command.requested_time]
-        if (verb, state) in LEGAL:
-            assert isinstance(refusal, errors.WriteConflict | errors.LeaseLive)
-        elif state is State.ROLLED_BACK:
-            assert isinstance(refusal, errors.InstantRolledBack)
-        else:
-            assert isinstance(refusal, errors.IllegalTransition)
+    # ------------------------------------------------------------------------------ how
+
+    def draw(self, data: DataObject) -> list[Asked]:
+        drawn = self.asking(data)
+        return [asked for _ in range(data.draw(st.integers(1, 4))) for asked in drawn.draw()]
+
+    def asking(self, data: DataObject) -> Asking:
+        return Asking(data, self.timelines, self.active, self.now_us)
+
+    def play(self, asked: Sequence[Asked]) -> list[Result]:
+        requests = [self.request(one.command) for one in asked]
+        results = self.run(requests)
+        self.check(asked, requests, results)
+        return results
+
+    def check(self, asked: Sequence[Asked], requests: Sequence[Request], results: Sequence[Result]) -> None:
+        """One after the other: whatever shares a transaction, each sees what those before it did."""
+        for one, request, result in zip(asked, requests, results, strict=True):
+            refusals = one.refusals()
+            if isinstance(result, Answer):
+                assert not refusals, one.command
+                one.happened(result.body)
+            else:
+                assert result.code in refusals, (one.command, result)
+                if winner := refusals[result.code]:
+                    assert parse_time(result.context["winner"]) == winner
+                self.refused.append(request.request_id)
+            self.told[request.request_id] = (request, _outcome(result))
 
     def request(self, command: Command) -> Request:
-        key = f"request-{next(self.numbers)}"
+        key = f"request-{next(self.numbers):06d}"
         return Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
 
     def run(self, requests: Sequence[Request]) -> list[Result]:
-        return self.runner.run(group.run(self.session, requests, drift_max_us=1_000_000)).results
+        return self.runner.run(group.run(self.session, requests, drift_max_us=SECOND_US)).results
 
     def set_clock(self, now_us: int) -> None:
+        if self.active:
+            self.the_log_is_dense_chained_and_of_one_clock()
+        self.now_us = now_us
         self.sql(f"CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint LANGUAGE sql RETURN {now_us}")
 
-    def snapshot(self, name: str, as_of: Micros | None) -> Snapshot:
-        return self.runner.run(file_queries.snapshot(self.database, name, as_of, None, 100, None))
+    def compare_snapshots(self, name: str, as_of: int | None) -> None:
+        time = None if as_of is None else Micros(as_of)
+        snapshot = self.runner.run(file_queries.snapshot(self.database, name, time, None, 100, None))
+        assert {_group(one): _slice(one) for one in snapshot.slices} == self.timelines[name].seen(as_of), as_of
 
-    async def events(self) -> list[Event]:
+    async def new_events(self) -> list[Event]:
         async with self.session.begin() as tx:
-            page = await event_log.read(tx, event_log.Cursor())
+            page = await event_log.read(tx, self.cursor)
+        self.cursor = page.end
         return [decode(stored) for stored in page.events]
+
+    def groups(self, projection: str) -> list[tuple[str, int, int, int]]:
+        rows = self.sql(
+            "SELECT t.namespace || '.' || t.name, file_id, chronolake.micros(requested_time)"
+            f" FROM chronolake.{projection} JOIN chronolake.lake_table t USING (table_id)"
+            " WHERE t.dropped_at IS NULL"
+        )
+        return [
+            (name, bucket_of(file_id), generation_of(file_id), requested) for name, file_id, requested in rows
+        ]
 
     def projections(self) -> dict[str, list[Any]]:
         return {name: sorted(self.sql(f"SELECT * FROM chronolake.{name}"), key=repr) for name in PROJECTIONS}
 
+    def sever(self, process: int) -> None:
+        self.admin.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+
     def sql(self, statement: str) -> list[Any]:
-        with psycopg.connect(self.dsn) as connection:
-            cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
+        cursor = self.admin.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
-def _stat(bucket: int, requested_time: str) -> WriteStat:
-    file_id = bucket_file_id(bucket)
-    return WriteStat("", file_id, base_file_name(file_id, "0-0-0", requested_time), 1, 1)
+def _outcome(result: Result) -> _Outcome:
+    if isinstance(result, Answer):
+        return result.status, result.body
+    assert result.recorded is not None
+    return result.recorded.status, result.recorded.document
+
+
+def _group(one: FileSlice) -> Group:
+    return bucket_of(one.file_id), generation_of(one.file_id)
+
+
+def _slice(one: FileSlice) -> Slice:
+    base = None if one.base_file is None else parse_time(one.base_file.requested_time)
+    return base, tuple(parse_time(log.requested_time) for log in one.log_files)
 
 
 @pytest.fixture
-def machine(new_database: Callable[[], str]) -> Iterator[type[Timeline]]:
-    class OnRealDatabase(Timeline):
+def machine(new_database: Callable[[], str]) -> Iterator[type[Promises]]:
+    class OnRealDatabase(Promises):
         pass
 
     OnRealDatabase.new_database = staticmethod(new_database)
     yield OnRealDatabase
 
 
-def test_the_promises_hold_whatever_writers_do(machine: type[Timeline]) -> None:
+def play(machine: type[Promises], examples: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=25,
+            max_examples=examples,
+            stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_the_promises_hold_whatever_writers_do(machine: type[Promises]) -> None:
+    play(machine, EXAMPLES)
+
+
+@pytest.mark.slow
+def test_the_promises_hold_for_as_long_as_one_likes(machine: type[Promises]) -> None:
+    end = time.monotonic() + LONG_SECONDS
+    while time.monotonic() < end:
+        play(machine, 50)

@@ -1,0 +1,84 @@
+"""A session whose connection is severed at a step of the test's choice, as if PostgreSQL had died there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import psycopg
+from typing_extensions import override
+
+from chronolake_metastore.store.connections import Connection
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Session, Transaction
+
+
+class DyingSession(Session):
+    """Runs transactions until it is told at which statement of the next one the connection is to be severed.
+
+    ``sever`` ends the server process of that id.
+    """
+
+    def __init__(self, database: Database, sever: Callable[[int], None]) -> None:
+        super().__init__(database)
+        self._sever = sever
+        self._steps: int | None = None
+
+    def die_at(self, step: int) -> None:
+        """Sever the connection of the next transaction before one of its statements, or right after it is sent.
+
+        Of its 2 n steps the even ones are before statement step / 2, counted from BEGIN, the odd ones after it;
+        of a transaction that has fewer steps, the answer to its COMMIT is lost.
+        """
+        self._steps = step
+
+    @override
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        try:
+            async with super().begin() as tx:
+                yield tx
+        finally:
+            self._steps = None
+
+    @override
+    async def _connected(self) -> Connection:
+        connection = await super()._connected()
+        if self._steps is None:
+            return connection
+        return cast(Connection, _Dying(connection, self._steps, self._sever))
+
+
+class _Dying:
+    """As much of a connection as a transaction uses."""
+
+    def __init__(self, connection: Connection, steps: int, sever: Callable[[int], None]) -> None:
+        self._connection = connection
+        self._steps = steps
+        self._sever = sever
+        self._process = connection.info.backend_pid
+        self._is_committed = False
+
+    @asynccontextmanager
+    async def pipeline(self) -> AsyncIterator[None]:
+        async with self._connection.pipeline():
+            yield
+        if self._is_committed:
+            self._sever(self._process)
+            raise psycopg.OperationalError("the answer is lost")
+
+    async def execute(self, sql: str, parameters: Any) -> psycopg.AsyncCursor[Any]:
+        self._step()
+        cursor = await self._connection.execute(sql.encode(), parameters)
+        self._step()
+        self._is_committed = sql == "COMMIT"
+        return cursor
+
+    async def rollback(self) -> None:
+        await self._connection.rollback()
+
+    def _step(self) -> None:
+        if self._steps == 0:
+            self._sever(self._process)
+        self._steps -= 1
