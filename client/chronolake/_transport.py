@@ -98,7 +98,9 @@ class Transport:
             if not _is_stream(response):
                 response.read()
                 raise _no_stream(response)
-            yield from response.iter_lines()
+            splitter = LineSplitter()
+            for text in response.iter_text():
+                yield from splitter.lines_in(text)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -150,12 +152,29 @@ class AsyncTransport:
                 if not _is_stream(response):
                     await response.aread()
                     raise _no_stream(response)
-                async for line in response.aiter_lines():
-                    yield line
+                splitter = LineSplitter()
+                async for text in response.aiter_text():
+                    for line in splitter.lines_in(text):
+                        yield line
 
     async def close(self) -> None:
         """Give the connections back."""
         await self._http.aclose()
+
+
+class LineSplitter:
+    """Lines of a text that comes in pieces, as server-sent events have them.
+
+    Only line feeds end them: what Python takes for line ends beside those JSON holds as it is (U+2028, U+0085).
+    """
+
+    def __init__(self) -> None:
+        self._begun = ""
+
+    def lines_in(self, text: str) -> list[str]:
+        """The lines that ``text`` ends; what it begins is kept for the next."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        return [line.removesuffix("\r") for line in lines]
 
 
 class Patience:

@@ -93,6 +93,18 @@ def test_a_follower_whose_server_stays_away_says_so() -> None:
         next(client.follow())
 
 
+def test_what_python_takes_for_the_end_of_a_line_ends_no_event(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    writer = "a\u2028b\x85c\x1cd\r\ne"
+    table.begin(writer=writer)
+
+    events = list(itertools.islice(client.follow(table=table.name), 2))
+
+    assert events == list(client.events(table=table.name))
+    assert events[1].payload["writer"] == writer
+
+
 @pytest.fixture
 def mortal(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
     """A server that a test may kill."""
@@ -159,7 +171,19 @@ def anyio_backend() -> str:
 def event(number: int) -> LoggedEvent:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return LoggedEvent(
-        str(number), "1", None, "id", number, "Type", None, "20260101000000000", at, "é", "k", {"a": "\n"}, "h"
+        str(number),
+        "1",
+        None,
+        "id",
+        number,
+        "Type",
+        None,
+        "20260101000000000",
+        at,
+        "é",
+        "k",
+        {"a": "\n\r\x0b\x85\u2028"},
+        "h",
     )
 
 
@@ -174,14 +198,17 @@ def stream_behind(cursor: int) -> str:
     )
 
 
-@given(cuts=st.lists(st.floats(0, 1), max_size=10))
-def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float]) -> None:
+@given(cuts=st.lists(st.floats(0, 1), max_size=10), size=st.integers(1, 2_000))
+def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: int) -> None:
     place = _events.Place(_calls.follow_events("-1", None), 60)
     seen: list[LoggedEvent] = []
 
     for cut in [*cuts, 1.0]:
         whole = stream_behind(int(dict(place.connect().query)["after"]))
         arrived = whole[: int(len(whole) * cut)]
-        seen += [found for line in arrived.splitlines() if (found := place.take(line)) is not None]
+        splitter = _transport.LineSplitter()
+        pieces = [arrived[at : at + size] for at in range(0, len(arrived), size)]
+        lines = [line for piece in pieces for line in splitter.lines_in(piece)]
+        seen += [found for line in lines if (found := place.take(line)) is not None]
 
     assert seen == EVENTS
