@@ -68,10 +68,14 @@ class Place:
         field, _, value = line.partition(":")
         if field == "data":
             self._parts.append(value.removeprefix(" "))
-        if line or not self._parts:  # an empty line ends an event
+        if line:
             return None
-        event = _event_of("\n".join(self._parts))
+        # An empty line ends an event; one without data only shows that the stream lives.
+        text = "\n".join(self._parts)
         self._parts.clear()
+        if not text:
+            return None
+        event = _event_of(text)
         self._call = self._call.with_query(after=event.cursor)
         return event
 

@@ -192,7 +192,7 @@ EVENTS = [event(number) for number in range(6)]
 
 def stream_behind(cursor: int) -> str:
     """What a server sends to whom has seen the events up to ``cursor``."""
-    return ": nothing new\r\n\r\n" + "".join(
+    return ": nothing new\r\ndata: \r\n\r\n: nothing new\r\n\r\n" + "".join(
         f"id: {one.cursor}\r\nevent: {one.type}\r\ndata: {msgspec.json.encode(one).decode()}\r\n\r\n"
         for one in EVENTS[cursor + 1 :]
     )

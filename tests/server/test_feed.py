@@ -14,6 +14,7 @@ import httpx
 import psycopg
 import pytest
 
+from chronolake_metastore.api.events import ALIVE
 from tests.fix_server import ServerProcess
 from tests.server import database as sql, rest
 
@@ -210,6 +211,10 @@ def test_a_stream_tells_events_as_they_come_and_goes_on_where_it_broke_off(
     second = table.begun()
     again = followed(server, {"Last-Event-ID": event["cursor"]})
     assert next(again)["instant"] == second
+
+
+def test_a_stream_that_only_says_that_it_lives_tells_no_event() -> None:
+    assert ALIVE.encode() == b": nothing new\r\n\r\n"
 
 
 def test_a_server_that_is_told_to_stop_ends_its_streams(server: ServerProcess, table: rest.Table) -> None:

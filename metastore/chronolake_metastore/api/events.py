@@ -24,6 +24,8 @@ POLL_SECONDS = 0.5
 """How long a stream sleeps at most before it looks again; a command of this server wakes it at once."""
 QUIET_SECONDS = 15.0
 """After so long without an event a stream says that it lives, for proxies that cut silent connections."""
+ALIVE = ServerSentEventMessage(comment="nothing new", data=None)
+"""Without data, or else followers would take it for an event."""
 
 After = Annotated[
     str | None,
@@ -86,7 +88,7 @@ async def _stream(
                 return
             quiet += await bell.wait(POLL_SECONDS)
             if quiet >= QUIET_SECONDS:
-                yield ServerSentEventMessage(comment="nothing new")
+                yield ALIVE
                 quiet = 0.0
         page = await queries.page(database, table, page.cursor, parameters.PAGE_MAX)
 
