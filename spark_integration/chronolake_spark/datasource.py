@@ -7,6 +7,7 @@ The writer object is made once, in a process of its own, and pickled to every ta
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError, InstantRolledBack
+from chronolake.errors import ChronolakeError, InstantRolledBack, RequestRefused
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_writer, columns, errors
@@ -84,10 +85,15 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
     def commit(self, messages: Sequence[Message | None]) -> None:
         """Complete the instant with what the tasks wrote."""
         try:
-            self._refuse_duplicates(messages)
             with chronolake.connect(self._options.url) as client:
                 write = client.table(self._options.table).write(self._options.requested_time)
-                write.complete(_stats_of(messages), self._options.extra_metadata)
+                try:
+                    self._refuse_duplicates(messages)
+                    write.complete(_stats_of(messages), self._options.extra_metadata)
+                except (RequestRefused, errors.DuplicateKeys) as refused:
+                    # Here, for the reason is known here: Spark's abort comes next, in another process.
+                    _give_up(write, refused)
+                    raise
         except ChronolakeError as error:
             raise _in_transit(error) from error
 
@@ -117,6 +123,11 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
             f"the frame itself, has already; for example {sample!r}. Use upsert, or duplicates='drop'",
             {"duplicates": count, "record_key": sample},
         )
+
+
+def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
+    with contextlib.suppress(ChronolakeError):
+        write.rollback(f"{type(refused).__name__}: {refused}")
 
 
 def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:

@@ -9,6 +9,7 @@
         ├── BaseFileDamaged       storage does not hold what the timeline says
         ├── TableMismatch         the table is not what the caller takes it for
         ├── SourceUnreadable      files to ingest are missing or cannot be read
+        ├── SparkJobFailed        Spark failed for a reason of its own
         └── JavaNotFound          there is no Java to run Spark on
 
 PySpark turns an exception of a task, or of the committer, into text. So errors that the caller shall meet
@@ -86,6 +87,12 @@ class SourceUnreadable(SparkIntegrationError):
     """The files to ingest are missing, or not readable as what they seem to be."""
 
     CODE = "source-unreadable"
+
+
+class SparkJobFailed(SparkIntegrationError):
+    """Spark failed for a reason of its own: a file that it read, memory, storage. Its text says the cause."""
+
+    CODE = "spark-job-failed"
 
 
 class JavaNotFound(SparkIntegrationError):

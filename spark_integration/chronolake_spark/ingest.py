@@ -6,8 +6,11 @@ a run that was broken off goes on where it stopped.
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import typer
@@ -18,9 +21,14 @@ from chronolake.cli import context, options, output
 from chronolake_model.vocabulary import TableType
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from chronolake_spark.ingestion import Batch, Committed, Ingestion
 
 _RETRY_SECONDS = 60.0
+_SIGNAL_EXIT = 128
+_CANCEL_SECONDS = 0.1
+_JOIN_SECONDS = 10.0
 
 
 class IngestResult(msgspec.Struct, frozen=True):
@@ -85,12 +93,62 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     with (
         context.client(retry_seconds=_RETRY_SECONDS) as client,
         sessions.borrowed(lambda: console.status("Starting Spark")) as spark,
+        _Stopping(spark) as stopping,
     ):
-        result = _run(Ingestion(client, spark, request), console)
+        result = _run(Ingestion(client, spark, request), console, stopping)
     output.show(result, lambda shown: _print_summary(shown, result))
 
 
-def _run(ingestion: Ingestion, console: Console) -> IngestResult:
+class _Stopping:
+    """Ends an ingest by SIGTERM or Ctrl-C as by a failure: its jobs are cancelled, its instant is rolled back.
+
+    A scheduler stops what it runs by SIGTERM; Python would end at once, and leave the instant to its lease. An
+    exception out of the handler will not do: it would leave the connection to Java with an answer that nobody
+    read, and the next call would take it for its own. A second signal does what it did before.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._asked: int | None = None
+        self._ended = threading.Event()
+        self._cancelling: threading.Thread | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._cancelling is not None:
+            self._cancelling.join(_JOIN_SECONDS)  # Else it would ask a session that is stopped.
+        self._restore()
+        self.check()
+
+    def check(self) -> None:
+        """End the command, if that was asked for."""
+        if self._asked is not None:
+            raise typer.Exit(_SIGNAL_EXIT + self._asked) from None
+
+    def _stop(self, number: int, _frame: object) -> None:
+        self._asked = number
+        self._restore()
+        self._cancelling = threading.Thread(target=self._cancel, daemon=True)
+        self._cancelling.start()
+
+    def _cancel(self) -> None:
+        # Again and again: a job may be about to start.
+        while not self._ended.wait(_CANCEL_SECONDS):
+            self._spark.sparkContext.cancelAllJobs()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _run(ingestion: Ingestion, console: Console, stopping: _Stopping) -> IngestResult:
     with console.status(f"Looking at {ingestion.source.summary}"):
         table, created = ingestion.open_table()
     made = "Made the table" if created else "Into the table"
@@ -101,6 +159,7 @@ def _run(ingestion: Ingestion, console: Console) -> IngestResult:
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("commits", total=len(ingestion.batches))
         for batch, committed in ingestion.run(table):
+            stopping.check()
             progress.advance(bar)
             progress.console.print(_line(batch, committed))
             if committed is None:

@@ -6,20 +6,19 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import TableNotFound
+from chronolake.errors import TableExists, TableNotFound
 from chronolake_model.names import split_table_name
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import State, TableType
-from chronolake_spark import errors, schema, sources, tables
+from chronolake_spark import errors, failures, schema, sources, tables
 
 DIGEST = "ingest.digest"
 """In a commit's extra metadata: the fingerprints of its files, by which a later run knows each of them.
@@ -31,7 +30,8 @@ SOURCE = "ingest.source"
 
 _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 _DELETES = ("d", "delete", "deleted")
-_MESSAGE_CHARS_MAX = 2_000
+_LOOK_ROWS = 10_000
+"""So much of the first file is read before a table is made for it."""
 _DIGESTS_PER_TEXT = 200
 
 
@@ -103,8 +103,7 @@ class Ingestion:
             _check_same(self._client.table(self.request.table).definition, self.request)
             created = False
         except TableNotFound:
-            self._create()
-            created = True
+            created = self._create()
         return tables.table(self._spark, self.request.table, client=self._client), created
 
     def run(self, table: tables.SparkTable) -> Iterator[tuple[Batch, Committed | None]]:
@@ -145,7 +144,8 @@ class Ingestion:
             seconds=time.monotonic() - start,
         )
 
-    def _create(self) -> None:
+    def _create(self) -> bool:
+        """Make the table; whether it was this ingest that made it, and not another at the same time."""
         request = self.request
         if not request.key:
             raise errors.TableMismatch(
@@ -155,23 +155,32 @@ class Ingestion:
         with _readable(request.source):
             struct = self._frame(self.source.files).schema
         _check_columns(struct, request)
+        first = self.source.files[:1]
+        with _readable(first[0].name):
+            # A table that is made for files which cannot be read stands in the way of the next try.
+            self._frame(first).limit(_LOOK_ROWS).write.format("noop").mode("overwrite").save()
         self._client.create_namespace(self.namespace, if_not_exists=True)
-        tables.create_table(
-            self._client,
-            request.table,
-            StructType([field for field in struct if field.name != request.op_column]),
-            base_path=request.base_path,
-            record_key_fields=request.key,
-            partition_fields=_partition_fields(request),
-            ordering_field=request.ordering,
-            buckets=request.buckets,
-            type=request.table_type,
-        )
+        try:
+            tables.create_table(
+                self._client,
+                request.table,
+                StructType([field for field in struct if field.name != request.op_column]),
+                base_path=request.base_path,
+                record_key_fields=request.key,
+                partition_fields=_partition_fields(request),
+                ordering_field=request.ordering,
+                buckets=request.buckets,
+                type=request.table_type,
+            )
+        except TableExists:
+            _check_same(self._client.table(request.table).definition, request)
+            return False
+        return True
 
     def _frame(self, files: Sequence[Path]) -> DataFrame:
         """The rows of ``files`` with the columns that the partitions derive from them."""
         if self._struct is None:
-            self._struct = sources.read(self._spark, self.source, self.source.files).schema
+            self._struct = self._schema()
         frame = sources.read(self._spark, self.source, files, self._struct)
         for text in self.request.partition:
             if derived := _DERIVED.fullmatch(text):
@@ -182,6 +191,16 @@ class Ingestion:
                     )
                 frame = frame.withColumn(derived["name"], sf.expr(derived["expression"]))
         return frame
+
+    def _schema(self) -> StructType:
+        """The schema of the files. When one cannot be read, says which: not everything that Spark says does."""
+        try:
+            return sources.schema_of(self._spark, self.source)
+        except failures.FAILURES:
+            for file in self.source.files:
+                with _readable(str(file)):
+                    sources.schema_of(self._spark, replace(self.source, files=(file,)))
+            raise
 
     def _delete_condition(self) -> Column | None:
         if self.request.op_column is None:
@@ -245,6 +264,5 @@ def _readable(what: str) -> Iterator[None]:
     """Turn what Spark says of bad files or expressions into an error that names them."""
     try:
         yield
-    except PySparkException as exc:
-        said = str(exc).partition("\nJVM stacktrace")[0].strip()
-        raise errors.SourceUnreadable(f"{what} cannot be ingested: {said[:_MESSAGE_CHARS_MAX]}") from exc
+    except (*failures.FAILURES, errors.SparkJobFailed) as exc:
+        raise errors.SourceUnreadable(f"{what} cannot be ingested: {failures.said_in(exc)}") from exc

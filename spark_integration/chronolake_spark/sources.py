@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import functools
 import glob
 import hashlib
+import re
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from chronolake_spark import errors
+from chronolake_spark import errors, headers
 from chronolake_spark.schema import quoted
 
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
 _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 
@@ -92,10 +105,44 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read(
-    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None = None
-) -> DataFrame:
-    """The rows of ``files``; of the schema ``struct``, or of the one that all of them together have."""
+def schema_of(spark: SparkSession, source: Source) -> StructType:
+    """The schema that all files of ``source`` together have.
+
+    Raises ``SourceUnreadable``, and what Spark raises.
+    """
+    with _under_plain_names(source.files) as files:
+        groups = headers.grouped(files).values() if source.format is Format.CSV else [files]
+        structs = [_read(spark, source, group, None).schema for group in groups]
+    return StructType([_common([struct[name] for struct in structs]) for name in structs[0].names])
+
+
+def read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType) -> DataFrame:
+    """The rows of ``files``, of the schema ``struct``; columns go by their names, also in CSV files.
+
+    Raises ``SourceUnreadable``, and what Spark raises.
+    """
+    if source.format is not Format.CSV:
+        return _read(spark, source, files, struct)
+    by_name = {field.name: field for field in struct}
+    frames = []
+    for header, group in headers.grouped(files, like=struct.names).items():
+        in_its_order = StructType([by_name[name] for name in header])
+        frames.append(_read(spark, source, group, in_its_order).select(*map(quoted, struct.names)))
+    return functools.reduce(DataFrame.unionByName, frames)
+
+
+def _common(fields: Sequence[StructField]) -> StructField:
+    """One column of files that were looked at apart: of a type that holds what each of them has."""
+    types = {field.dataType for field in fields}
+    if len(types) == 1:
+        return fields[0]
+    if all(isinstance(type_, IntegerType | LongType) for type_ in types):
+        return StructField(fields[0].name, LongType())
+    numeric = all(isinstance(type_, NumericType) for type_ in types)
+    return StructField(fields[0].name, DoubleType() if numeric else StringType())
+
+
+def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None) -> DataFrame:
     reader = spark.read.options(**_OPTIONS[source.format])
     nanos = _nanosecond_columns(files) if source.format is Format.PARQUET else {}
     if nanos:
@@ -103,11 +150,33 @@ def read(
         spark.conf.set(_NANOS_AS_LONG, "true")
     elif struct is not None:
         reader = reader.schema(struct)
-    frame = reader.format(_READER[source.format]).load([f"file://{file}" for file in files])
+    frame = reader.format(_READER[source.format]).load([_address(file) for file in files])
     for name, type_ in nanos.items():
         micros = sf.timestamp_micros(sf.floor(sf.col(quoted(name)) / sf.lit(1000)))
         frame = frame.withColumn(name, micros.cast(type_))
     return frame
+
+
+@contextlib.contextmanager
+def _under_plain_names(files: Sequence[Path]) -> Iterator[list[Path]]:
+    """The same files, those with odd names under others: Spark, when it infers a schema, looks for patterns
+    in paths that it has resolved already, and there no escape helps."""
+    with tempfile.TemporaryDirectory(prefix="chronolake-") as folder:
+        plain = []
+        for number, file in enumerate(files):
+            link = Path(folder, str(number), _PATTERN.sub("_", file.name))
+            if _PATTERN.search(str(file)):
+                link.parent.mkdir()
+                link.symlink_to(file)
+                plain.append(link)
+            else:
+                plain.append(file)
+        yield plain
+
+
+def _address(file: Path) -> str:
+    """The file as Spark takes it, which looks for patterns in every path."""
+    return "file://" + _PATTERN.sub(r"\\\g<0>", str(file))
 
 
 def _most_common(folder: Path) -> Source:

@@ -11,11 +11,13 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake_model.instants import Instant
 from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import datasource, read, schema, write
 from chronolake_spark.merge import Existing
 
 Duplicates = Literal["fail", "drop"]
+_EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
 
 
 class SparkTable:
@@ -61,7 +63,9 @@ class SparkTable:
 
         Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``.
         """
-        existing = {"fail": Existing.FAIL, "drop": Existing.DROP}[duplicates]
+        existing = _EXISTING.get(duplicates)
+        if existing is None:
+            raise ValueError(f"duplicates is one of {', '.join(map(repr, _EXISTING))}, not {duplicates!r}")
         rows = write.tagged(df, self._writable())
         return self._write(rows, Operation.INSERT, existing=existing, extra_metadata=extra_metadata)
 
@@ -91,8 +95,8 @@ class SparkTable:
         rows = write.tagged(keys_df, self._writable(), keys_only=True)
         return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata)
 
-    def snapshot(self, as_of: str | None = None, meta_columns: bool = False) -> DataFrame:
-        """The records as of a completion time (17 or 20 digits), or now; with Hudi's columns on request.
+    def snapshot(self, as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
+        """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
 
         The frame keeps showing this state, whatever completes later.
         """
@@ -100,7 +104,7 @@ class SparkTable:
         return read.snapshot(self._spark, self.definition, found, meta_columns=meta_columns)
 
     def incremental(
-        self, from_: str | None = None, to: str | None = None, meta_columns: bool = False
+        self, from_: Moment | None = None, to: Moment | None = None, meta_columns: bool = False
     ) -> DataFrame:
         """The records that changed in the range (from_, to] of completion times, with ``_change_type``.
 

@@ -22,7 +22,7 @@ from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
-from chronolake_spark import casts, columns, datasource, errors, keys, schema
+from chronolake_spark import casts, columns, datasource, errors, failures, keys, schema
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
 
@@ -105,7 +105,7 @@ def run(
         try:
             writer = frame.write.format(datasource.FORMAT).option(WRITE_OPTION, options.to_json())
             writer.mode("append").save()
-        except PySparkException as exc:
+        except failures.FAILURES as exc:
             if _has_completed(write):
                 return write.instant
             raise _typed(exc) from exc
@@ -197,6 +197,8 @@ def _has_completed(write: chronolake.Write) -> bool:
     return False
 
 
-def _typed(exc: PySparkException) -> Exception:
-    """The error that ``exc`` carries in its text, or ``exc`` itself."""
-    return errors.carried_in(str(exc)) or exc
+def _typed(exc: Exception) -> Exception:
+    """The error that ``exc`` carries in its text, or ``exc`` itself, or what a trace of Java comes to."""
+    if carried := errors.carried_in(str(exc)):
+        return carried
+    return exc if isinstance(exc, PySparkException) else errors.SparkJobFailed(failures.said_in(exc))

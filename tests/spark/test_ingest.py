@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +22,10 @@ from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.cli import main as command_line
+from chronolake.errors import TableNotFound
+from chronolake_model.vocabulary import Action, State
 from chronolake_spark import SparkTable, table as spark_table
+from chronolake_spark.ingestion import Ingestion, Request
 
 pytestmark = pytest.mark.spark
 
@@ -194,3 +203,148 @@ def test_a_damaged_file_is_named(run: Callable[..., int], capsys: pytest.Capture
 
     assert run("--key", "id") != 0
     assert "a.parquet" in capsys.readouterr().err
+
+
+GZIPPED = gzip.compress("".join(f"{number},{number * 7919 % 1000}\n" for number in range(20_000)).encode())
+UNREADABLE = {
+    "a.csv": b"id,n\n1,2\n3,4,5\n",
+    "b.csv.gz": GZIPPED[: len(GZIPPED) // 2],
+    "c.csv.gz": b"this is not compressed",
+    "d.jsonl": b'{"id": 1}\n{"id": \n',
+    "e.jsonl.gz": gzip.compress(b'{"id": 1, "n": 2}\n' * 5_000)[:50],
+    "f.parquet": b"PAR1 and nothing more",
+}
+
+
+@pytest.mark.parametrize("file", UNREADABLE)
+@pytest.mark.parametrize("options", [(), ("--one-commit-per-file",)], ids=["together", "each"])
+def test_a_file_that_cannot_be_read_is_named_without_a_trace_and_no_table_is_made(
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    client: chronolake.Client,
+    tmp_path: Path,
+    name: str,
+    file: str,
+    options: tuple[str, ...],
+) -> None:
+    (tmp_path / "in" / file).write_bytes(UNREADABLE[file])
+
+    code = run("--key", "id", *options)
+
+    said = capsys.readouterr().err
+    assert (code, file in said) == (1, True), said
+    assert "\tat " not in said
+    assert "Py4J" not in said
+    with pytest.raises(TableNotFound):
+        client.table(name)
+
+
+def test_of_many_files_the_one_that_cannot_be_read_is_named(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.jsonl").write_text('{"id": 1}\n')
+    (tmp_path / "in" / "b.jsonl").write_text('{"id": \n')
+
+    assert run("--key", "id") == 1
+    assert "b.jsonl cannot be ingested" in json.loads(capsys.readouterr().err)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [("id,,n", "no name for its column 2"), ("id,N,n", "several columns called N, n"), ("", "is empty")],
+)
+def test_a_header_that_does_not_name_each_column_is_refused(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, header: str, message: str
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text(f"{header}\n1,2,3\n" if header else "")
+
+    assert run("--key", "id") == 1
+    assert message in json.loads(capsys.readouterr().err)["detail"]
+
+
+def test_columns_go_by_their_names_whatever_their_order(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "1.csv").write_text("id,name,price\n1,a,10\n")
+    (tmp_path / "in" / "2.csv").write_text("\ufeffprice,id,name\n1.5,2,b\n")
+    ingest("--key", "id")
+
+    assert rows_of(table()) == [(1, "a", 10.0), (2, "b", 1.5)]
+    (tmp_path / "in" / "3.csv").write_text("name,id,price\nc,3,20\n")
+    ingest("--one-commit-per-file")
+    assert rows_of(table())[2] == (3, "c", 20.0)
+
+
+def test_files_of_other_columns_are_refused_by_name(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "1.csv").write_text("id,name\n1,a\n")
+    (tmp_path / "in" / "2.csv").write_text("id,title\n2,b\n")
+
+    assert run("--key", "id") == 1
+    detail = json.loads(capsys.readouterr().err)["detail"]
+    assert "2.csv has other columns than the files before it: it lacks name and has title" in detail
+
+
+ODD_NAMES = ("a [1]", "b {x,y}", "c * ?", "d %20 #é")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_names_of_files_are_no_patterns(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, suffix: str
+) -> None:
+    content = {"csv": "id\n{}\n", "jsonl": '{{"id": {}}}\n'}
+    for number, name in enumerate(ODD_NAMES):
+        file = tmp_path / "in" / f"{name}.{suffix}"
+        if suffix == "parquet":
+            pq.write_table(pa.table({"id": [number]}), file)
+        else:
+            file.write_text(content[suffix].format(number))
+    ingest("--key", "id")
+
+    assert rows_of(table()) == [(number,) for number in range(len(ODD_NAMES))]
+
+
+def test_of_two_ingests_that_make_a_table_both_succeed(
+    spark: SparkSession, client: chronolake.Client, table: Callable[[], SparkTable], tmp_path: Path, name: str
+) -> None:
+    requests = []
+    for number in range(2):
+        file = tmp_path / f"{number}.csv"
+        file.write_text(f"id,n\n{number},1\n")
+        requests.append(Request(name, str(file), ("id",), str(tmp_path / "table")))
+    with ThreadPoolExecutor(2) as threads:
+        opened = list(threads.map(lambda request: Ingestion(client, spark, request).open_table()[1], requests))
+    for request in requests:
+        ingestion = Ingestion(client, spark, request)
+        list(ingestion.run(ingestion.open_table()[0]))
+
+    assert sorted(opened) == [False, True]
+    assert rows_of(table()) == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
+def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
+    shared_server_url: str, client: chronolake.Client, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    name = f"ingest.stopped_{number.name}"
+    lines = "".join(f"{number},{number * 7919 % 300_007}\n" for number in range(300_000))
+    (tmp_path / "large.csv").write_text(f"id,n\n{lines}")
+    command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
+    where = ["--url", shared_server_url, "--table", name, "--base-path", str(tmp_path / "t")]
+    with subprocess.Popen(
+        [*command, "ingest", *where, "--source", str(tmp_path / "large.csv"), "--key", "id"],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as ingesting:
+        while not list((tmp_path / "t").rglob("*.parquet")):
+            assert ingesting.poll() is None
+            time.sleep(0.01)  # Files announce themselves by no event.
+        ingesting.send_signal(number)
+        _, said = ingesting.communicate(timeout=60)
+
+    assert (ingesting.returncode, "Traceback" in said) == (code, False), said
+    [written] = client.table(name).instants(action=Action.COMMIT)
+    assert written.state is State.ROLLED_BACK

@@ -18,7 +18,7 @@ from chronolake.errors import TableNotFound, WriteConflict
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant
-from chronolake_model.vocabulary import Operation, State
+from chronolake_model.vocabulary import Action, Operation, State
 from chronolake_spark import SparkTable, columns, errors, table
 
 pytestmark = pytest.mark.spark
@@ -352,6 +352,8 @@ def test_of_two_writers_of_a_bucket_the_second_to_complete_loses(
 
     assert caught.value.code == "write-conflict"
     assert states_of(table) == [State.COMPLETED, State.ROLLED_BACK, State.COMPLETED]
+    [rolled_back] = table.metastore.instants(state=State.ROLLED_BACK)
+    assert (rolled_back.rollback_reason or "").startswith("WriteConflict: ")
 
 
 def test_writers_of_different_buckets_do_not_conflict(
@@ -385,3 +387,42 @@ def test_an_empty_frame_is_a_commit_without_files(spark: SparkSession, new_table
     assert instant.state is State.COMPLETED
     assert instant.summary is not None
     assert instant.summary.files == 0
+
+
+def test_duplicates_are_failed_or_dropped_and_nothing_else(spark: SparkSession, new_table: NewTable) -> None:
+    frame = orders(spark, (1, "de", 10, 0))
+    table = new_table(frame, "id")
+
+    with pytest.raises(ValueError, match="duplicates is one of 'fail', 'drop', not 'foo'"):
+        table.insert(frame, duplicates="foo")  # type: ignore[arg-type]  # that is the mistake
+    assert states_of(table) == []
+
+
+def test_an_insert_that_was_refused_says_so_where_it_was_rolled_back(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    frame = orders(spark, (1, "de", 10, 0))
+    table = new_table(frame, "id", buckets=1)
+    table.insert(frame)
+
+    with pytest.raises(errors.DuplicateKeys):
+        table.insert(frame)
+
+    [rolled_back] = table.metastore.instants(state=State.ROLLED_BACK)
+    assert (rolled_back.rollback_reason or "").startswith("DuplicateKeys: 1 of the rows")
+
+
+def test_a_frame_whose_file_cannot_be_read_says_why_without_a_trace(
+    spark: SparkSession, new_table: NewTable, tmp_path: Path
+) -> None:
+    table = new_table(orders(spark, (1, "de", 10, 0)), "id")
+    damaged = tmp_path / "damaged.csv"
+    damaged.write_text("1,de,10,0\n2,de,10,0,more\n")
+    frame = spark.read.csv(str(damaged), schema="id long, country string, price int, ts int", mode="FAILFAST")
+
+    with pytest.raises(errors.SparkJobFailed, match=r"damaged\.csv: Malformed") as caught:
+        table.upsert(frame)
+
+    assert "\tat " not in str(caught.value)
+    [written] = table.metastore.instants(action=Action.COMMIT)
+    assert written.state is State.ROLLED_BACK
