@@ -40,7 +40,9 @@ def files_of(table: SparkTable) -> set[str]:
 
 
 def states_of(table: SparkTable) -> list[State]:
-    return [instant.state for instant in table.metastore.instants()]
+    """The states of the table's writes; a rollback is an instant of its own."""
+    instants = table.metastore.instants()
+    return [instant.state for instant in instants if instant.action is not Action.ROLLBACK]
 
 
 @LAYOUTS

@@ -22,7 +22,9 @@ def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
         )
         differences = compare_metadata(context, schema.metadata)
     engine.dispose()
-    assert [difference for difference in differences if "comment" not in difference[0]] == []
+    # What differs in a column comes as a list of its own.
+    flat = [one for found in differences for one in (found if isinstance(found, list) else [found])]
+    assert [one for one in flat if "comment" not in one[0]] == []
 
 
 def test_the_last_migration_is_the_one_that_the_server_knows(empty_database: str) -> None:
