@@ -17,14 +17,20 @@ touched AS (
 UPDATE file f
 SET superseded_at = least(
     (
-        SELECT min(base.completion_time)
-        FROM file base
-        WHERE (base.table_id, base.partition_path, base.file_id) = (f.table_id, f.partition_path, f.file_id)
-            AND base.kind = 'base'
-            AND base.requested_time > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
-            AND NOT EXISTS (
-                SELECT FROM withdrawn WHERE (withdrawn.table_id, withdrawn.at) = (base.table_id, base.completion_time)
-            )
+        SELECT min(later.completion_time)
+        FROM (
+            SELECT base.completion_time
+            FROM file base
+            WHERE (base.table_id, base.partition_path, base.file_id) = (f.table_id, f.partition_path, f.file_id)
+                AND base.kind = 'base'
+                AND base.requested_time > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
+                AND NOT EXISTS (
+                    SELECT
+                    FROM withdrawn
+                    WHERE (withdrawn.table_id, withdrawn.at) = (base.table_id, base.completion_time)
+                )
+            OFFSET 0
+        ) AS later
     ),
     (
         SELECT min(greatest(r.replaced_at, f.completion_time))
