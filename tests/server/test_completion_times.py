@@ -55,4 +55,4 @@ def test_ten_thousand_may_be_asked_for_at_once_and_no_more(
 
 
 def test_what_is_no_time_is_refused(shared_http: httpx.Client, table: rest.Table) -> None:
-    rest.refused(looked_up(shared_http, table, ["yesterday"]), 400, "invalid-parameter")
+    rest.refused(looked_up(shared_http, table, ["yesterday"]), 400, "invalid-request")
