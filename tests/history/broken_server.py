@@ -23,7 +23,7 @@ from sqlalchemy import text
 
 from chronolake_metastore import errors
 from chronolake_metastore.cli.main import main as serve
-from chronolake_metastore.domain import events, files
+from chronolake_metastore.domain import conflicts, events
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.queries import files as queried_files
 from chronolake_metastore.store import feed, outcomes
@@ -62,7 +62,7 @@ def break_server(mutation: Mutation, server: MonkeyPatch) -> None:
         case Mutation.HASTY_FEED:
             _pass_open_transactions(server)
         case Mutation.CARELESS:
-            server.setattr(files, "refuse_conflicts", lambda *_: None)
+            server.setattr(conflicts, "refuse", lambda *_: None)
         case Mutation.TRUSTING:
             _trust_lost_connections(server)
         case Mutation.KEEPING:
