@@ -52,6 +52,8 @@ async def _serve(settings: Settings) -> None:
     # What is there now stays. To look through all of it for garbage, again and again, would stop everybody.
     gc.collect()
     gc.freeze()
+    # And a group of commands makes thousands of objects, hardly any of which refer to each other in a circle.
+    gc.set_threshold(20_000, 20, 20)
     server = Server(
         request_log.logged(app, settings.request_log),
         address=settings.host,
