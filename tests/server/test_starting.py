@@ -290,6 +290,8 @@ def test_requests_are_logged_when_that_is_wanted(dsn: str, new_server: Callable[
         table = rest.make_table(http, "shop.orders")
         table.begin(key="the-key")
         http.get("/nowhere")
+    # A request is logged when it has been answered; a server that has ended has logged all of them.
+    server.stop()
 
     lines = [json.loads(line) for line in server.log().splitlines()]
     logged = {(one["method"], one["path"]): one for one in lines if one["event"] == "request"}
