@@ -3,14 +3,14 @@
 -- requested after the log completed (equality goes to the new slice: the log stays). What is written into a file
 -- group that was replaced already is never seen.
 -- The answer depends on the files alone, not on how many events are projected at once: a rebuild gives the same.
--- OFFSET 0 keeps the planner from looking for the minimum along the index of completion times: that leads through all
--- files of the table, for each live one.
+-- While a table grows faster than statistics are taken, the planner would go through all that a file group ever had,
+-- or along the completion times of the whole table: OFFSET 0 and MATERIALIZED keep it to the live files of each group.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id
     FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[]) AS published (table_id, version)
     JOIN write_stat w ON w.table_id = published.table_id AND w.version = published.version
 ),
-superseded AS (
+superseded AS MATERIALIZED (
     SELECT
         f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name,
         least(
@@ -32,9 +32,14 @@ superseded AS (
                 WHERE (r.table_id, r.partition_path, r.file_id) = (f.table_id, f.partition_path, f.file_id)
             )
         ) AS at
-    FROM touched
-    JOIN file f USING (table_id, partition_path, file_id)
-    WHERE f.superseded_at IS NULL
+    FROM touched t
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM file live
+        WHERE (live.table_id, live.partition_path, live.file_id) = (t.table_id, t.partition_path, t.file_id)
+            AND live.superseded_at IS NULL
+        OFFSET 0
+    ) AS f
 )
 UPDATE file f
 SET superseded_at = superseded.at
