@@ -187,18 +187,19 @@ def next_event(clock: Clock, origin: Origin, payload: Payload, instant: Micros |
     if isinstance(payload, InstantRequested):
         assert instant is None
         instant = time
-    event = Event(
+    version = clock.version + 1
+    said = type(payload).__name__, instant, time, origin.actor, origin.request_id, payload
+    return Event(
         table_id=clock.table_id,
-        version=clock.version + 1,
+        version=version,
         time=time,
         instant=instant,
         actor=origin.actor,
         request_id=origin.request_id,
         payload=payload,
         previous_hash=clock.head,
-        hash=b"",
+        hash=_seal(clock.head, clock.table_id, version, said),
     )
-    return msgspec.structs.replace(event, hash=hash_of(event))
 
 
 def advance(clock: Clock, event: Event) -> Clock:
@@ -219,18 +220,14 @@ def hash_of(event: Event | StoredEvent) -> bytes:
 
     Of a stored event it is taken over the payload as it is stored, whatever this release makes of it.
     """
+    payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
+    said = event.type, event.instant, event.time, event.actor, event.request_id, payload
+    return _seal(event.previous_hash, event.table_id, event.version, said)
+
+
+def _seal(previous_hash: bytes, table_id: UUID, version: int, said: tuple[object, ...]) -> bytes:
     # Lists of plain values and sorted objects: the same bytes come out when the event is read back.
-    sealed = (
-        event.previous_hash.hex(),
-        str(event.table_id),
-        event.version,
-        event.type,
-        event.instant,
-        event.time,
-        event.actor,
-        event.request_id,
-        event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload),
-    )
+    sealed = previous_hash.hex(), table_id, version, *said
     return hashlib.sha256(msgspec.json.encode(sealed, order="sorted")).digest()
 
 

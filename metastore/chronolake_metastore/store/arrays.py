@@ -99,4 +99,11 @@ def _encode(type_name: str, values: Sequence[Any]) -> bytes:
         return array(_EMPTY.pack(0, 0, array.element_oid))
     # The second number would say whether there are nulls; PostgreSQL looks for itself.
     head = _HEAD.pack(1, 0, array.element_oid, len(values), 1)
-    return array(b"".join([head, *[_NULL if value is None else element(value) for value in values]]))
+    return array(b"".join([head, *_elements(element, values)]))
+
+
+def _elements(element: Callable[[Any], bytes], values: Sequence[Any]) -> Sequence[bytes]:
+    # Most columns of a group say the same in each row, or nothing.
+    if values[0] == values[-1] and values.count(values[0]) == len(values):
+        return [_NULL if values[0] is None else element(values[0])] * len(values)
+    return [_NULL if value is None else element(value) for value in values]

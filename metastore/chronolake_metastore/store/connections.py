@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -30,17 +29,11 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[explicit-override]
         """All that psycopg waits for on a connection passes through here."""
-        with self._given_up_when_silent():
-            return await super().wait(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def _given_up_when_silent(self) -> Iterator[None]:
         if self.silent_seconds is None:
-            yield
-            return
+            return await super().wait(*args, **kwargs)
         hanging_up = asyncio.get_running_loop().call_later(self.silent_seconds, self._hang_up)
         try:
-            yield
+            return await super().wait(*args, **kwargs)
         finally:
             hanging_up.cancel()
 

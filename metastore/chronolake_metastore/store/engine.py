@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from types import MappingProxyType
+from typing import Final
 
 import psycopg
 import sqlalchemy
@@ -31,7 +33,21 @@ _AWAY_CLASSES = ("08", "40", "53", "57P")
 _AWAY_STATES = frozenset({"25006", "25P03", "25P04", "55P03", "57014"})
 
 
-def conninfo(settings: Settings, *, as_role: bool = True) -> str:
+_LOOKING_UP: Final = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+"""Groups of commands find and change rows by their keys: one plan for each statement, made once.
+
+A plan that followed statistics would read whole tables while they grow faster than statistics are taken.
+"""
+
+
+def conninfo(
+    settings: Settings, *, as_role: bool = True, planning: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """The DSN with what every connection of the server has: its role, its schema, its limits."""
     given = conninfo_to_dict(settings.dsn)
     options = " ".join(
@@ -50,6 +66,7 @@ def conninfo(settings: Settings, *, as_role: bool = True) -> str:
             "tcp_keepalives_interval": 2,
             "tcp_keepalives_count": 3,
             "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
+            **planning,
         }.items()
     )
     given["options"] = f"{given.get('options') or ''} {options}".strip()
@@ -108,6 +125,7 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self._conninfo = conninfo(settings)
+        self._looking_up = conninfo(settings, planning=_LOOKING_UP)
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(2, PROBE_SILENT_SECONDS)
 
@@ -122,9 +140,13 @@ class Database:
             isolation_level="REPEATABLE READ",
         )
 
-    async def connect(self, silent_seconds: float | None = None) -> Connection:
-        """A connection of one's own, given up when it is silent for so long; raises ``DatabaseUnavailable``."""
-        made = await BoundedConnection.connect(self._conninfo, prepare_threshold=1, context=arrays.context())
+    async def connect(self, silent_seconds: float | None = None, *, looks_up: bool = False) -> Connection:
+        """A connection of one's own, given up when it is silent for so long; raises ``DatabaseUnavailable``.
+
+        One that ``looks_up`` finds all rows by their keys.
+        """
+        conninfo = self._looking_up if looks_up else self._conninfo
+        made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=arrays.context())
         made.silent_seconds = silent_seconds
         return made
 

@@ -135,7 +135,7 @@ class Session:
         if self._connection is not None and self._connection.broken:
             await self.close()
         if self._connection is None:
-            self._connection = await self._database.connect(self._silent_seconds)
+            self._connection = await self._database.connect(self._silent_seconds, looks_up=True)
             # Transactions begin and end with statements of their own, which travel with the others.
             await self._connection.set_autocommit(True)
         return self._connection

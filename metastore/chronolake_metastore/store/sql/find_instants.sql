@@ -2,8 +2,17 @@ SELECT
     i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
     micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
     i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
-FROM instant i
-JOIN lake_table t ON t.table_id = i.table_id AND t.dropped_at IS NULL
-JOIN unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
+FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)
-    ON t.namespace = named.namespace AND t.name = named.name AND i.requested_time = moment(named.requested_time)
+CROSS JOIN LATERAL (
+    SELECT live.table_id
+    FROM lake_table live
+    WHERE live.namespace = named.namespace AND live.name = named.name AND live.dropped_at IS NULL
+    OFFSET 0
+) AS t
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM instant begun
+    WHERE begun.table_id = t.table_id AND begun.requested_time = moment(named.requested_time)
+    OFFSET 0
+) AS i

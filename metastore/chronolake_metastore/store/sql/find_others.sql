@@ -5,7 +5,12 @@ WITH named AS MATERIALIZED (
     SELECT t.table_id, n.partition_path, n.file_id
     FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(partition_paths)s::text[], %(file_ids)s::text[])
         AS n (namespace, name, partition_path, file_id)
-    JOIN lake_table t ON t.namespace = n.namespace AND t.name = n.name AND t.dropped_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT live.table_id
+        FROM lake_table live
+        WHERE live.namespace = n.namespace AND live.name = n.name AND live.dropped_at IS NULL
+        OFFSET 0
+    ) AS t
 )
 (
     SELECT DISTINCT ON (f.table_id, f.partition_path, f.file_id, f.kind, i.operation IN ('compact', 'log_compact'))

@@ -4,11 +4,12 @@ SELECT c.table_id, c.tick_us, micros(c.last_time), c.version, c.hash
 FROM clock c
 WHERE c.table_id = ANY (
     ARRAY(
-        SELECT t.table_id
-        FROM lake_table t
-        JOIN unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
-            ON t.namespace = named.namespace AND t.name = named.name
-        WHERE t.dropped_at IS NULL
+        SELECT (
+            SELECT t.table_id
+            FROM lake_table t
+            WHERE t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
+        )
+        FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
     )
     || %(others)s::uuid[]
 )
