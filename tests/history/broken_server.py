@@ -7,6 +7,7 @@ Each mutation is a small mistake that no single client notices.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import random
 import sys
@@ -34,6 +35,7 @@ from chronolake_model.times import Micros
 
 BEHIND_US_MAX = 5_000_000
 KEPT_SECONDS = 10.0
+COMMIT_SECONDS_MAX = 0.2
 
 
 class Mutation(enum.StrEnum):
@@ -106,6 +108,15 @@ def _pass_open_transactions(server: MonkeyPatch) -> None:
     horizon = "AND event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())"
     assert horizon in feed._FEED.text, "the feed is not the one that this mutation knows"
     server.setattr(feed, "_FEED", text(feed._FEED.text.replace(horizon, "")))
+    # With commits as slow as on a busy disk, which a right server has no trouble with, it shows at once.
+    commit = Transaction.commit
+
+    async def commit_slowly(tx: Transaction, statements: Sequence[Statement] = ()) -> None:
+        await tx.batch(statements)
+        await asyncio.sleep(random.SystemRandom().uniform(0.0, COMMIT_SECONDS_MAX))
+        await commit(tx)
+
+    server.setattr(Transaction, "commit", commit_slowly)
 
 
 def _trust_lost_connections(server: MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ ROUNDS_MAX = 10
     [
         (Mutation.OWN_CLOCK, Fault.REAL_TIME, ()),
         (Mutation.FORGETFUL, Fault.DOUBLED, ()),
-        (Mutation.HASTY_FEED, Fault.FEED_MISSED, (Trouble.FREEZE,)),
+        (Mutation.HASTY_FEED, Fault.FEED_MISSED, ()),
         (Mutation.CARELESS, Fault.CONFLICT, ()),
         (Mutation.TRUSTING, Fault.LOST, (Trouble.SEVER,)),
         (Mutation.KEEPING, Fault.STALE, ()),

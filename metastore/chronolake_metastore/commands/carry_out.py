@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
+
+import msgspec
 
 from chronolake_metastore.commands import cataloging, undoing
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import instants, leases, savepoints, tables, transactions
 from chronolake_metastore.domain.commands import CatalogCommand, Command
-from chronolake_metastore.domain.events import Origin, Payload
-from chronolake_model.instants import CompletedTogether, InstantPage
+from chronolake_metastore.domain.events import Event, Origin, Payload
+from chronolake_model.instants import CompletedTogether, Instant, InstantPage
+from chronolake_model.times import format_time
 
 _Change = instants.TakeInflight | instants.ReturnToRequested | leases.RenewLease | savepoints.ReleaseSavepoint
 
@@ -40,11 +44,18 @@ def _begin(lake: Lake, command: instants.BeginInstant, origin: Origin) -> Answer
     if command.request.count is None:
         event = lake.append(table.table_id, origin, payload)
         return answer_instant(201, lake, table, event.time)
-    begun = []
-    for _ in range(command.request.count):
-        event = lake.append(table.table_id, origin, payload)
-        begun.append(instants.document(table, lake.instants[table.table_id, event.time]))
-    return answer(201, InstantPage(begun, None), table.table_id)
+    events = [lake.append(table.table_id, origin, payload) for _ in range(command.request.count)]
+    return answer(201, InstantPage(_documents(lake, table, events), None), table.table_id)
+
+
+def _documents(lake: Lake, table: tables.Table, begun: Sequence[Event]) -> list[Instant]:
+    """Instants of one request: they differ in their times and versions only."""
+    tick = table.definition.tick
+    first = instants.document(table, lake.instants[table.table_id, begun[0].time])
+    return [
+        msgspec.structs.replace(first, requested_time=format_time(event.time, tick), version=event.version)
+        for event in begun
+    ]
 
 
 def _complete(lake: Lake, command: instants.CompleteInstant, origin: Origin) -> Answer:
