@@ -54,11 +54,12 @@ SELECT table_id, completed, 0, '', file_id, file_id || '_0-0-0_' || k || '.parqu
 FROM past;
 
 INSERT INTO chronolake.file (
-    table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, superseded_at
+    table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
+    superseded_at
 )
 SELECT
     table_id, '', file_id, requested_time, file_id || '_0-0-0_' || k || '.parquet', 'base', 1000, 10, completion_time,
-    CASE WHEN is_superseded THEN next_time END
+    completion_time, CASE WHEN is_superseded THEN next_time END
 FROM past;
 
 UPDATE chronolake.clock

@@ -77,7 +77,7 @@ class CompletedInstant(msgspec.Struct, frozen=True):
 
 
 class ChangedFileGroup(msgspec.Struct, frozen=True):
-    """A file group touched in the range: its slice as of the range's start and as of its end.
+    """A file group written to, replaced or restored in the range: its slice at the range's start and end.
 
     ``before`` is null when the group did not exist yet, ``after`` when it no longer does.
     """
@@ -91,7 +91,9 @@ class ChangedFileGroup(msgspec.Struct, frozen=True):
 class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """What completed in the range (from, to].
 
-    ``to`` is the completion time that the answer is complete up to: the next range starts there.
+    ``to`` is the completion time that the answer is complete up to: the next range starts there. The records
+    of ``instants`` count; what a restore in the range undid is not among them. Where there are ``restores``,
+    records came back that none of ``instants`` wrote: take the slices ``after`` whole.
     """
 
     table: str
@@ -100,3 +102,4 @@ class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     instants: list[CompletedInstant]
     file_groups: list[ChangedFileGroup]
     next_cursor: str | None
+    restores: list[CompletedInstant] = []

@@ -32,12 +32,17 @@ def incremental(spark: SparkSession, table: Table, changes: Changes, *, meta_col
     """The records that changed, each once in its last state, with ``_change_type``.
 
     An upsert is a record whose last change one of the range's instants made; a delete, one that was there
-    before the range and is not after it, as it was before.
+    before the range and is not after it, as it was before. Where the table was restored, records came back
+    whose last change was made long before: all records of the file groups that it concerned are upserts.
     """
-    instants = [instant.requested_time for instant in changes.instants]
     after = [group.after for group in changes.file_groups if group.after is not None]
-    upserts = _records(spark, table, after).where(sf.col(columns.COMMIT_TIME).isin(instants))
+    there = _records(spark, table, after)
+    instants = [instant.requested_time for instant in changes.instants]
+    upserts = there if changes.restores else there.where(sf.col(columns.COMMIT_TIME).isin(instants))
     deletes = _deletes(spark, table, changes)
+    if any(group.after is None for group in changes.file_groups):
+        # What was in a replaced file group may be in another one now, as after a clustering.
+        deletes = deletes.join(there, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
     changed = [
         _shaped(rows, table, meta_columns=meta_columns).withColumn(columns.CHANGE_TYPE, sf.lit(change))
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))

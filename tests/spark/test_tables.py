@@ -174,6 +174,24 @@ def test_an_incremental_read_gives_each_change_once(
     assert rows_of(table.incremental()) == [(1, "de", 12, 0, "upsert"), (3, "fr", 30, 0, "upsert")]
 
 
+def test_an_incremental_read_tells_what_a_restore_took_back(spark: SparkSession, new_table: NewTable):
+    table = new_table(orders(spark), "id")
+    first = table.upsert(orders(spark, (1, "de", 10, 0), (2, "de", 20, 0)))
+    savepoint = table.metastore.savepoint()
+    second = table.upsert(orders(spark, (1, "de", 11, 0), (3, "fr", 30, 0)))
+    table.metastore.restore(savepoint.requested_time)
+
+    assert rows_of(table.snapshot()) == rows_of(table.snapshot(first.completion_time))
+    assert rows_of(table.snapshot(second.completion_time)) == [
+        (1, "de", 11, 0),
+        (2, "de", 20, 0),
+        (3, "fr", 30, 0),
+    ]
+    changes = rows_of(table.incremental(second.completion_time))
+    assert (1, "de", 10, 0, "upsert") in changes
+    assert (3, "fr", 30, 0, "delete") in changes
+
+
 def test_hudis_columns_come_on_request(spark: SparkSession, new_table: NewTable):
     table = new_table(orders(spark), "id,country", partition_fields=["country"])
     first = table.upsert(orders(spark, (1, "de", 10, 0)))

@@ -392,9 +392,10 @@ class Asking:
             assert [parse_time(each) for each in document.plan.instants] == undone
             assert document.completion_time is not None
             restore = self._at_once(name, Action.RESTORE, time, savepoint, "operator")
-            timeline.settled(restore, parse_time(document.completion_time))
+            at = parse_time(document.completion_time)
+            timeline.settled(restore, at)
             for each in undone:
-                timeline.rolled_back(each, time)
+                timeline.rolled_back(each, time, at)
 
         command = restores.RestoreTable(name, Micros(savepoint), wire.RestoreTable("operator", digits))
         return self._asked(name, savepoint, command, lambda timeline: timeline.may_restore(savepoint), happened)

@@ -61,6 +61,8 @@ class Instant:
     undone_by: int | None = None
     completed: int | None = None
     was_completed: bool = False
+    undone_completion: int | None = None
+    undone_at: int | None = None
     touched: frozenset[Touched] = frozenset()
 
     @property
@@ -86,12 +88,15 @@ class Timeline:
     type: TableType
     writers_yield: bool
     instants: dict[int, Instant] = field(default_factory=dict)
+    followed: dict[Group, Slice] = field(default_factory=dict)
+    """The slices as a reader has them who follows the changes."""
+    followed_to: int | None = None
 
     # ------------------------------------------------------------------------------ what a reader sees
 
     def seen(self, at: int | None = None) -> dict[Group, Slice]:
         """The slices as of a completion time, or now."""
-        done = [one for one in self.completed() if at is None or one.completed <= at]
+        done = self.completed() if at is None else self.completed_by(at)
         groups = {group for one in done for _, group in one.touched}
         slices = {}
         for group in groups:
@@ -110,6 +115,30 @@ class Timeline:
         """What has completed and was not undone, in the order of its completion."""
         done = [Completed(one.time, one.completed, one) for one in self.instants.values() if one.completed]
         return sorted(done, key=lambda one: one.completed)
+
+    def completed_by(self, at: int) -> list[Completed]:
+        """What had completed by then, and was not undone by then."""
+        done = [
+            Completed(one.time, completed, one)
+            for one in self.instants.values()
+            if (completed := one.completed or one.undone_completion)
+            and completed <= at
+            and (one.undone_at is None or one.undone_at > at)
+        ]
+        return sorted(done, key=lambda one: one.completed)
+
+    def written_between(self, after: int, until: int) -> set[int]:
+        """The writes that completed in (after, until], and count as of its end."""
+        return {
+            one.time
+            for one in self.completed_by(until)
+            if one.completed > after and one.instant.action in WRITES | SERVICES
+        }
+
+    def completions(self) -> list[int]:
+        """All completion times that there ever were."""
+        times = [one.completed or one.undone_completion for one in self.instants.values()]
+        return sorted(time for time in times if time)
 
     def current(self, bucket: int) -> Group:
         """The file group of a bucket that is not replaced."""
@@ -242,7 +271,7 @@ class Timeline:
     def _fits(self, one: Instant, touched: set[Touched]) -> bool:
         bases_and_logs = {group for how, group in touched if how is not Touch.REPLACED}
         going = {group for how, group in touched if how is Touch.REPLACED}
-        if {how for how, _ in touched} - _TOUCHES.get(one.action, set()):
+        if {how for how, _ in touched} - _TOUCHES.get(one.action, set()) or bases_and_logs & going:
             return False
         if one.action is Action.CLUSTERING and going != set(one.plan):
             return False
@@ -269,8 +298,17 @@ class Timeline:
             self._lease(rollback, writer, lease_seconds, now)
             self._change(rollback, state=State.INFLIGHT)
 
-    def rolled_back(self, time: int, by: int | None) -> None:
-        self._change(time, state=State.ROLLED_BACK, completed=None, lease_end=None, undone_by=by)
+    def rolled_back(self, time: int, by: int | None, at: int | None = None) -> None:
+        """Undone; ``at`` is the completion of the restore that did it."""
+        self._change(
+            time,
+            state=State.ROLLED_BACK,
+            completed=None,
+            undone_completion=self.instants[time].completed,
+            undone_at=at,
+            lease_end=None,
+            undone_by=by,
+        )
 
     def may_save(self, target: int | None) -> Refusals:
         if target is None:
@@ -336,7 +374,6 @@ class Timeline:
             for one in self.completed()
             for how, group in one.instant.touched
             if _deed(one.instant.action, how) in ("write", "append", "compact")
-            and not one.instant.touches(Touch.REPLACED, group)
             and one.time not in _instants_of(self.seen(one.completed).get(group))
         ]
 

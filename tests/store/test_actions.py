@@ -20,7 +20,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import FileGroupName, Snapshot, WriteStat
+from chronolake_model.files import Changes, FileGroupName, Snapshot, WriteStat
 from chronolake_model.times import format_time, parse_time
 from chronolake_model.vocabulary import Action, IndexType, Operation, State, TableType, Yields
 from tests.store.history import History
@@ -102,6 +102,10 @@ class Timeline(History):
     def snapshot(self, table: str, as_of: str | None = None) -> Snapshot:
         time = None if as_of is None else parse_time(as_of)
         return self._runner.run(file_queries.snapshot(self._database, table, time, None, 100, None))
+
+    def changes(self, table: str, after: str | None, until: str | None = None) -> Changes:
+        start, end = (None if time is None else parse_time(time) for time in (after, until))
+        return self._runner.run(file_queries.changes(self._database, table, start, end, 100, None))
 
     def seen(self, table: str, as_of: str | None = None) -> dict[str, tuple[str | None, int]]:
         """By file id: the instant of the base file, and the number of log files."""
@@ -545,3 +549,56 @@ def test_nothing_gives_way_to_what_writes_no_data(lake: Timeline, action: Action
     lake.planned(COW, action, group(1))
     clustering = lake.planned(COW, Action.CLUSTERING, group(1))
     lake.finish(clustering, stat(clustering, 1, generation=1), replaced=(group(1),))
+
+
+def test_a_restore_leaves_the_past_as_it_was(lake: Timeline) -> None:
+    first = lake.written(COW, Action.COMMIT, 1, 2)
+    savepoint = lake.save(COW)
+    second = lake.written(COW, Action.COMMIT, 1)
+    overwrite = lake.start(COW, Action.REPLACECOMMIT)
+    lake.finish(overwrite, stat(overwrite, 2, generation=1), replaced=(group(2),))
+    times = [one.completion_time for one in (first, savepoint, second, lake.now(overwrite))]
+    before = [lake.seen(COW, time) for time in times]
+    restored = lake.answer(restore(lake, savepoint))
+    third = lake.written(COW, Action.COMMIT, 1)
+    assert [lake.seen(COW, time) for time in times] == before
+    assert lake.seen(COW, restored.completion_time) == before[0]
+    # Going back again brings back what the first restore had brought back already, and only that.
+    again = lake.answer(restore(lake, savepoint))
+    assert lake.seen(COW) == lake.seen(COW, again.completion_time) == before[0]
+    assert [lake.seen(COW, time) for time in times] == before
+    assert lake.seen(COW, third.completion_time)[bucket_file_id(1)] == (third.requested_time, 0)
+
+
+def test_who_follows_the_changes_hears_of_a_restore(lake: Timeline) -> None:
+    first = lake.written(COW, Action.COMMIT, 1, 2)
+    savepoint = lake.save(COW)
+    second = lake.written(COW, Action.COMMIT, 1, 3)
+    restored = lake.answer(restore(lake, savepoint))
+    whole = lake.changes(COW, first.completion_time)
+    assert whole.instants == []
+    assert [one.requested_time for one in whole.restores] == [restored.requested_time]
+    told = {one.file_id: (one.before, one.after) for one in whole.file_groups}
+    assert told == {
+        bucket_file_id(1): (told[bucket_file_id(1)][1], told[bucket_file_id(1)][1]),
+        bucket_file_id(3): (None, None),
+    }
+    until = lake.changes(COW, first.completion_time, second.completion_time)
+    assert [one.requested_time for one in until.instants] == [second.requested_time]
+    assert until.restores == []
+    since = lake.changes(COW, second.completion_time)
+    assert since.instants == []
+    assert {one.file_id: one.after is None for one in since.file_groups} == {
+        bucket_file_id(1): False,
+        bucket_file_id(3): True,
+    }
+
+
+def test_changes_name_the_file_groups_that_were_replaced(lake: Timeline) -> None:
+    first = lake.written(COW, Action.COMMIT, 1, 2)
+    overwrite = lake.start(COW, Action.REPLACECOMMIT)
+    lake.finish(overwrite, replaced=(group(2),))
+    [gone] = lake.changes(COW, first.completion_time).file_groups
+    assert gone.file_id == bucket_file_id(2)
+    assert gone.before is not None
+    assert gone.after is None

@@ -180,8 +180,8 @@ class Promises(RuleBasedStateMachine):
     @rule()
     def look_back_verify_and_rebuild(self) -> None:
         for name, timeline in self.timelines.items():
-            for one in timeline.completed():
-                self.compare_snapshots(name, one.completed)
+            for at in timeline.completions():
+                self.compare_snapshots(name, at)
         assert self.runner.run(verifying.verify(self.settings)).findings == []
         before = self.projections()
         rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
@@ -252,7 +252,7 @@ class Promises(RuleBasedStateMachine):
         }
         by_services = [one[:3] for one in planned if self.timelines[one[0]].instants[one[3]].action in SERVICES]
         assert len(set(by_services)) == len(by_services), "a file group is in one plan at a time"
-        assert set(self.groups("replaced_group")) == {
+        assert set(self.groups("replaced_group", "withdrawn_at IS NULL")) == {
             (name, bucket, generation, requested)
             for name, timeline in self.timelines.items()
             for (bucket, generation), requested in timeline.replaced().items()
@@ -270,8 +270,15 @@ class Promises(RuleBasedStateMachine):
         turn = next(self.turns)
         for name, timeline in self.timelines.items():
             self.compare_snapshots(name, None)
-            if done := timeline.completed():
-                self.compare_snapshots(name, done[turn % len(done)].completed)
+            if times := timeline.completions():
+                self.compare_snapshots(name, times[turn % len(times)])
+
+    @invariant()
+    def who_follows_the_changes_has_what_a_snapshot_shows(self) -> None:
+        if next(self.turns) % 3 == 0:
+            return  # the next range is longer
+        for name, timeline in self.timelines.items():
+            self.follow(name, timeline)
 
     # ------------------------------------------------------------------------------ how
 
@@ -320,17 +327,37 @@ class Promises(RuleBasedStateMachine):
         snapshot = self.runner.run(file_queries.snapshot(self.database, name, time, None, 100, None))
         assert {_group(one): _slice(one) for one in snapshot.slices} == self.timelines[name].seen(as_of), as_of
 
+    def follow(self, name: str, timeline: Timeline) -> None:
+        """Read what changed since the last time, and put it into the slices as they were then."""
+        after = timeline.followed_to
+        changes = self.runner.run(
+            file_queries.changes(self.database, name, None if after is None else Micros(after), None, 100, None)
+        )
+        if changes.to is None:
+            return
+        until = parse_time(changes.to)
+        counted = {parse_time(one.requested_time) for one in changes.instants}
+        assert counted == timeline.written_between(after or 0, until)
+        for one in changes.file_groups:
+            group = bucket_of(one.file_id), generation_of(one.file_id)
+            before = timeline.followed.pop(group, None)
+            assert before == (None if one.before is None else _slice(one.before))
+            if one.after is not None:
+                timeline.followed[group] = _slice(one.after)
+        timeline.followed_to = until
+        assert timeline.followed == timeline.seen()
+
     async def new_events(self) -> list[Event]:
         async with self.session.begin() as tx:
             page = await event_log.read(tx, self.cursor)
         self.cursor = page.end
         return [decode(stored) for stored in page.events]
 
-    def groups(self, projection: str) -> list[tuple[str, int, int, int]]:
+    def groups(self, projection: str, condition: str = "true") -> list[tuple[str, int, int, int]]:
         rows = self.sql(
             "SELECT t.namespace || '.' || t.name, file_id, chronolake.micros(requested_time)"
             f" FROM chronolake.{projection} JOIN chronolake.lake_table t USING (table_id)"
-            " WHERE t.dropped_at IS NULL"
+            f" WHERE t.dropped_at IS NULL AND {condition}"
         )
         return [
             (name, bucket_of(file_id), generation_of(file_id), requested) for name, file_id, requested in rows

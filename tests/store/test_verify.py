@@ -243,7 +243,7 @@ PROJECTED = [
     "UPDATE file SET size_bytes = size_bytes - 1",
     "DELETE FROM file WHERE superseded_at IS NOT NULL",
     "INSERT INTO file SELECT table_id, partition_path, file_id, requested_time, 'more', kind, size_bytes, "
-    "records, completion_time FROM file LIMIT 1",
+    "records, completion_time, superseded_at, live_from FROM file LIMIT 1",
 ]
 
 

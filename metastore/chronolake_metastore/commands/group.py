@@ -288,7 +288,7 @@ def project(lake: Lake) -> list[Statement]:
         written.extend(stored_files.project(lake.publications))
     if lake.replacements:
         written.extend(file_groups.project_replacements(lake.replacements))
-    if lake.withdrawals:
-        written.extend(file_groups.withdraw(lake.withdrawals))
+    if lake.restored:
+        written.extend(file_groups.restore(lake.restored))
     written.append(clocks.save(lake.clocks.values()))
     return written

@@ -16,11 +16,12 @@ from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.store.event_log import PublishedFiles
-from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Withdrawal
+from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Restored
 from chronolake_metastore.store.files import Publication
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.vocabulary import Action
 
 
 class Lake:
@@ -38,7 +39,7 @@ class Lake:
         self.published: list[PublishedFiles] = []
         self.publications: list[Publication] = []
         self.replacements: list[Replacement] = []
-        self.withdrawals: list[Withdrawal] = []
+        self.restored: list[Restored] = []
         self.plans: list[PlannedGroups] = []
         self.settled: list[tuple[UUID, Micros]] = []
         self.changed_tables: dict[UUID, tables.Table] = {}
@@ -56,7 +57,7 @@ class Lake:
         self.published.clear()
         self.publications.clear()
         self.replacements.clear()
-        self.withdrawals.clear()
+        self.restored.clear()
         self.plans.clear()
         self.settled.clear()
         self.others.clear()
@@ -167,12 +168,10 @@ class Lake:
             case events.InstantCompleted() as payload:
                 self._settle(event.table_id, after)
                 self._publish(event, event.instant, after, payload)
+                if after.action is Action.RESTORE:
+                    self.restored.append(Restored(event.table_id, event.instant))
             case events.InstantRolledBack():
-                assert before is not None
                 self._settle(event.table_id, after)
-                if before.completion_time is not None:
-                    withdrawal = Withdrawal(event.table_id, event.instant, before.completion_time)
-                    self.withdrawals.append(withdrawal)
             case _:
                 pass
 

@@ -112,9 +112,15 @@ class Replay:
         }
         for event in events:
             self._apply_one(event)
-        await tx.batch(project(lake))
-        self._clocks.update(lake.clocks)
-        lake.forget_changes()
+            if lake.restored:
+                # What completes behind a restore is projected behind it, as it was when it happened.
+                await self._project(tx)
+        await self._project(tx)
+
+    async def _project(self, tx: Transaction) -> None:
+        await tx.batch(project(self._lake))
+        self._clocks.update(self._lake.clocks)
+        self._lake.forget_changes()
 
     def _apply_one(self, event: Event) -> None:
         if event.table_id in self.refused:

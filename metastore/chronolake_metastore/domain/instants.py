@@ -37,6 +37,8 @@ PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 class Instant(msgspec.Struct, frozen=True):
     """An instant as it stands. ``version`` is the version of the table's log that brought it here.
 
+    ``undone_completion_time`` is when it had completed that a restore undid since, or a release of a savepoint.
+
     ``action`` is the one it was begun with until it completes, then its completed name.
     """
 
@@ -54,6 +56,7 @@ class Instant(msgspec.Struct, frozen=True):
     extra_metadata: dict[str, str] = {}
     target: Micros | None = None
     rolled_back_by: Micros | None = None
+    undone_completion_time: Micros | None = None
     plan: Plan | None = None
 
     @property
@@ -246,18 +249,22 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 "extra_metadata": payload.extra_metadata,
             }
         case InstantRolledBack() as payload:
+            assert instant is not None
             change = {
                 "state": State.ROLLED_BACK,
                 "completion_time": None,
                 "lease_expires_at": None,
                 "rollback_reason": payload.reason,
                 "rolled_back_by": payload.rollback,
+                "undone_completion_time": instant.completion_time,
             }
         case SavepointReleased() as payload:
+            assert instant is not None
             change = {
                 "state": State.ROLLED_BACK,
                 "completion_time": None,
                 "rollback_reason": payload.reason,
+                "undone_completion_time": instant.completion_time,
             }
         case LeaseRenewed() as payload:
             change = {

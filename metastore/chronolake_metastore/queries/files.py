@@ -104,6 +104,7 @@ async def changes(
         )
         if len(instants) == CHANGED_INSTANTS_MAX:
             end = instants[-1][1]
+        restores = await stored_instants.restores_between(connection, table.table_id, start, end)
         groups = await stored.changed_groups(connection, table.table_id, (start, end), after, limit)
         before = await stored.files_of(connection, table.table_id, groups, start)
         now = await stored.files_of(connection, table.table_id, groups, end)
@@ -115,18 +116,23 @@ async def changes(
         table=table.name,
         from_=None if start == BEFORE_ALL else format_time(start, tick),
         to=format_time(end, tick),
-        instants=[
-            wire.CompletedInstant(format_time(requested, tick), format_time(completed, tick))
-            for requested, completed in instants
-        ],
+        instants=_completed(instants, tick),
         file_groups=_changed(groups, _slices(before, tick), _slices(now, tick)),
         next_cursor=more,
+        restores=_completed(restores, tick),
     )
 
 
 def _no_changes(table: Table, at: Micros | None) -> wire.Changes:
     time = None if at is None else format_time(at, table.definition.tick)
     return wire.Changes(table.name, time, time, [], [], None)
+
+
+def _completed(times: Sequence[tuple[Micros, Micros]], tick: Tick) -> list[wire.CompletedInstant]:
+    return [
+        wire.CompletedInstant(format_time(requested, tick), format_time(completed, tick))
+        for requested, completed in times
+    ]
 
 
 def _changed(

@@ -28,17 +28,9 @@ _DELETE_PLANNED: Final = """
 """
 _INSERT_REPLACED: Final = statements.load("project_replaced_groups")
 _SUPERSEDE_REPLACED: Final = statements.load("supersede_replaced")
-_REOPEN: Final = statements.load("reopen_files")
-_DELETE_FILES: Final = """
-    DELETE FROM file f
-    USING unnest(%(table_id)s::uuid[], %(completion_time)s::bigint[]) AS withdrawn (table_id, completion_time)
-    WHERE f.table_id = withdrawn.table_id AND f.completion_time = moment(withdrawn.completion_time)
-"""
-_DELETE_REPLACED: Final = """
-    DELETE FROM replaced_group r
-    USING unnest(%(table_id)s::uuid[], %(completion_time)s::bigint[]) AS withdrawn (table_id, completion_time)
-    WHERE r.table_id = withdrawn.table_id AND r.replaced_at = moment(withdrawn.completion_time)
-"""
+_RESTORE: Final = tuple(
+    statements.load(name) for name in ("withdraw_files", "withdraw_replaced", "bring_files_back")
+)
 _PLANNED: Final = "planned"
 
 
@@ -59,12 +51,11 @@ class Replacement(msgspec.Struct, frozen=True):
     file_groups: Sequence[FileGroupName]
 
 
-class Withdrawal(msgspec.Struct, frozen=True):
-    """A completed instant that a restore rolled back: nothing of it is seen any more."""
+class Restored(msgspec.Struct, frozen=True):
+    """A restore that completed: it goes back to what its savepoint pins."""
 
     table_id: UUID
     requested_time: Micros
-    completion_time: Micros
 
 
 def find_others(named: Iterable[tuple[str, str, str]]) -> Statement | None:
@@ -152,10 +143,13 @@ def project_replacements(replacements: Sequence[Replacement]) -> list[Statement]
     return [(_INSERT_REPLACED, parameters), (_SUPERSEDE_REPLACED, groups)]
 
 
-def withdraw(withdrawals: Sequence[Withdrawal]) -> list[Statement]:
-    """Take back what withdrawn instants published, replaced and superseded; last of all projections."""
+def restore(restored: Sequence[Restored]) -> list[Statement]:
+    """Take out of the latest slices what restores undid, and bring back what was there before.
+
+    Nothing that completed behind a restore may be projected with it.
+    """
     parameters = {
-        "table_id": [withdrawal.table_id for withdrawal in withdrawals],
-        "completion_time": [withdrawal.completion_time for withdrawal in withdrawals],
+        "table_id": [one.table_id for one in restored],
+        "requested_time": [one.requested_time for one in restored],
     }
-    return [(_REOPEN, parameters), (_DELETE_FILES, parameters), (_DELETE_REPLACED, parameters)]
+    return [(statement, parameters) for statement in _RESTORE]

@@ -25,6 +25,8 @@ _FIND_ROLLBACKS: Final = statements.load("find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("find_savepoints")
 _FIND_BEHIND_SAVEPOINTS: Final = statements.load("find_behind_savepoints")
 _SAVE: Final = statements.load("save_instants")
+_LATEST_COMPLETION: Final = text(statements.load("latest_completion"))
+_COMPLETED_BETWEEN: Final = text(statements.load("completed_between"))
 _FIND_COMPLETION_TIMES: Final = text(statements.load("find_completion_times"))
 
 
@@ -92,7 +94,7 @@ def found(rows: Rows) -> list[tuple[UUID, Instant]]:
 
 
 def instant_of(columns: Sequence[object]) -> Instant:
-    """An instant from its columns, in the order of ``find_instants.sql``."""
+    """An instant from its columns, in the order of ``statements.py``."""
     (
         requested_time,
         action,
@@ -108,6 +110,7 @@ def instant_of(columns: Sequence[object]) -> Instant:
         extra_metadata,
         target,
         rolled_back_by,
+        undone_completion_time,
         plan,
     ) = columns
     assert isinstance(extra_metadata, str)
@@ -127,6 +130,7 @@ def instant_of(columns: Sequence[object]) -> Instant:
             "extra_metadata": msgspec.json.decode(extra_metadata),
             "target": target,
             "rolled_back_by": rolled_back_by,
+            "undone_completion_time": undone_completion_time,
             "plan": None if plan is None else msgspec.json.decode(str(plan)),
         },
         Instant,
@@ -144,7 +148,14 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
         "lease_seconds",
         "lease_expires_at",
     )
-    more = ("version", "completion_time", "rollback_reason", "target", "rolled_back_by")
+    more = (
+        "version",
+        "completion_time",
+        "rollback_reason",
+        "target",
+        "rolled_back_by",
+        "undone_completion_time",
+    )
     parameters: dict[str, list[object]] = {
         name: [getattr(instant, name) for _, instant in instants] for name in columns + more
     }
@@ -205,24 +216,33 @@ async def completion_times(
 
 
 async def latest_completion(connection: AsyncConnection, table_id: UUID, until: Micros | None) -> Micros | None:
-    """The last completion time of a table, of those at or before ``until`` if that is given."""
-    columns = schema.instant.c
-    query = (
-        select(func.micros(columns.completion_time))
-        .where(columns.table_id == table_id, columns.completion_time.is_not(None))
-        .order_by(columns.completion_time.desc())
-        .limit(1)
-    )
-    if until is not None:
-        query = query.where(columns.completion_time <= to_datetime(until))
-    found = (await connection.execute(query)).scalar_one_or_none()
-    return None if found is None else Micros(found)
+    """The last completion time of a table, of those by ``until`` if that is given; undone since or not."""
+    row = (await connection.execute(_LATEST_COMPLETION, {"table_id": table_id, "until": until})).one()
+    return None if row[0] is None else Micros(row[0])
 
 
 async def completed_between(
     connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, limit: int
 ) -> list[tuple[Micros, Micros]]:
-    """Requested and completion times of the writes completed in (after, until], by completion time."""
+    """Requested and completion times of the writes completed in (after, until], by completion time.
+
+    Those are left out that a restore had undone by then.
+    """
+    parameters = {
+        "table_id": table_id,
+        "after": after,
+        "until": until,
+        "actions": sorted(COMPLETED_WRITES),
+        "limit": limit,
+    }
+    rows = await connection.execute(_COMPLETED_BETWEEN, parameters)
+    return [(Micros(requested), Micros(completed)) for requested, completed in rows]
+
+
+async def restores_between(
+    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros
+) -> list[tuple[Micros, Micros]]:
+    """Requested and completion times of the restores completed in (after, until], by completion time."""
     columns = schema.instant.c
     query = (
         select(func.micros(columns.requested_time), func.micros(columns.completion_time))
@@ -230,10 +250,9 @@ async def completed_between(
             columns.table_id == table_id,
             columns.completion_time > to_datetime(after),
             columns.completion_time <= to_datetime(until),
-            columns.action.in_(sorted(COMPLETED_WRITES)),
+            columns.action == Action.RESTORE,
         )
         .order_by(columns.completion_time)
-        .limit(limit)
     )
     return [(Micros(requested), Micros(completed)) for requested, completed in await connection.execute(query)]
 
@@ -261,7 +280,7 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
 
 
 def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
-    """The columns in the order of ``find_instants.sql``, without the table's id."""
+    """The columns in the order of ``statements.py``, without the table's id."""
     columns = schema.instant.c
     return select(
         func.micros(columns.requested_time),
@@ -278,5 +297,6 @@ def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
         cast(columns.extra_metadata, Text),
         func.micros(columns.target),
         func.micros(columns.rolled_back_by),
+        func.micros(columns.undone_completion_time),
         cast(columns.plan, Text) if with_plans else null(),
     ).where(columns.table_id == table_id)

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0004"
+REVISION: Final = "0005"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
@@ -53,5 +53,6 @@ instant: Final = Table(
     Column("version", BigInteger, nullable=False),
     Column("target", DateTime(timezone=True)),
     Column("rolled_back_by", DateTime(timezone=True)),
+    Column("undone_completion_time", DateTime(timezone=True)),
     Column("plan", JSONB),
 )

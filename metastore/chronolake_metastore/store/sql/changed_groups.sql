@@ -1,9 +1,15 @@
--- A page of the file groups that instants completed in (after, until] wrote to.
-SELECT DISTINCT f.partition_path, f.file_id
-FROM file f
-WHERE f.table_id = :table_id
-    AND f.completion_time > moment(:after)
-    AND f.completion_time <= moment(:until)
-    AND (f.partition_path, f.file_id) > (:after_partition, :after_file_id)
-ORDER BY f.partition_path, f.file_id
+-- A page of the file groups whose slices are not as of a time what they were as of another, or were not in between:
+-- written to, replaced, or restored to what they had been.
+SELECT partition_path, file_id
+FROM (
+    SELECT f.partition_path, f.file_id
+    FROM file f
+    WHERE f.table_id = :table_id AND f.live_from > moment(:after) AND f.live_from <= moment(:until)
+    UNION
+    SELECT f.partition_path, f.file_id
+    FROM file f
+    WHERE f.table_id = :table_id AND f.superseded_at > moment(:after) AND f.superseded_at <= moment(:until)
+) AS changed
+WHERE (partition_path, file_id) > (:after_partition, :after_file_id)
+ORDER BY partition_path, file_id
 LIMIT :groups

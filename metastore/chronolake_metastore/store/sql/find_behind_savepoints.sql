@@ -1,9 +1,6 @@
 -- What going back to the named savepoints would undo: whatever is pending, and the writes that completed after the
 -- instants that they pin; those too.
-SELECT
-    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
-    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
-    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+SELECT {instant}
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)
 JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
@@ -21,10 +18,7 @@ JOIN LATERAL (
         AND completed.action IN ('commit', 'deltacommit', 'replacecommit')
 ) AS i ON true
 UNION ALL
-SELECT
-    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
-    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
-    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+SELECT {instant}
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)
 JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL

@@ -1,7 +1,4 @@
-SELECT
-    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
-    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
-    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+SELECT {instant}
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)
 CROSS JOIN LATERAL (

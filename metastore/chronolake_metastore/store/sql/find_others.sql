@@ -40,6 +40,7 @@ CROSS JOIN LATERAL (
     SELECT *
     FROM replaced_group r
     WHERE (r.table_id, r.partition_path, r.file_id) = (n.table_id, n.partition_path, n.file_id)
+        AND r.withdrawn_at IS NULL
     OFFSET 0
 ) AS r
 CROSS JOIN LATERAL (

@@ -1,8 +1,5 @@
 -- The savepoints of the named tables that are not released, and the last write that completed in each.
-SELECT
-    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
-    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
-    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), i.plan::text
+SELECT {instant}
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
 JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
 JOIN LATERAL (

@@ -1,19 +1,22 @@
 INSERT INTO instant (
     table_id, requested_time, action, operation, state, writer, lease_seconds, lease_expires_at, version,
-    completion_time, rollback_reason, summary, extra_metadata, target, rolled_back_by, plan
+    completion_time, rollback_reason, summary, extra_metadata, target, rolled_back_by,
+    undone_completion_time, plan
 )
 SELECT
     table_id, moment(requested_time), action, operation, state, writer, lease_seconds, moment(lease_expires_at), version,
     moment(completion_time), rollback_reason, summary::jsonb, extra_metadata::jsonb, moment(target),
-    moment(rolled_back_by), plan::jsonb
+    moment(rolled_back_by), moment(undone_completion_time), plan::jsonb
 FROM unnest(
     %(table_id)s::uuid[], %(requested_time)s::bigint[], %(action)s::text[], %(operation)s::text[], %(state)s::text[],
     %(writer)s::text[], %(lease_seconds)s::integer[], %(lease_expires_at)s::bigint[], %(version)s::bigint[],
     %(completion_time)s::bigint[], %(rollback_reason)s::text[], %(summary)s::text[], %(extra_metadata)s::text[],
-    %(target)s::bigint[], %(rolled_back_by)s::bigint[], %(plan)s::text[]
+    %(target)s::bigint[], %(rolled_back_by)s::bigint[],
+    %(undone_completion_time)s::bigint[], %(plan)s::text[]
 ) AS saved (
     table_id, requested_time, action, operation, state, writer, lease_seconds, lease_expires_at, version,
-    completion_time, rollback_reason, summary, extra_metadata, target, rolled_back_by, plan
+    completion_time, rollback_reason, summary, extra_metadata, target, rolled_back_by,
+    undone_completion_time, plan
 )
 ON CONFLICT ON CONSTRAINT instant_requested_unique DO UPDATE
 SET action = excluded.action,
@@ -26,4 +29,5 @@ SET action = excluded.action,
     rollback_reason = excluded.rollback_reason,
     summary = excluded.summary,
     extra_metadata = excluded.extra_metadata,
-    rolled_back_by = excluded.rolled_back_by
+    rolled_back_by = excluded.rolled_back_by,
+    undone_completion_time = excluded.undone_completion_time

@@ -10,7 +10,7 @@ FROM (
         FROM file f
         WHERE f.table_id = :table_id
             AND f.superseded_at IS NULL
-            AND f.completion_time <= moment(:as_of)
+            AND f.live_from <= moment(:as_of)
             AND (f.partition_path, f.file_id) > (:after_partition, :after_file_id)
             AND (CAST(:partition_path AS text) IS NULL OR f.partition_path = :partition_path)
         UNION ALL
@@ -18,7 +18,7 @@ FROM (
         FROM file f
         WHERE f.table_id = :table_id
             AND f.superseded_at > moment(:as_of)
-            AND f.completion_time <= moment(:as_of)
+            AND f.live_from <= moment(:as_of)
             AND (f.partition_path, f.file_id) > (:after_partition, :after_file_id)
             AND (CAST(:partition_path AS text) IS NULL OR f.partition_path = :partition_path)
     ) AS live

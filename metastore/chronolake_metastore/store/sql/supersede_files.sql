@@ -2,7 +2,8 @@
 -- is no part of. A base file leaves with the next base by requested time; a log file with the first base that was
 -- requested after the log completed (equality goes to the new slice: the log stays). What is written into a file
 -- group that was replaced already is never seen.
--- The answer depends on the files alone, not on how many events are projected at once: a rebuild gives the same.
+-- The answer depends on the files alone, not on how many events are projected at once: a rebuild gives the same. What a
+-- restore withdrew supersedes nothing any more.
 -- While a table grows faster than statistics are taken, the planner would go through all that a file group ever had,
 -- or along the completion times of the whole table: OFFSET 0 and MATERIALIZED keep it to the live files of each group.
 WITH touched AS (
@@ -12,7 +13,7 @@ WITH touched AS (
 ),
 superseded AS MATERIALIZED (
     SELECT
-        f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name,
+        f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name, f.live_from,
         least(
             (
                 SELECT min(later.completion_time)
@@ -21,6 +22,7 @@ superseded AS MATERIALIZED (
                     FROM file base
                     WHERE (base.table_id, base.partition_path, base.file_id) = (f.table_id, f.partition_path, f.file_id)
                         AND base.kind = 'base'
+                        AND base.withdrawn_at IS NULL
                         AND base.requested_time
                             > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
                     OFFSET 0
@@ -30,6 +32,7 @@ superseded AS MATERIALIZED (
                 SELECT min(greatest(r.replaced_at, f.completion_time))
                 FROM replaced_group r
                 WHERE (r.table_id, r.partition_path, r.file_id) = (f.table_id, f.partition_path, f.file_id)
+                    AND r.withdrawn_at IS NULL
             )
         ) AS at
     FROM touched t
@@ -45,5 +48,6 @@ UPDATE file f
 SET superseded_at = superseded.at
 FROM superseded
 WHERE superseded.at IS NOT NULL
-    AND (f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name)
-        = (superseded.table_id, superseded.partition_path, superseded.file_id, superseded.requested_time, superseded.file_name)
+    AND (f.table_id, f.partition_path, f.file_id) = (superseded.table_id, superseded.partition_path, superseded.file_id)
+    AND (f.requested_time, f.file_name, f.live_from)
+        = (superseded.requested_time, superseded.file_name, superseded.live_from)

@@ -1,0 +1,17 @@
+-- Restores undid all that had completed behind the instants that their savepoints pin: those files leave the latest
+-- slices, and supersede nothing any more. Until then they were there: who reads the past finds them.
+WITH restored AS MATERIALIZED (
+    SELECT restore.table_id, restore.completion_time AS at, saved.completion_time AS back_to
+    FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS named (table_id, requested_time)
+    JOIN instant restore
+        ON restore.table_id = named.table_id AND restore.requested_time = moment(named.requested_time)
+    JOIN instant savepoint ON savepoint.table_id = restore.table_id AND savepoint.requested_time = restore.target
+    JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
+)
+UPDATE file f
+SET withdrawn_at = restored.at, superseded_at = least(f.superseded_at, restored.at)
+FROM restored
+WHERE f.table_id = restored.table_id
+    AND f.live_from > restored.back_to
+    AND f.completion_time > restored.back_to
+    AND f.withdrawn_at IS NULL
