@@ -242,6 +242,7 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.IDEMPOTENCY_KEY_REUSED: "Take a new key for a new request.",
     ProblemCode.INVALID_TABLE: "Mend the definition; `detail` says where it contradicts itself.",
     ProblemCode.INVALID_WRITE_STAT: "Mend the write stat; `detail` says which and why.",
+    ProblemCode.INVALID_FILTER: "Mend the filter; `context.place` says where, `detail` what it should be.",
     ProblemCode.INTERNAL_ERROR: "Look into the server's log. The request, sent again under the same key, is "
     "carried out once at most.",
     ProblemCode.OVERLOADED: "Send it again later, under the same key.",

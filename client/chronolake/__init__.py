@@ -17,6 +17,7 @@ from chronolake._async_client import AsyncClient, connect_async
 from chronolake._async_table import AsyncTable
 from chronolake._async_write import AsyncWrite
 from chronolake._client import Client, connect
+from chronolake._filters import Column, col
 from chronolake._table import Table
 from chronolake._timeline import AsyncTimeline, Timeline
 from chronolake._transport import version as _version
@@ -33,6 +34,7 @@ from chronolake_model.files import (
     Snapshot,
     WriteStat,
 )
+from chronolake_model.filters import Filter
 from chronolake_model.instants import (
     Conflict,
     Instant,
@@ -61,6 +63,7 @@ __all__ = [
     "Changes",
     "ChronolakeError",
     "Client",
+    "Column",
     "CompletedInstant",
     "Conflict",
     "DataFile",
@@ -68,6 +71,7 @@ __all__ = [
     "Field",
     "FileGroupName",
     "FileSlice",
+    "Filter",
     "Instant",
     "LoggedEvent",
     "Namespace",
@@ -91,6 +95,7 @@ __all__ = [
     "WriteStat",
     "WriteSummary",
     "__version__",
+    "col",
     "connect",
     "connect_async",
     "errors",

@@ -12,6 +12,7 @@
         │   ├── InvalidTable
         │   ├── InvalidWriteStat
         │   ├── InvalidPlan
+        │   ├── InvalidFilter
         │   └── ActionNotSupported
         ├── NotFound
         │   ├── NamespaceNotFound
@@ -118,6 +119,10 @@ class InvalidPlan(InvalidRequest):
     """The plan, or the file groups that are named, do not fit the table."""
 
 
+class InvalidFilter(InvalidRequest):
+    """A filter names a column that the table does not have, or a literal that is not of its type."""
+
+
 class ActionNotSupported(InvalidRequest):
     """The table does not take this action."""
 
@@ -201,6 +206,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INVALID_TABLE: InvalidTable,
     ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
     ProblemCode.INVALID_PLAN: InvalidPlan,
+    ProblemCode.INVALID_FILTER: InvalidFilter,
     ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,
     ProblemCode.INTERNAL_ERROR: ServerError,
     ProblemCode.OVERLOADED: Overloaded,

@@ -40,6 +40,7 @@ class ProblemCode(enum.StrEnum):
     INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
     INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"
     INVALID_PLAN = "invalid-plan", 422, "The plan, or the file groups that are named, do not fit the table"
+    INVALID_FILTER = "invalid-filter", 422, "The filter does not fit the table's columns"
     ACTION_NOT_SUPPORTED = "action-not-supported", 422, "The table does not take this action"
     INTERNAL_ERROR = "internal-error", 500, "The server failed; the fault is its own"
     OVERLOADED = "overloaded", 503, "The server has more requests waiting than it accepts"

@@ -22,6 +22,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__InvalidTable                 invalid-table
 |  |__InvalidWriteStat             invalid-write-stat
 |  |__InvalidPlan                  invalid-plan
+|  |__InvalidFilter                invalid-filter
 |  |__ActionNotSupported           action-not-supported
 |__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
 |__Unavailable                     nothing was decided; the same request may be sent again
@@ -170,6 +171,10 @@ class InvalidWriteStat(Unprocessable):
 
 class InvalidPlan(Unprocessable):
     code = ProblemCode.INVALID_PLAN
+
+
+class InvalidFilter(Unprocessable):
+    code = ProblemCode.INVALID_FILTER
 
 
 class ActionNotSupported(Unprocessable):

@@ -1,0 +1,82 @@
+"""Filters as Python expressions: ``(col("amount") > 10) & col("country").is_in(["DE", "FR"])``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TypeAlias
+
+from chronolake_model.filters import Compare, ComparisonOperator, Filter, In, IsNull, Literal, Not, StartsWith
+
+Value: TypeAlias = bool | int | float | str | Decimal | date | datetime
+"""What a column may be compared with; aware datetimes with a timestamp, naive ones with a timestamp_ntz."""
+
+
+def col(name: str) -> Column:
+    """A column, to be compared: ``col("amount") > 10`` is a filter; ``&``, ``|`` and ``~`` combine filters."""
+    return Column(name)
+
+
+class Column:
+    """A column of a table; comparing it makes a filter."""
+
+    __hash__ = None  # type: ignore[assignment]  # two columns that are compared make a filter, not a bool
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __eq__(self, value: Value) -> Filter:  # type: ignore[override, explicit-override]
+        return self._compared(ComparisonOperator.EQUAL, value)
+
+    def __ne__(self, value: Value) -> Filter:  # type: ignore[override, explicit-override]
+        return self._compared(ComparisonOperator.NOT_EQUAL, value)
+
+    def __lt__(self, value: Value) -> Filter:
+        return self._compared(ComparisonOperator.LESS, value)
+
+    def __le__(self, value: Value) -> Filter:
+        return self._compared(ComparisonOperator.LESS_OR_EQUAL, value)
+
+    def __gt__(self, value: Value) -> Filter:
+        return self._compared(ComparisonOperator.GREATER, value)
+
+    def __ge__(self, value: Value) -> Filter:
+        return self._compared(ComparisonOperator.GREATER_OR_EQUAL, value)
+
+    def is_in(self, values: Iterable[Value]) -> Filter:
+        """The value is one of these."""
+        return In(self._name, [_literal(value) for value in values])
+
+    def is_null(self) -> Filter:
+        """There is no value."""
+        return IsNull(self._name)
+
+    def is_not_null(self) -> Filter:
+        """There is a value."""
+        return Not(IsNull(self._name))
+
+    def starts_with(self, prefix: str) -> Filter:
+        """The value, a string, begins with this."""
+        return StartsWith(self._name, prefix)
+
+    def _compared(self, operator: ComparisonOperator, value: Value) -> Filter:
+        return Compare(self._name, operator, _literal(value))
+
+
+def _literal(value: Value) -> Literal:
+    """``value`` as JSON writes it; raises ``TypeError`` for what no column is compared with."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case bool() | int() | float() | str():
+            return value
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case _:
+            raise TypeError(f"a column is compared with a value, not with {value!r}; is_null() asks for null")

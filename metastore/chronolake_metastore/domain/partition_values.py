@@ -1,0 +1,73 @@
+"""What a partition path says of the values in its partition columns.
+
+Paths are in hive style, ``month=2026-02/country=DE``, escaped like Hive's, as ``chronolake_spark.keys`` writes
+them. A path of another form says nothing, so whatever is asked of it could be true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from chronolake_metastore.domain.literals import Kind, Value, parse
+
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+
+Candidates = tuple[Value | None, ...]
+"""The values that a partition column may have, null among them."""
+
+_ESCAPE: Final = re.compile(r"%([0-7][0-9A-F])")
+_INTEGER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def candidates(folder: str, column: str, kind: Kind) -> Candidates | None:
+    """What the column may be in a folder of a partition path; None when the folder does not say."""
+    name, equals, text = folder.partition("=")
+    if not equals or _unescaped(name) != column:
+        return None
+    if text == NULL_PARTITION:
+        # A null, an empty string, and a string that reads so have one folder.
+        return (None, "", NULL_PARTITION) if kind is Kind.STRING else (None,)
+    value = _unescaped(text)
+    if not value:
+        return None
+    try:
+        return (_READERS[kind](value),)
+    except (ValueError, OverflowError, KeyError):
+        return None
+
+
+def _unescaped(text: str) -> str | None:
+    """``text`` as it was before it was escaped; None when it was not, or not by Hive's rules."""
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    return None if "%" in _ESCAPE.sub("", text) else plain
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text]
+
+
+def _timestamp(text: str) -> datetime:
+    # Microseconds since 1970, which say the same in whatever time zone a session was.
+    return _EPOCH + timedelta(microseconds=_integer(text))
+
+
+_READERS: Final[dict[Kind, Callable[[str], Value]]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.INTEGER: _integer,
+    Kind.DECIMAL: lambda text: parse(Kind.DECIMAL, text),
+    Kind.STRING: str,
+    Kind.DATE: lambda text: parse(Kind.DATE, text),
+    Kind.TIMESTAMP: _timestamp,
+    Kind.TIMESTAMP_NTZ: lambda text: parse(Kind.TIMESTAMP_NTZ, text.replace(" ", "T", 1)),
+}
+"""How Spark writes values as text; floats, binary and nested values name no partitions."""

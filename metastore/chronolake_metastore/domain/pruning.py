@@ -1,0 +1,283 @@
+"""Which files could hold a record that a filter wants: filters checked against a table, and the rule itself.
+
+The rule errs on one side: what it drops has no such record.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, assert_never
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import literals, partition_values
+from chronolake_metastore.domain.literals import Kind, Value, order
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import filters as wire
+from chronolake_model.filters import ComparisonOperator, Filter
+
+COLUMNS_LISTED_MAX: Final = 100
+"""Columns that a refusal names, of those that the table has."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a table; ``partition`` is the place of its folder in partition paths, if it has one."""
+
+    name: str
+    kind: Kind
+    partition: int | None = None
+
+
+class Relation(enum.Enum):
+    """How a column's value stands to the values of a test."""
+
+    AMONG = enum.auto()
+    NOT_AMONG = enum.auto()
+    LESS = enum.auto()
+    LESS_OR_EQUAL = enum.auto()
+    GREATER = enum.auto()
+    GREATER_OR_EQUAL = enum.auto()
+    NULL = enum.auto()
+    NOT_NULL = enum.auto()
+    PREFIXED = enum.auto()
+    NOT_PREFIXED = enum.auto()
+
+
+class Test(msgspec.Struct, frozen=True):
+    """A leaf of a checked filter: what it asks of one column. No test but of nulls is true of a null."""
+
+    column: Column
+    relation: Relation
+    values: tuple[Value, ...] = ()
+
+
+class Every(msgspec.Struct, frozen=True):
+    """All of these hold."""
+
+    parts: tuple[Condition, ...]
+
+
+class Some(msgspec.Struct, frozen=True):
+    """At least one of these holds."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Test | Every | Some
+"""A filter, checked, without its negations: they are in the tests. ``not (a < 1)`` is true where ``a >= 1`` is,
+and neither is true of a null, so nothing is lost."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """What a file's stats say of a column: bounds of its values that are not null, how many are.
+
+    Values lie between the bounds; a bound need not be a value itself. None: not known.
+    """
+
+    least: Value | None = None
+    greatest: Value | None = None
+    nulls: int | None = None
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What is known of a file's records."""
+
+    records: int
+    ranges: Mapping[str, Range]
+
+
+UNKNOWN: Final = Range()
+_NEGATED: Final = {
+    Relation.AMONG: Relation.NOT_AMONG,
+    Relation.LESS: Relation.GREATER_OR_EQUAL,
+    Relation.GREATER: Relation.LESS_OR_EQUAL,
+    Relation.NULL: Relation.NOT_NULL,
+    Relation.PREFIXED: Relation.NOT_PREFIXED,
+}
+_NEGATED_BOTH_WAYS: Final = _NEGATED | {relation: other for other, relation in _NEGATED.items()}
+_COMPARISONS: Final = {
+    ComparisonOperator.EQUAL: Relation.AMONG,
+    ComparisonOperator.NOT_EQUAL: Relation.NOT_AMONG,
+    ComparisonOperator.LESS: Relation.LESS,
+    ComparisonOperator.LESS_OR_EQUAL: Relation.LESS_OR_EQUAL,
+    ComparisonOperator.GREATER: Relation.GREATER,
+    ComparisonOperator.GREATER_OR_EQUAL: Relation.GREATER_OR_EQUAL,
+}
+
+
+def check(table: Table, wanted: Filter) -> Condition:
+    """The filter as a condition on the table's columns; raises ``InvalidFilter``, which says where."""
+    return _Checker(table).checked(wanted, "filter", depth=1, negated=False)
+
+
+def partition_could_match(condition: Condition, table: Table, partition_path: str) -> bool:
+    """Whether a record of the partition could meet the condition, whatever is in its other columns."""
+    folders = partition_path.split("/")
+    return _could_hold(
+        condition, partial(_partition_passes, folders=folders, fields=len(table.definition.partition_fields))
+    )
+
+
+def slice_could_match(condition: Condition, files: Sequence[Stats]) -> bool:
+    """Whether a record merged from these files could meet the condition, whatever its partition is.
+
+    Each of its values comes from one of the files, but not all need come from the same: so each test is asked
+    of the files apart.
+    """
+    return _could_hold(condition, lambda test: any(_file_passes(test, file) for file in files))
+
+
+class _Checker:
+    """Turns a filter into a condition; counts its parts."""
+
+    def __init__(self, table: Table) -> None:
+        partitions = table.definition.partition_fields
+        self._table = table
+        self._nodes = 0
+        self._columns = {
+            field.name: Column(
+                field.name,
+                literals.kind_of(field.type),
+                partitions.index(field.name) if field.name in partitions else None,
+            )
+            for field in table.definition.schema
+        }
+        self._types = {field.name: field.type for field in table.definition.schema}
+
+    def checked(self, wanted: Filter, place: str, *, depth: int, negated: bool) -> Condition:
+        self._nodes += 1
+        if depth > wire.DEPTH_MAX:
+            raise _invalid(place, f"it nests deeper than {wire.DEPTH_MAX}")
+        if self._nodes > wire.NODES_MAX:
+            raise _invalid(place, f"it is made of more than {wire.NODES_MAX} filters")
+        match wanted:
+            case wire.And() | wire.Or():
+                parts = tuple(
+                    self.checked(part, f"{place}.filters[{index}]", depth=depth + 1, negated=negated)
+                    for index, part in enumerate(wanted.filters)
+                )
+                return Every(parts) if isinstance(wanted, wire.And) != negated else Some(parts)
+            case wire.Not():
+                return self.checked(wanted.filter, f"{place}.filter", depth=depth + 1, negated=not negated)
+            case _:
+                test = self._test(wanted, place)
+                relation = _NEGATED_BOTH_WAYS[test.relation] if negated else test.relation
+                return msgspec.structs.replace(test, relation=relation)
+
+    def _test(self, wanted: wire.Compare | wire.In | wire.IsNull | wire.StartsWith, place: str) -> Test:
+        column = self._column(wanted.column, place)
+        match wanted:
+            case wire.Compare():
+                value = self._value(column, wanted.value, f"{place}.value")
+                return Test(column, _COMPARISONS[wanted.operator], (value,))
+            case wire.In():
+                values = (
+                    self._value(column, value, f"{place}.values[{index}]")
+                    for index, value in enumerate(wanted.values)
+                )
+                return Test(column, Relation.AMONG, tuple(values))
+            case wire.IsNull():
+                return Test(column, Relation.NULL)
+            case wire.StartsWith():
+                if column.kind is not Kind.STRING:
+                    raise self._mistyped(column, place, "starts_with is asked of string columns")
+                return Test(column, Relation.PREFIXED, (self._value(column, wanted.prefix, f"{place}.prefix"),))
+            case _:
+                assert_never(wanted)
+
+    def _column(self, name: str, place: str) -> Column:
+        column = self._columns.get(name)
+        if column is None:
+            columns = list(self._columns)[:COLUMNS_LISTED_MAX]
+            raise _invalid(
+                place,
+                f"the table {self._table.name!r} has no column {name!r}; it has {', '.join(columns)}",
+                column=name,
+                columns=columns,
+            )
+        return column
+
+    def _value(self, column: Column, literal: wire.Literal, place: str) -> Value:
+        try:
+            return literals.parse(column.kind, literal)
+        except ValueError as exc:
+            raise self._mistyped(column, place, str(exc)) from exc
+
+    def _mistyped(self, column: Column, place: str, why: str) -> errors.InvalidFilter:
+        type_ = self._types[column.name]
+        return _invalid(
+            place, f"the column {column.name!r} is of type {type_}: {why}", column=column.name, type=type_
+        )
+
+
+def _could_hold(condition: Condition, passes: Callable[[Test], bool]) -> bool:
+    match condition:
+        case Test():
+            return passes(condition)
+        case Every():
+            return all(_could_hold(part, passes) for part in condition.parts)
+        case Some():
+            return any(_could_hold(part, passes) for part in condition.parts)
+
+
+def _partition_passes(test: Test, *, folders: Sequence[str], fields: int) -> bool:
+    place = test.column.partition
+    if place is None or len(folders) != fields:
+        return True
+    values = partition_values.candidates(folders[place], test.column.name, test.column.kind)
+    return values is None or any(_passes(test, _only(value), records=1) for value in values)
+
+
+def _only(value: Value | None) -> Range:
+    return Range(nulls=1) if value is None else Range(value, value, nulls=0)
+
+
+def _file_passes(test: Test, file: Stats) -> bool:
+    if test.column.partition is not None:
+        return True
+    return _passes(test, file.ranges.get(test.column.name, UNKNOWN), file.records)
+
+
+def _passes(test: Test, found: Range, records: int) -> bool:
+    """Whether one of so many values, of this range, could pass the test."""
+    if test.relation is Relation.NULL:
+        return found.nulls != 0
+    if found.nulls == records:
+        return False
+    least = None if found.least is None else order(found.least)
+    greatest = None if found.greatest is None else order(found.greatest)
+    return _RULES[test.relation](least, greatest, [order(value) for value in test.values])
+
+
+# Bounds and values are of one column, so they have one order, whatever their type is. A bound that is not known
+# is None, and stands in the way of nothing.
+_RULES: Final[dict[Relation, Callable[[Any, Any, list[Any]], bool]]] = {
+    Relation.NOT_NULL: lambda least, greatest, values: True,
+    Relation.AMONG: lambda least, greatest, values: any(
+        (least is None or least <= one) and (greatest is None or greatest >= one) for one in values
+    ),
+    Relation.NOT_AMONG: lambda least, greatest, values: (
+        least is None or least != greatest or least not in values
+    ),
+    Relation.LESS: lambda least, greatest, values: least is None or least < values[0],
+    Relation.LESS_OR_EQUAL: lambda least, greatest, values: least is None or least <= values[0],
+    Relation.GREATER: lambda least, greatest, values: greatest is None or greatest > values[0],
+    Relation.GREATER_OR_EQUAL: lambda least, greatest, values: greatest is None or greatest >= values[0],
+    # What begins with a prefix lies together in the order: at the prefix or behind it, and before whatever
+    # exceeds it in the first characters, as many as it has.
+    Relation.PREFIXED: lambda least, greatest, values: (
+        (least is None or least[: len(values[0])] <= values[0]) and (greatest is None or greatest >= values[0])
+    ),
+    Relation.NOT_PREFIXED: lambda least, greatest, values: (
+        least is None
+        or greatest is None
+        or not (least.startswith(values[0]) and greatest.startswith(values[0]))
+    ),
+}
+
+
+def _invalid(place: str, why: str, **context: object) -> errors.InvalidFilter:
+    return errors.InvalidFilter(f"{place}: {why}", place=place, **context)
