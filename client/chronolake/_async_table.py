@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from chronolake import _calls
+from chronolake import _arrow, _calls
 from chronolake._async_write import AsyncWrite
 from chronolake._calls import InstantFilter
 from chronolake._table import default_writer, write_action
@@ -25,6 +26,9 @@ from chronolake_model.instants import (
 )
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class AsyncTable:
@@ -197,7 +201,15 @@ class AsyncTable:
         call = _calls.snapshot(self.name, as_of, partition_path)
         return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
 
+    async def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
+        """As ``Table.snapshot_arrow``."""
+        return await _arrow.async_table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+
     async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """As ``Table.changes``."""
         call = _calls.changes(self.name, from_, to)
         return _calls.merge_changes([page async for page in self._transport.pages(call)])
+
+    async def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
+        """As ``Table.changes_arrow``."""
+        return await _arrow.async_table(self._transport, _calls.changes(self.name, from_, to))

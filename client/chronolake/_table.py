@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from chronolake import _calls
+from chronolake import _arrow, _calls
 from chronolake._calls import InstantFilter
 from chronolake._timeline import PENDING, Timeline, words
 from chronolake._transport import Transport, actor
@@ -25,6 +26,9 @@ from chronolake_model.instants import (
 )
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Table:
@@ -233,6 +237,19 @@ class Table:
         call = _calls.snapshot(self.name, as_of, partition_path)
         return _calls.merge_snapshot(list(self._transport.pages(call)))
 
+    def snapshot_batches(
+        self, as_of: Moment | None = None, partition_path: str | None = None
+    ) -> pa.RecordBatchReader:
+        """The same in record batches, a row for each data file, each fetched when asked for; needs pyarrow.
+
+        Raises ``ConnectionFailed``, also between batches, when the server breaks its answer off.
+        """
+        return _arrow.batches(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+
+    def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
+        """The same as an Arrow table; needs pyarrow."""
+        return _arrow.table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.
 
@@ -240,6 +257,14 @@ class Table:
         """
         call = _calls.changes(self.name, from_, to)
         return _calls.merge_changes(list(self._transport.pages(call)))
+
+    def changes_batches(self, from_: Moment | None = None, to: Moment | None = None) -> pa.RecordBatchReader:
+        """The same in record batches, see ``snapshot_batches``; the schema's metadata says the rest."""
+        return _arrow.batches(self._transport, _calls.changes(self.name, from_, to))
+
+    def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
+        """The same as an Arrow table; needs pyarrow."""
+        return _arrow.table(self._transport, _calls.changes(self.name, from_, to))
 
 
 def default_writer() -> str:

@@ -20,6 +20,7 @@ import msgspec
 
 from chronolake import errors
 from chronolake._calls import Call, Page
+from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem
 
 URL_VARIABLE = "CHRONOLAKE_URL"
@@ -32,6 +33,7 @@ _STREAM_SILENT_SECONDS = 60.0
 _UNAVAILABLE_STATUS = frozenset({502, 503, 504})
 _BODY_SHOWN_CHARS = 200
 _KEY_HEADER = "Idempotency-Key"
+_ARROW_OR_PROBLEM = f"{ARROW}, application/problem+json;q=0.5"
 
 _Answer = TypeVar("_Answer")
 _Page = TypeVar("_Page", bound=Page)
@@ -62,9 +64,17 @@ class Transport:
         ``key`` is the idempotency key of a command, a new one unless given; ``retry_seconds`` is the
         endpoint's unless given, and 0 tries once.
         """
+        return answer_of(call, self._respond(call, headers_of(call, key or new_key()), retry_seconds))
+
+    def send_for_arrow(self, call: Call[Any]) -> bytes:
+        """The answer to ``call`` as an Arrow IPC stream."""
+        return self._respond(call, {"Accept": _ARROW_OR_PROBLEM}).content
+
+    def _respond(
+        self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
+    ) -> httpx.Response:
         # A POST may be retried as safely as a GET: each command carries one key over all of its tries, and
         # the server answers the second arrival of a key with the first one's answer.
-        headers = headers_of(call, key or new_key())
         patience = Patience(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
@@ -72,7 +82,7 @@ class Transport:
                     response = self._http.request(
                         call.method, call.path, params=call.query, content=call.body, headers=headers
                     )
-                    return answer_of(call, response)
+                    return successful(response)
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
                 pause = patience.pause_after(failure)
                 if pause is None:
@@ -102,6 +112,25 @@ class Transport:
             for text in response.iter_text():
                 yield from splitter.lines_in(text)
 
+    @contextlib.contextmanager
+    def chunks(self, call: Call[Any]) -> Generator[Iterator[bytes], None, None]:
+        """The bytes of an answer as an Arrow IPC stream, as they come; one try."""
+        with (
+            no_answer_is_an_error(self.endpoint.url),
+            self._http.stream(
+                call.method,
+                call.path,
+                params=call.query,
+                content=call.body,
+                headers={"Accept": _ARROW_OR_PROBLEM},
+                timeout=_stream_timeout(self.endpoint),
+            ) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                raise _error_of(response)
+            yield response.iter_bytes()
+
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()
@@ -120,7 +149,15 @@ class AsyncTransport:
         self, call: Call[_Answer], *, key: str | None = None, retry_seconds: float | None = None
     ) -> _Answer:
         """As ``Transport.send``; a cancelled command may or may not have happened."""
-        headers = headers_of(call, key or new_key())
+        return answer_of(call, await self._respond(call, headers_of(call, key or new_key()), retry_seconds))
+
+    async def send_for_arrow(self, call: Call[Any]) -> bytes:
+        """As ``Transport.send_for_arrow``."""
+        return (await self._respond(call, {"Accept": _ARROW_OR_PROBLEM})).content
+
+    async def _respond(
+        self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
+    ) -> httpx.Response:
         patience = Patience(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
@@ -128,7 +165,7 @@ class AsyncTransport:
                     response = await self._http.request(
                         call.method, call.path, params=call.query, content=call.body, headers=headers
                     )
-                    return answer_of(call, response)
+                    return successful(response)
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
                 pause = patience.pause_after(failure)
                 if pause is None:
@@ -221,10 +258,16 @@ def failures_name_the_key(headers: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
-def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
-    """The decoded answer, or its error raised. Fields that this client does not know are ignored."""
+def successful(response: httpx.Response) -> httpx.Response:
+    """The response, or its error raised."""
     if not response.is_success:
         raise _error_of(response)
+    return response
+
+
+def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
+    """The decoded answer, or its error raised. Fields that this client does not know are ignored."""
+    successful(response)
     if call.answer is type(None):
         return None
     try:

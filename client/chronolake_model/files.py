@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
+
+ARROW: Final = "application/vnd.apache.arrow.stream"
+"""The media type of an Arrow IPC stream."""
 
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 PartitionPath = Annotated[

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import get
+from litestar import MediaType, Request, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
+from litestar.response import Stream
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, TableInPath, time_parameter
-from chronolake_metastore.queries import files as queries
+from chronolake_metastore.queries import file_streams, files as queries
+from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
-from chronolake_model.files import Changes, Snapshot
+from chronolake_model.files import ARROW, Changes, Snapshot
 from chronolake_model.problems import ProblemCode
 
 TAGS = ["Files"]
@@ -26,6 +28,7 @@ TAGS = ["Files"]
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
 )
 async def get_snapshot(
+    request: Request[Any, Any, Any],
     table: TableInPath,
     database: NamedDependency[Database],
     as_of: Annotated[
@@ -35,12 +38,19 @@ async def get_snapshot(
     partition_path: Annotated[str | None, QueryParameter(description="Only this partition.")] = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
-) -> Snapshot:
-    """The file slices that are live as of a completion time, now unless one is given, page by page."""
+) -> Snapshot | Stream:
+    """The file slices that are live as of a completion time, now unless one is given, page by page.
+
+    Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
+    data file.
+    """
     time = parameters.optional_time("as_of", as_of)
     if partition_path is not None and "\0" in partition_path:
         raise errors.InvalidParameter("a partition path holds no character U+0000", parameter="partition_path")
-    return await queries.snapshot(database, parameters.table(table), time, partition_path, limit, cursor)
+    name = parameters.table(table)
+    if _wants_arrow(request, cursor):
+        return _streamed(await file_streams.snapshot(database, name, time, partition_path))
+    return await queries.snapshot(database, name, time, partition_path, limit, cursor)
 
 
 @get(
@@ -50,6 +60,7 @@ async def get_snapshot(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
 )
 async def get_changes(
+    request: Request[Any, Any, Any],
     table: TableInPath,
     database: NamedDependency[Database],
     after: Annotated[
@@ -61,9 +72,29 @@ async def get_changes(
     ] = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
-) -> Changes:
-    """The file groups touched by completions in (from, to], each before and after, page by page."""
+) -> Changes | Stream:
+    """The file groups touched by completions in (from, to], each before and after, page by page.
+
+    Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
+    data file of each side.
+    """
     start, end = parameters.optional_time("from", after), parameters.optional_time("to", until)
     if start is not None and end is not None and start > end:
         raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
-    return await queries.changes(database, parameters.table(table), start, end, limit, cursor)
+    name = parameters.table(table)
+    if _wants_arrow(request, cursor):
+        return _streamed(await file_streams.changes(database, name, start, end))
+    return await queries.changes(database, name, start, end, limit, cursor)
+
+
+def _wants_arrow(request: Request[Any, Any, Any], cursor: str | None) -> bool:
+    """Whether the caller would rather have Arrow than JSON; raises ``InvalidParameter``."""
+    if request.accept.best_match([MediaType.JSON, ARROW]) != ARROW:
+        return False
+    if cursor is not None:
+        raise errors.InvalidParameter("an Arrow stream is one answer, without pages", parameter="cursor")
+    return True
+
+
+def _streamed(stream: ArrowStream) -> Stream:
+    return Stream(stream.messages(), headers={"Content-Type": ARROW})

@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import files as stored, instants as stored_instants
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import GroupKey, PublishedFile
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
@@ -86,46 +86,59 @@ async def changes(
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
-    start = max(BEFORE_ALL, after_time or BEFORE_ALL)
-    after = _FIRST
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         if cursor is None:
-            end = await stored_instants.latest_completion(connection, table.table_id, until)
+            between = await range_of(connection, table, after_time, until)
+            after = _FIRST
         else:
             place = cursors.decode(cursor, _ChangesPlace)
             cursors.refuse_unless(place.table_id == table.table_id)
-            start, end, after = Micros(place.start), Micros(place.end), place.group
-        if end is None or end <= start:
-            # Not a start that lies ahead: who goes on from there would pass over what completes until then.
-            return _no_changes(table, None if end is None else min(start, end))
-        instants = await stored_instants.completed_between(
-            connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
-        )
-        if len(instants) == CHANGED_INSTANTS_MAX:
-            end = instants[-1][1]
-        restores = await stored_instants.restores_between(connection, table.table_id, start, end)
-        groups = await stored.changed_groups(connection, table.table_id, (start, end), after, limit)
-        before = await stored.files_of(connection, table.table_id, groups, start)
-        now = await stored.files_of(connection, table.table_id, groups, end)
+            between, after = (Micros(place.start), Micros(place.end)), place.group
+        between, head = await changes_head(connection, table, between)
+        groups = await stored.changed_groups(connection, table.table_id, between, after, limit)
+        before = await stored.files_of(connection, table.table_id, groups, between[0])
+        now = await stored.files_of(connection, table.table_id, groups, between[1])
     tick = table.definition.tick
     more = None
     if len(groups) == limit:
-        more = cursors.encode(_ChangesPlace(table.table_id, start, end, groups[-1]))
-    return wire.Changes(
+        more = cursors.encode(_ChangesPlace(table.table_id, *between, groups[-1]))
+    file_groups = _changed(groups, _slices(before, tick), _slices(now, tick))
+    return msgspec.structs.replace(head, file_groups=file_groups, next_cursor=more)
+
+
+async def range_of(
+    connection: Reader, table: Table, after: Micros | None, until: Micros | None
+) -> tuple[Micros, Micros]:
+    """The range of completion times that is asked for, as far as anything has completed; it may be empty."""
+    start = max(BEFORE_ALL, after or BEFORE_ALL)
+    end = await stored_instants.latest_completion(connection, table.table_id, until) or BEFORE_ALL
+    # Not a start that lies ahead: who goes on from there would pass over what completes until then.
+    return min(start, end), end
+
+
+async def changes_head(
+    connection: Reader, table: Table, between: tuple[Micros, Micros]
+) -> tuple[tuple[Micros, Micros], wire.Changes]:
+    """What there is to say of a range beside its file groups, and how far of it one answer reaches."""
+    start, end = between
+    instants = await stored_instants.completed_between(
+        connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
+    )
+    if len(instants) == CHANGED_INSTANTS_MAX:
+        end = instants[-1][1]
+    restores = await stored_instants.restores_between(connection, table.table_id, start, end)
+    tick = table.definition.tick
+    head = wire.Changes(
         table=table.name,
         from_=None if start == BEFORE_ALL else format_time(start, tick),
-        to=format_time(end, tick),
+        to=None if end == BEFORE_ALL else format_time(end, tick),
         instants=_completed(instants, tick),
-        file_groups=_changed(groups, _slices(before, tick), _slices(now, tick)),
-        next_cursor=more,
+        file_groups=[],
+        next_cursor=None,
         restores=_completed(restores, tick),
     )
-
-
-def _no_changes(table: Table, at: Micros | None) -> wire.Changes:
-    time = None if at is None else format_time(at, table.definition.tick)
-    return wire.Changes(table.name, time, time, [], [], None)
+    return (start, end), head
 
 
 def _completed(times: Sequence[tuple[Micros, Micros]], tick: Tick) -> list[wire.CompletedInstant]:

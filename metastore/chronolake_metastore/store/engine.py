@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
@@ -22,6 +23,10 @@ LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000
 TCP_USER_TIMEOUT_MS = 15_000
+STREAM_TIMEOUT_MS = 15 * 60_000
+"""A large answer takes as long as its reader does; one that stopped reading must not hold its rows for ever."""
+STREAMS_MAX = 8
+"""Large answers at a time; who asks for more waits for its turn."""
 CONNECT_TIMEOUT_SECONDS = 5
 SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
@@ -46,7 +51,7 @@ A plan that followed statistics would read whole tables while they grow faster t
 
 
 def conninfo(
-    settings: Settings, *, as_role: bool = True, planning: Mapping[str, str] = MappingProxyType({})
+    settings: Settings, *, as_role: bool = True, more: Mapping[str, str | int] = MappingProxyType({})
 ) -> str:
     """The DSN with what every connection of the server has: its role, its schema, its limits."""
     given = conninfo_to_dict(settings.dsn)
@@ -66,7 +71,7 @@ def conninfo(
             "tcp_keepalives_interval": 2,
             "tcp_keepalives_count": 3,
             "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
-            **planning,
+            **more,
         }.items()
     )
     given["options"] = f"{given.get('options') or ''} {options}".strip()
@@ -91,12 +96,12 @@ def database_errors() -> Iterator[None]:
         yield
     except sqlalchemy.exc.DBAPIError as exc:
         if exc.connection_invalidated or _is_away(exc.orig):
-            raise _unavailable(exc) from exc
+            raise unavailable(exc) from exc
         raise
     except (psycopg.Error, OSError, sqlalchemy.exc.TimeoutError) as exc:
         if isinstance(exc, psycopg.Error) and not _is_away(exc):
             raise
-        raise _unavailable(exc) from exc
+        raise unavailable(exc) from exc
 
 
 def _is_away(exc: BaseException | None) -> bool:
@@ -105,10 +110,16 @@ def _is_away(exc: BaseException | None) -> bool:
     if exc.sqlstate is None:
         # libpq's own: the connection is gone or was never made.
         return isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)
-    return exc.sqlstate in _AWAY_STATES or exc.sqlstate.startswith(_AWAY_CLASSES)
+    return is_away_state(exc.sqlstate)
 
 
-def _unavailable(exc: BaseException) -> errors.DatabaseUnavailable:
+def is_away_state(sqlstate: str) -> bool:
+    """Whether a SQLSTATE says nothing of what was asked: the database is away, full, or too busy."""
+    return sqlstate in _AWAY_STATES or sqlstate.startswith(_AWAY_CLASSES)
+
+
+def unavailable(exc: BaseException) -> errors.DatabaseUnavailable:
+    """What a caller is told when the database is away."""
     reason = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
     return errors.DatabaseUnavailable(
         "the server cannot reach its database; send the request again, with the same idempotency key",
@@ -125,7 +136,11 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self._conninfo = conninfo(settings)
-        self._looking_up = conninfo(settings, planning=_LOOKING_UP)
+        self._looking_up = conninfo(settings, more=_LOOKING_UP)
+        self.streaming_conninfo = conninfo(settings, more={"statement_timeout": STREAM_TIMEOUT_MS})
+        """For whoever reads large answers, on connections that are not of psycopg's kind."""
+        self.streams = asyncio.Semaphore(STREAMS_MAX)
+        """Held by each of them."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(2, PROBE_SILENT_SECONDS)
 

@@ -1,0 +1,51 @@
+"""Reading a table's files in one go, as Arrow: the same answers as ``files.py`` gives page by page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.queries import files, tables
+from chronolake_metastore.store import file_streams as stored, instants as stored_instants
+from chronolake_metastore.store.arrow import ArrowStream
+from chronolake_metastore.store.engine import Database
+from chronolake_model.times import Micros, format_time
+
+METADATA: Final = "chronolake."
+"""Before the names of what the schema says of the whole answer."""
+
+
+async def snapshot(
+    database: Database, table_name: str, as_of: Micros | None, partition_path: str | None
+) -> ArrowStream:
+    """The files of the live slices; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
+    said = {"table": table.name}
+    if pinned is not None:
+        said["as_of"] = format_time(pinned, table.definition.tick)
+    at = files.BEFORE_ALL if pinned is None else pinned
+    return await stored.snapshot(database, table.table_id, at, partition_path, _metadata(said))
+
+
+async def changes(
+    database: Database, table_name: str, after: Micros | None, until: Micros | None
+) -> ArrowStream:
+    """The slices, before and after, of what changed in (after, until]; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        asked = await files.range_of(connection, table, after, until)
+        between, head = await files.changes_head(connection, table, asked)
+    said = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
+    said |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
+    return await stored.changes(database, table.table_id, between, _metadata(said))
+
+
+def _json(document: object) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+def _metadata(said: dict[str, str]) -> dict[str, str]:
+    return {METADATA + name: text for name, text in said.items()}

@@ -1,0 +1,57 @@
+"""The files of a table as Arrow: a row for each data file, the files of a slice together."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+from psycopg import sql
+
+from chronolake_metastore.store import arrow, statements
+from chronolake_metastore.store.arrow import ArrowStream
+from chronolake_metastore.store.engine import Database
+from chronolake_model.times import Micros
+
+_SNAPSHOT: Final = sql.SQL(statements.load("snapshot_arrow"))
+_CHANGES: Final = sql.SQL(statements.load("changes_arrow"))
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_FILE: Final = (
+    pa.field("partition_path", pa.string(), nullable=False),
+    pa.field("file_id", pa.string(), nullable=False),
+    pa.field("base_instant_time", _TIME, nullable=False),
+    pa.field("kind", pa.string(), nullable=False),
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size_bytes", pa.int64(), nullable=False),
+    pa.field("records", pa.int64(), nullable=False),
+    pa.field("requested_time", _TIME, nullable=False),
+    pa.field("completion_time", _TIME, nullable=False),
+)
+SNAPSHOT: Final = pa.schema(_FILE)
+"""``path`` is relative to the base path, ``kind`` is base or log; the first three columns name the slice."""
+CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False)])
+"""``side`` is before or after: the slice as of the start of the range, or as of its end."""
+
+
+async def snapshot(
+    database: Database,
+    table_id: UUID,
+    as_of: Micros,
+    partition_path: str | None,
+    metadata: dict[str, str],
+) -> ArrowStream:
+    """The files of all slices that were live as of a completion time; ``metadata`` goes into the schema."""
+    wanted = (
+        sql.SQL("true") if partition_path is None else sql.SQL("partition_path = {}").format(partition_path)
+    )
+    query = _SNAPSHOT.format(table_id=sql.Literal(table_id), as_of=sql.Literal(as_of), wanted=wanted)
+    return await arrow.open_stream(database, query.as_string(), SNAPSHOT.with_metadata(metadata))
+
+
+async def changes(
+    database: Database, table_id: UUID, between: tuple[Micros, Micros], metadata: dict[str, str]
+) -> ArrowStream:
+    """The slices, before and after, of the file groups that changed in a range (from, to]."""
+    after, until = (sql.Literal(time) for time in between)
+    query = _CHANGES.format(table_id=sql.Literal(table_id), after=after, until=until)
+    return await arrow.open_stream(database, query.as_string(), CHANGES.with_metadata(metadata))

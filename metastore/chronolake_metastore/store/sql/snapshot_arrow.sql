@@ -1,0 +1,31 @@
+-- The data files of all slices that were live as of a completion time, each a row, the files of a slice together. In two
+-- parts, as in snapshot.sql. A log file says which slice it is in: that of the group's base file, or of its first log.
+SELECT
+    f.partition_path,
+    f.file_id,
+    CASE f.kind
+        WHEN 'base' THEN f.requested_time
+        ELSE (
+            SELECT coalesce(max(s.requested_time) FILTER (WHERE s.kind = 'base'), min(s.requested_time))
+            FROM file s
+            WHERE (s.table_id, s.partition_path, s.file_id) = ({table_id}, f.partition_path, f.file_id)
+                AND s.live_from <= moment({as_of})
+                AND (s.superseded_at IS NULL OR s.superseded_at > moment({as_of}))
+        )
+    END AS base_instant_time,
+    f.kind,
+    CASE f.partition_path WHEN '' THEN f.file_name ELSE f.partition_path || '/' || f.file_name END AS path,
+    f.size_bytes,
+    f.records,
+    f.requested_time,
+    f.completion_time
+FROM (
+    SELECT *
+    FROM file
+    WHERE table_id = {table_id} AND superseded_at IS NULL AND live_from <= moment({as_of}) AND {wanted}
+    UNION ALL
+    SELECT *
+    FROM file
+    WHERE table_id = {table_id} AND superseded_at > moment({as_of}) AND live_from <= moment({as_of}) AND {wanted}
+) AS f
+ORDER BY f.partition_path, f.file_id, f.kind, f.completion_time, f.file_name
