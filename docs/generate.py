@@ -22,14 +22,14 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events
 from chronolake_metastore.settings import Settings
-from chronolake_model import files, instants, outcomes, problems, tables, times, vocabulary
+from chronolake_model import files, instants, outcomes, problems, schemas, tables, times, vocabulary
 from chronolake_model.problems import ProblemCode
 
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
-_MODULES: Final = (files, instants, outcomes, problems, tables, times, vocabulary)
+_MODULES: Final = (files, instants, outcomes, problems, schemas, tables, times, vocabulary)
 
 
 def main() -> None:
@@ -116,6 +116,7 @@ def _parameter(parameter: Json) -> tuple[str, str]:
         "table": "`namespace.table`.",
         "namespace": "The namespace's name.",
         "requested_time": "The instant's requested time, 17 or 20 digits.",
+        "schema_version": "The version of the schema, a number from 1.",
         "key": "The request's idempotency key, percent-encoded. One of slashes alone cannot be asked for.",
     }.get(parameter["name"], "")
     return _form(parameter["schema"]) + required, meaning
@@ -161,7 +162,9 @@ def _in_order(name: str, properties: Mapping[str, Json]) -> Iterable[tuple[str, 
     found = _class(name)
     if found is None or not issubclass(found, msgspec.Struct):
         return properties.items()
-    return ((field, properties[field]) for field in found.__struct_encode_fields__)
+    tag = found.__struct_config__.tag_field
+    names = (*([] if tag is None else [tag]), *found.__struct_encode_fields__)
+    return ((field, properties[field]) for field in names)
 
 
 def _form(schema: Json) -> str:
@@ -180,7 +183,8 @@ def _form(schema: Json) -> str:
         case "null":
             return "null"
         case kind:
-            return f"{schema.get('format', kind)}{_bounds(schema)}"
+            word = f"`{schema['const']}`" if "const" in schema else schema.get("format", kind)
+            return f"{word}{_bounds(schema)}"
 
 
 def _bounds_of(schema: Json) -> Json:
@@ -230,6 +234,9 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.INVALID_CURSOR: "Begin the list again without a cursor.",
     ProblemCode.NAMESPACE_NOT_FOUND: "Make the namespace first.",
     ProblemCode.TABLE_NOT_FOUND: "Make the table first, or check its name.",
+    ProblemCode.SCHEMA_NOT_FOUND: "List the versions of the table's schema.",
+    ProblemCode.INCOMPATIBLE_SCHEMA: "Ask for another change; `detail` says why, and what is allowed.",
+    ProblemCode.SCHEMA_CHANGED: "Look at the present schema, of `context.schema_version`, and ask again.",
     ProblemCode.OUTCOME_NOT_FOUND: "It was not carried out so far; a request under way may still be. Send the "
     "same request again under its key: it happens once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
@@ -369,14 +376,14 @@ def _python_form(form: msgspec.inspect.Type) -> str:
     match form:
         case msgspec.inspect.StructType(cls=cls) if cls is events.Plan:
             return "[RecordedPlan](rest.md#recordedplan), with its instants in microseconds"
-        case msgspec.inspect.StructType(cls=cls):
-            return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
-        case msgspec.inspect.EnumType(cls=cls):
+        case msgspec.inspect.StructType(cls=cls) | msgspec.inspect.EnumType(cls=cls):
             return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
         case msgspec.inspect.ListType(item_type=item):
             return f"list of {_python_form(item)}"
         case msgspec.inspect.UnionType(types=(one, msgspec.inspect.NoneType())):
             return f"{_python_form(one)}, or null"
+        case msgspec.inspect.UnionType(types=several):
+            return " or ".join(map(_python_form, several))
         case _:
             return _SCALARS[type(form)]
 

@@ -16,8 +16,9 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from chronolake_metastore.domain import tables
+from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.pruning import Range, Stats
-from chronolake_metastore.domain.tables import Table
 from chronolake_model.filters import And, Compare, ComparisonOperator, Filter, In, IsNull, Not, Or, StartsWith
 from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros
@@ -43,16 +44,18 @@ TYPES: Final = {
     "late": "boolean",
 }
 PARTITIONS: Final = ("country", "shard", "month", "hour", "minute", "rate", "late")
-TABLE: Final = Table(
-    UUID(int=7),
-    CreateTable(
-        name="shop.orders",
-        base_path="/lake",
-        schema=[NewField(name, type_) for name, type_ in TYPES.items()],
-        record_key_fields=["id"],
-        partition_fields=list(PARTITIONS),
+TABLE: Final = tables.evolve_created(
+    TableCreated(
+        definition=CreateTable(
+            name="shop.orders",
+            base_path="/lake",
+            schema=[NewField(name, type_) for name, type_ in TYPES.items()],
+            record_key_fields=["id"],
+            partition_fields=list(PARTITIONS),
+        )
     ),
-    created_at=Micros(0),
+    UUID(int=7),
+    Micros(0),
 )
 _STRINGS: Final = ("", "a", "ab", "aé", "b", "b\uffff", "b\U00010000", "%41", "x/y=z")
 _DATES: Final = (date(1, 1, 1), date(1969, 12, 31), date(2026, 2, 28), date(9999, 12, 31))

@@ -18,6 +18,7 @@
         │   ├── NamespaceNotFound
         │   ├── TableNotFound
         │   ├── InstantNotFound
+        │   ├── SchemaNotFound
         │   └── OutcomeNotFound
         └── Conflict                the request is fine, the present state is against it
             ├── NamespaceExists
@@ -27,6 +28,8 @@
             ├── LeaseLive
             ├── WriteConflict
             ├── Savepointed
+            ├── IncompatibleSchema
+            ├── SchemaChanged       somebody else changed it first: look, and ask again
             └── InstantRolledBack   the writer must stop
 
 After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened:
@@ -143,6 +146,10 @@ class InstantNotFound(NotFound):
     """The table's timeline has no such instant."""
 
 
+class SchemaNotFound(NotFound):
+    """The table's schema has no such version."""
+
+
 class OutcomeNotFound(NotFound):
     """No request of this idempotency key was carried out so far; one that is under way may still be."""
 
@@ -179,6 +186,14 @@ class Savepointed(Conflict):
     """A savepoint pins what would be rolled back; ``context`` names it."""
 
 
+class IncompatibleSchema(Conflict):
+    """The table's schema cannot be changed so; the message says why, and what is allowed."""
+
+
+class SchemaChanged(Conflict):
+    """The table's schema is of another version than was expected; ``context`` has the present one."""
+
+
 class InstantRolledBack(Conflict):
     """The instant was rolled back: its writer must stop, nothing that it wrote will be seen."""
 
@@ -191,6 +206,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.NAMESPACE_NOT_FOUND: NamespaceNotFound,
     ProblemCode.TABLE_NOT_FOUND: TableNotFound,
     ProblemCode.INSTANT_NOT_FOUND: InstantNotFound,
+    ProblemCode.SCHEMA_NOT_FOUND: SchemaNotFound,
     ProblemCode.OUTCOME_NOT_FOUND: OutcomeNotFound,
     ProblemCode.METHOD_NOT_ALLOWED: InvalidRequest,
     ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
@@ -200,6 +216,8 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.LEASE_LIVE: LeaseLive,
     ProblemCode.WRITE_CONFLICT: WriteConflict,
     ProblemCode.SAVEPOINTED: Savepointed,
+    ProblemCode.INCOMPATIBLE_SCHEMA: IncompatibleSchema,
+    ProblemCode.SCHEMA_CHANGED: SchemaChanged,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,

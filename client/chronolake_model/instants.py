@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.tables import Properties, TableName
+from chronolake_model.tables import Properties, SchemaVersion, TableName
 from chronolake_model.times import INSTANT_TIME_PATTERN
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
@@ -96,6 +96,10 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     replaced_file_groups: FileGroups = []
     writer: Annotated[
         Writer | None, Meta(description="Who completes; refused when another has taken the instant over.")
+    ] = None
+    schema_version: Annotated[
+        SchemaVersion | None,
+        Meta(description="Of the schema that the files were written with; the instant's own unless given."),
     ] = None
 
 
@@ -212,6 +216,8 @@ class Instant(msgspec.Struct, frozen=True):
     ``version`` is the version of the table's log that brought the instant to this state. ``target`` is the
     instant that a rollback undoes, a savepoint pins, or the savepoint that a restore goes back to;
     ``rolled_back_by`` the rollback or restore that undid this one. ``plan`` is left out of lists.
+    ``schema_version`` is the version of the table's schema that it writes with: the present one when it was
+    begun, or its plan taken, unless completing said another; null for what writes no files.
     """
 
     table: str
@@ -230,6 +236,7 @@ class Instant(msgspec.Struct, frozen=True):
     target: str | None = None
     rolled_back_by: str | None = None
     plan: RecordedPlan | None = None
+    schema_version: int | None = None
 
 
 class CompletedTogether(msgspec.Struct, frozen=True):

@@ -16,7 +16,10 @@ Name = Annotated[str, Meta(pattern=NAME_PATTERN, description="Letters, digits, `
 TableName = Annotated[
     str, Meta(pattern=TABLE_NAME_PATTERN, description="`namespace.table`.", examples=["shop.orders"])
 ]
+COLUMNS_MAX = 10_000
+SCHEMA_VERSION_MAX = 2**31 - 1
 ColumnName = Annotated[str, Meta(min_length=1, max_length=255)]
+ColumnType = Annotated[str, Meta(min_length=1, max_length=65_536)]
 PropertyText = Annotated[str, Meta(max_length=16_384)]
 Properties = Annotated[dict[PropertyText, PropertyText], Meta(max_length=1_000)]
 
@@ -56,7 +59,7 @@ class Field(msgspec.Struct, frozen=True):
     """
 
     name: ColumnName
-    type: Annotated[str, Meta(min_length=1, max_length=65_536)]
+    type: ColumnType
     nullable: bool = True
 
 
@@ -67,6 +70,16 @@ class NewField(Field, frozen=True, forbid_unknown_fields=True):
     def of(cls, field: Field) -> NewField:
         """The same column."""
         return cls(field.name, field.type, field.nullable)
+
+
+FieldId = Annotated[int, Meta(ge=1, description="Tells columns apart, whatever they are called; never reused.")]
+SchemaVersion = Annotated[int, Meta(ge=1, le=SCHEMA_VERSION_MAX, description="Dense from 1, per table.")]
+
+
+class SchemaField(Field, frozen=True, kw_only=True):
+    """A column of a table as the metastore keeps it. The fields within a struct have no ids."""
+
+    field_id: FieldId
 
 
 class BucketIndex(msgspec.Struct, frozen=True):
@@ -97,7 +110,7 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(min_length=1, max_length=4_096, description="The URI of the table's folder in object storage."),
     ]
-    schema: Annotated[list[NewField], Meta(min_length=1, max_length=10_000)]
+    schema: Annotated[list[NewField], Meta(min_length=1, max_length=COLUMNS_MAX)]
     record_key_fields: Annotated[list[ColumnName], Meta(min_length=1, max_length=100)]
     type: TableType = TableType.COPY_ON_WRITE
     partition_fields: Annotated[list[ColumnName], Meta(max_length=100)] = []
@@ -108,13 +121,16 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table as the metastore knows it. ``table_id`` never comes back, not even for the same name."""
+    """A table as the metastore knows it. ``table_id`` never comes back, not even for the same name.
+
+    ``schema`` is the present one, ``schema_version`` its version.
+    """
 
     name: str
     table_id: str
     base_path: str
     type: TableType
-    schema: list[Field]
+    schema: list[SchemaField]
     record_key_fields: list[str]
     partition_fields: list[str]
     ordering_field: str | None
@@ -122,6 +138,7 @@ class Table(msgspec.Struct, frozen=True):
     tick: Tick
     properties: dict[str, str]
     created_at: datetime
+    schema_version: int
 
 
 class TablePage(msgspec.Struct, frozen=True):

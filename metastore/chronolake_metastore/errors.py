@@ -7,6 +7,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__NamespaceNotFound            namespace-not-found
 |  |__TableNotFound                table-not-found
 |  |__InstantNotFound              instant-not-found
+|  |__SchemaNotFound               schema-not-found
 |  |__OutcomeNotFound              outcome-not-found
 |__Conflict
 |  |__NamespaceExists              namespace-exists
@@ -16,6 +17,8 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__LeaseLive                    lease-live
 |  |__WriteConflict                write-conflict
 |  |__Savepointed                  savepointed
+|  |__IncompatibleSchema           incompatible-schema
+|  |__SchemaChanged                schema-changed
 |__InstantRolledBack               instant-rolled-back
 |__Unprocessable
 |  |__IdempotencyKeyReused         idempotency-key-reused
@@ -100,6 +103,17 @@ class InstantNotFound(NotFound):
         )
 
 
+class SchemaNotFound(NotFound):
+    code = ProblemCode.SCHEMA_NOT_FOUND
+
+    def __init__(self, table: str, schema_version: int) -> None:
+        super().__init__(
+            f"the schema of {table!r} has no version {schema_version}; its present one is in the table",
+            table=table,
+            schema_version=schema_version,
+        )
+
+
 class OutcomeNotFound(NotFound):
     code = ProblemCode.OUTCOME_NOT_FOUND
 
@@ -141,6 +155,14 @@ class WriteConflict(Conflict):
 
 class Savepointed(Conflict):
     code = ProblemCode.SAVEPOINTED
+
+
+class IncompatibleSchema(Conflict):
+    code = ProblemCode.INCOMPATIBLE_SCHEMA
+
+
+class SchemaChanged(Conflict):
+    code = ProblemCode.SCHEMA_CHANGED
 
 
 class InstantRolledBack(TimelineError):

@@ -25,7 +25,7 @@ _NOUNS = (
     "metadata, savepoint, restore, rollback, clean, compaction, log compaction, clustering, archive, "
     "lease, heartbeat, checkpoint, writer, epoch, outcome, request id, idempotency key, lake_table, wall "
     "clock told, lane, group, event, projection, sequencer, tick, clock, version, namespace, actor, "
-    "cursor, problem, bucket, write token, refusal, auditor, address"
+    "cursor, problem, bucket, write token, refusal, auditor, address, field id, schema, schema version"
 )
 
 

@@ -48,3 +48,41 @@ def test_sparks_types_are_types(text: str) -> None:
 def test_other_texts_are_refused_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         column_types.check(text)
+
+
+@pytest.mark.parametrize(
+    ("wider", "than"),
+    [
+        ("smallint", "tinyint"),
+        ("int", "tinyint"),
+        ("bigint", "tinyint"),
+        ("int", "smallint"),
+        ("bigint", "smallint"),
+        (" BIGINT ", "Int"),
+        ("double", "float"),
+        ("decimal(5,2)", "decimal(4,2)"),
+        ("Decimal ( 38 , 2 )", "decimal(4,2)"),
+    ],
+)
+def test_a_wider_type_holds_every_value_and_more(wider: str, than: str) -> None:
+    assert column_types.is_wider(wider, than)
+    assert not column_types.is_wider(than, wider)
+    assert column_types.widenings(than)
+
+
+@pytest.mark.parametrize(
+    ("other", "than"),
+    [
+        ("int", "int"),
+        ("decimal(4,2)", "decimal(4,2)"),
+        ("decimal(6,3)", "decimal(4,2)"),
+        ("double", "int"),
+        ("decimal(10,0)", "int"),
+        ("string", "int"),
+        ("timestamp_ntz", "date"),
+        ("timestamp", "timestamp_ntz"),
+        ("array<bigint>", "array<int>"),
+    ],
+)
+def test_no_other_type_is_wider(other: str, than: str) -> None:
+    assert not column_types.is_wider(other, than)

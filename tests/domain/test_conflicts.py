@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain import conflicts, tables
 from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, Deed, Other
+from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY, Table
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -26,12 +27,14 @@ NOW: Final = Micros(MINE + 100 * TICK)
 BEFORE, AFTER, LATER = (Micros(MINE + step * TICK) for step in (-10, 10, 20))
 LONG_BEFORE: Final = Micros(MINE - 20 * TICK)
 NAME: Final = FileGroupName("day=1", bucket_file_id(3))
-TABLE: Final = Table(
-    UUID(int=7),
-    CreateTable(
-        name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+TABLE: Final = tables.evolve_created(
+    TableCreated(
+        definition=CreateTable(
+            name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+        )
     ),
-    created_at=LONG_BEFORE,
+    UUID(int=7),
+    LONG_BEFORE,
 )
 GROUP: Final = FileGroup(TABLE.table_id, NAME.partition_path, NAME.file_id)
 

@@ -7,20 +7,22 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files
-from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.domain import files, tables
+from chronolake_metastore.domain.events import TableCreated
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros
 
 REQUESTED: Final = "20260203040506789"
-TABLE: Final = Table(
-    UUID(int=7),
-    CreateTable(
-        name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+TABLE: Final = tables.evolve_created(
+    TableCreated(
+        definition=CreateTable(
+            name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+        )
     ),
-    created_at=Micros(0),
+    UUID(int=7),
+    Micros(0),
 )
 GOOD: Final = WriteStat(
     partition_path="",

@@ -7,13 +7,20 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import actions, instants, leases, rollbacks
+from chronolake_metastore.domain import actions, instants, leases, rollbacks, tables
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
-from chronolake_metastore.domain.events import Event, InstantRequested, Origin, Payload, advance, next_event
+from chronolake_metastore.domain.events import (
+    Event,
+    InstantRequested,
+    Origin,
+    Payload,
+    TableCreated,
+    advance,
+    next_event,
+)
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
-from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileGroupName
@@ -24,12 +31,14 @@ from chronolake_model.vocabulary import Action, Operation, State, TableType
 SECOND: Final = 1_000_000
 NOW: Final = Micros(1_800_000_000 * SECOND)
 LEASE_SECONDS: Final = 60
-TABLE: Final = Table(
-    UUID(int=7),
-    CreateTable(
-        name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+TABLE: Final = tables.evolve_created(
+    TableCreated(
+        definition=CreateTable(
+            name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
+        )
     ),
-    created_at=NOW,
+    UUID(int=7),
+    NOW,
 )
 
 

@@ -15,7 +15,10 @@ Row = dict[str, Any]
 EVENTS = ("event", "write_stat")
 DECISIONS = ("outcome", "refusal")
 LOG = (*EVENTS, *DECISIONS)
-PROJECTIONS = ("clock", "namespace", "lake_table", "instant", "file", "planned_group", "replaced_group")
+PROJECTIONS = (
+    *("clock", "namespace", "lake_table", "schema_version"),
+    *("instant", "file", "planned_group", "replaced_group"),
+)
 WAIT_SECONDS_MAX = 60.0
 WALL_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """What ``now_us()`` says in a database that nobody has troubled."""

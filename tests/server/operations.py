@@ -18,6 +18,7 @@ NAMESPACE = "shop"
 NEVER_USED = "never-used"
 """An idempotency key."""
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
+SCHEMA = "/v1/tables/{table}/schema"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
 Path = tuple[str | int, ...]
@@ -37,7 +38,13 @@ class Operation:
         return f"{self.method} {self.template}"
 
     def path(
-        self, requested_time: str, *, table: str = TABLE, namespace: str = NAMESPACE, key: str = NEVER_USED
+        self,
+        requested_time: str,
+        *,
+        table: str = TABLE,
+        namespace: str = NAMESPACE,
+        key: str = NEVER_USED,
+        schema_version: str = "1",
     ) -> str:
         """The path with its parameters filled in, as they are: whoever fills in odd ones quotes them."""
         return (
@@ -45,6 +52,7 @@ class Operation:
             .replace("{namespace}", namespace)
             .replace("{requested_time}", requested_time)
             .replace("{key}", key)
+            .replace("{schema_version}", schema_version)
         )
 
 
@@ -72,6 +80,16 @@ OPERATIONS = (
     ),
     Operation("GET", "/v1/tables/{table}"),
     Operation("DELETE", "/v1/tables/{table}"),
+    Operation(
+        "POST",
+        SCHEMA,
+        lambda _: {
+            "changes": [{"change": "add", "name": "note", "type": "string", "nullable": True}],
+            "expected_schema_version": 1,
+        },
+    ),
+    Operation("GET", "/v1/tables/{table}/schemas"),
+    Operation("GET", "/v1/tables/{table}/schemas/{schema_version}"),
     Operation("GET", "/v1/tables/{table}/instants"),
     Operation(
         "POST",
@@ -100,6 +118,7 @@ OPERATIONS = (
             "extra_metadata": {"query": "1"},
             "replaced_file_groups": [FILE_GROUP],
             "writer": "w",
+            "schema_version": 1,
         },
     ),
     Operation(
@@ -240,6 +259,7 @@ _OPTIONAL = {
         "plan.file_groups",
         "plan.details",
     },
+    SCHEMA: {"expected_schema_version", "changes.0.nullable"},
     INFLIGHT: {"writer", "lease_seconds"},
     "/v1/tables/{table}/instants/{requested_time}/requested": {"reason"},
     "/v1/tables/{table}/instants/{requested_time}/conflicts": {"file_groups.0.how"},
@@ -261,6 +281,7 @@ _OPTIONAL = {
         "extra_metadata",
         "replaced_file_groups",
         "writer",
+        "schema_version",
         "write_stats.0.inserts",
         "write_stats.0.updates",
         "write_stats.0.deletes",
@@ -312,9 +333,9 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
     """Each field of the operation's body with what cannot stand there."""
     assert operation.body is not None
     for at, value in places(operation.body("20260101000000000")):
-        nullable = at[-1] in ("ordering_field", "plan", "instant") or (
+        nullable = at[-1] in ("ordering_field", "plan", "instant", "expected_schema_version") or (
             operation.template.endswith(("heartbeat", "inflight", "complete"))
-            and at[-1] in ("lease_seconds", "writer")
+            and at[-1] in ("lease_seconds", "writer", "schema_version")
         )
         for raw in _WRONG[type(value)]:
             if not (raw == "null" and nullable):

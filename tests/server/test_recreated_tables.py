@@ -27,7 +27,7 @@ def test_its_times_come_after_those_of_the_table_before(server: ServerProcess, h
     rest.refused(table.complete(old), 404, "instant-not-found")
 
 
-@pytest.mark.parametrize("path", ["snapshot", "changes", "instants"])
+@pytest.mark.parametrize("path", ["snapshot", "changes", "instants", "schemas"])
 def test_a_cursor_of_the_table_before_is_refused(http: httpx.Client, path: str) -> None:
     table = rest.make_table(http, NAME)
     instant = table.begun()

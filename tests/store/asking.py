@@ -11,15 +11,25 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from chronolake_metastore.domain import instants, leases, restores, rollbacks, savepoints, tables, transactions
+from chronolake_metastore.domain import (
+    instants,
+    leases,
+    restores,
+    rollbacks,
+    savepoints,
+    schemas,
+    tables,
+    transactions,
+)
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import Action, State, TableType, Touch, Yields
+from tests.model_of_schemas import CHANGES, Column, Columns
 from tests.store.model import (
     BEGUN,
     KEEPS_PLAN,
@@ -43,6 +53,7 @@ VERBS: Final = (
     *["complete"] * 14,
     *["inflight", "inflight", "return", "heartbeat", "roll back", "roll back"],
     *["savepoint", "savepoint", "release", "restore", "together", "together", "drop"],
+    *["schema", "schema"],
 )
 _LATER: Final = 10**18
 """Later than any time that a table gives."""
@@ -95,6 +106,8 @@ class Asking:
             return self._drop(name)
         if verb == "together":
             return [self._complete_together()]
+        if verb == "schema":
+            return [self._change_schema(name)]
         if verb == "begin" or not self._timelines[name].instants:
             return [self._begin(name)]
         return [self._change(verb, name)]
@@ -180,6 +193,7 @@ class Asking:
                 lease_seconds=request.lease_seconds,
                 lease_end=None if waits else self._lease_end(request.lease_seconds),
                 plan=tuple(plan),
+                schema_version=self._timelines[name].writes_with(request.action),
             )
         )
 
@@ -412,6 +426,27 @@ class Asking:
         again = made(self._timelines, name)
         return [dropped, *late, again] if between else [dropped, again, *late]
 
+    # ------------------------------------------------------------------------------ schema
+
+    def _change_schema(self, name: str) -> Asked:
+        changes = self._data.draw(CHANGES)
+        expected = None if self._usually() else self._data.draw(st.integers(1, 3))
+
+        def refusals(timeline: Timeline) -> Refusals:
+            if expected not in (None, timeline.schema.version):
+                return {Code.SCHEMA_CHANGED: None}
+            return {} if timeline.schema.after(changes) else {Code.INCOMPATIBLE_SCHEMA: None}
+
+        def happened(body: bytes) -> None:
+            timeline, document = self._timelines[name], msgspec.json.decode(body, type=wire_schemas.TableSchema)
+            changed = timeline.schema.after(changes)
+            assert changed is not None
+            assert document.schema_version == changed.version
+            timeline.schema = changed
+
+        request = wire_schemas.ChangeSchema(changes, expected)
+        return self._asked(name, None, schemas.ChangeSchema(name, request), refusals, happened)
+
     # ------------------------------------------------------------------------------ choices
 
     def _asked(
@@ -469,7 +504,10 @@ def made(timelines: dict[str, Timeline], name: str) -> Asked:
     request = wire_tables.CreateTable(
         name=name,
         base_path=f"/lake/{name}",
-        schema=[wire_tables.NewField("id", "bigint")],
+        schema=[
+            wire_tables.NewField("id", "bigint"),
+            wire_tables.NewField("name", "tinyint", nullable=False),
+        ],
         record_key_fields=["id"],
         type=kind.type,
         index=wire_tables.NewBucketIndex(buckets=BUCKETS),
@@ -478,7 +516,10 @@ def made(timelines: dict[str, Timeline], name: str) -> Asked:
     )
 
     def happened(_: bytes) -> None:
-        timelines[name] = Timeline(kind.type, kind.yields is Yields.WRITER)
+        columns = (Column(1, "id", "bigint", nullable=True), Column(2, "name", "tinyint", nullable=False))
+        timelines[name] = Timeline(
+            kind.type, kind.yields is Yields.WRITER, Columns(columns, frozenset({"id"}), ids_given=2)
+        )
 
     return Asked(
         tables.CreateTable(request), lambda: {Code.TABLE_EXISTS: None} if name in timelines else {}, happened

@@ -15,12 +15,12 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands import group, rebuilding
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, tables
+from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, schemas, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros, Tick, parse_time
@@ -113,6 +113,10 @@ class History:
             )
         )
 
+    def change_schema(self, table: str, *changes: wire_schemas.SchemaChange) -> None:
+        """Change the columns of a table."""
+        self.done(schemas.ChangeSchema(table, wire_schemas.ChangeSchema(list(changes))))
+
     def drop_table(self, name: str) -> None:
         """Drop a table."""
         self.done(tables.DropTable(name))
@@ -167,6 +171,8 @@ def make_history(lake: History) -> dict[str, str]:
     times["first"], times["first completed"] = lake.write("shop.orders", 0, 1, 2)
     lake.pass_seconds(60)
     lake.write("shop.dropped", 0)
+    note = wire_schemas.AddColumn("note", "string")
+    lake.change_schema("shop.orders", note, wire_schemas.RenameColumn("note", "remark"))
     loser = lake.begin("shop.orders", writer="hourly", actor="bob")
     times["winner"], times["winner completed"] = lake.write("shop.orders", 1, writer="nightly")
     lake.refused(completion("shop.orders", loser, [1, 3]), actor="bob")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.vocabulary import Action, State, TableType, Touch
+from tests.model_of_schemas import Columns
 
 Group = tuple[int, int]
 """A file group of a bucket: the bucket, and how many groups of it were replaced before."""
@@ -22,6 +23,7 @@ Slice = tuple[int | None, tuple[int, ...]]
 
 SERVICES = {Action.CLUSTERING, Action.COMPACTION, Action.LOGCOMPACTION}
 WRITES = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT}
+UNDOES = {Action.ROLLBACK, Action.SAVEPOINT, Action.RESTORE}
 KEEPS_PLAN = SERVICES | {Action.CLEAN, Action.INDEXING, Action.ROLLBACK}
 COMPLETED_AS = {
     Action.CLUSTERING: Action.REPLACECOMMIT,
@@ -64,6 +66,7 @@ class Instant:
     undone_completion: int | None = None
     undone_at: int | None = None
     touched: frozenset[Touched] = frozenset()
+    schema_version: int | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -87,6 +90,7 @@ class Timeline:
 
     type: TableType
     writers_yield: bool
+    schema: Columns
     instants: dict[int, Instant] = field(default_factory=dict)
     followed: dict[Group, Slice] = field(default_factory=dict)
     """The slices as a reader has them who follows the changes."""
@@ -186,7 +190,12 @@ class Timeline:
         one = self.instants[time]
         if writer is not None or one.lease_end is None:
             self._lease(time, writer or one.writer, one.lease_seconds, now)
+            self._change(time, schema_version=self.writes_with(one.action))
         self._change(time, state=State.INFLIGHT)
+
+    def writes_with(self, action: Action) -> int | None:
+        """The version of the schema that an instant writes with which is taken in hand now."""
+        return None if action in UNDOES else self.schema.version
 
     def may_return(self, time: int, writer: str, now: int) -> Refusals:
         one = self.instants[time]

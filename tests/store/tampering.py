@@ -15,7 +15,7 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.commands.rebuilding import Rebuilt
 from chronolake_metastore.commands.verifying import Report
-from chronolake_metastore.domain import commands, events, instants, leases, namespaces, tables
+from chronolake_metastore.domain import commands, events, instants, leases, namespaces, schemas, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import Finding
@@ -23,7 +23,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros, format_time, parse_time
@@ -33,8 +33,9 @@ ORDERS = "(SELECT table_id FROM lake_table WHERE name = 'orders')"
 """The id of ``shop.orders``, in SQL."""
 ORDERS_EVENTS = 9
 """Created; two instants complete; one with a heartbeat; one rolled back."""
-EVENTS = 3 + ORDERS_EVENTS + 2 + 1
-"""Of the catalog, of ``shop.orders``, of ``shop.gone``, which is dropped, and of ``shop.clicks``."""
+EVENTS = 3 + ORDERS_EVENTS + 2 + 2
+"""Of the catalog, of ``shop.orders``, of ``shop.gone``, which is dropped, and of ``shop.clicks``, whose schema
+is changed."""
 WRITER = "one"
 
 
@@ -111,6 +112,8 @@ async def _make(history: History) -> None:
     await history.make_table("shop.gone")
     await history.run(tables.DropTable("shop.gone"))
     await history.make_table("shop.clicks")
+    note = wire_schemas.ChangeSchema([wire_schemas.AddColumn("note", "string")])
+    await history.run(schemas.ChangeSchema("shop.clicks", note))
     await history.close()
 
 

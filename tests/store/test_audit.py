@@ -28,6 +28,7 @@ VIEWS = (
     "audit_files",
     "audit_rollbacks",
     "audit_conflicts",
+    "audit_schemas",
 )
 
 
@@ -92,6 +93,7 @@ def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> No
         "TableCreated",
         "InstantRequested",
         "InstantCompleted",
+        "TableSchemaChanged",
         "InstantRequested",
         "InstantRequested",
         "InstantCompleted",
@@ -261,6 +263,27 @@ def test_a_rollback_says_what_it_undid_and_who_asked_for_it(audited: Audited) ->
         "completed",
     )
     assert row["undone_by_requested_time"] == row["rolled_back_at"] - timedelta(milliseconds=1)
+
+
+# ---------------------------------------------------------------------------------- schemas
+
+
+def test_every_version_of_a_schema_is_told_with_what_was_changed(audited: Audited) -> None:
+    rows = audited.ask(
+        "SELECT schema_version, version, actor, changes, fields, request_id FROM chronolake.audit_schemas"
+        " WHERE table_name = 'shop.orders' ORDER BY schema_version"
+    )
+
+    made, changed = rows
+    key = {"field_id": 1, "name": "id", "type": "bigint", "nullable": True}
+    assert (made["schema_version"], made["version"], made["changes"]) == (1, 1, None)
+    assert made["fields"] == [key]
+    assert (changed["schema_version"], changed["version"], changed["actor"]) == (2, 4, "ann")
+    assert changed["changes"] == [
+        {"change": "add", "name": "note", "type": "string", "nullable": True},
+        {"change": "rename", "name": "note", "new_name": "remark"},
+    ]
+    assert changed["fields"] == [key, {"field_id": 2, "name": "remark", "type": "string", "nullable": True}]
 
 
 # ---------------------------------------------------------------------------------- conflicts

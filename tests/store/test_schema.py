@@ -7,6 +7,8 @@ from sqlalchemy import create_engine
 
 from chronolake_metastore.store import migrations, schema
 from chronolake_metastore.store.migrations import Migrated
+from tests.store import tampering
+from tests.store.history import History
 
 
 def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
@@ -46,3 +48,36 @@ def test_every_constraint_has_a_name_of_ours(dsn: str) -> None:
     for constraint, table in rows:
         assert constraint.startswith(f"{table}_")
         assert not constraint.endswith(("_pkey", "_key", "_check", "_fkey"))
+
+
+BEFORE_SCHEMA_VERSIONS = """
+    UPDATE lake_table SET definition = definition - 'schema_version' - 'last_field_id'
+        || jsonb_build_object('schema', (
+            SELECT jsonb_agg(field - 'field_id') FROM jsonb_array_elements(definition -> 'schema') AS field
+        ));
+    DROP VIEW audit_schemas;
+    DROP TABLE schema_version;
+    ALTER TABLE instant DROP COLUMN schema_version;
+    UPDATE alembic_version SET version_num = '0005';
+"""
+
+
+def test_tables_of_before_schema_versions_are_as_a_replay_of_their_log_would_make_them(dsn: str) -> None:
+    with History(dsn) as lake:
+        lake.make_namespace("shop")
+        lake.make_table("shop.orders")
+        lake.make_table("shop.dropped")
+        lake.drop_table("shop.dropped")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET search_path TO chronolake")
+        connection.execute(BEFORE_SCHEMA_VERSIONS)
+
+    assert migrations.upgrade(dsn) == Migrated("0005", schema.REVISION, [])
+
+    report = tampering.verify(dsn)
+    assert (report.findings, report.not_compared) == ([], [])
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT schema_version, fields FROM chronolake.schema_version"
+        ).fetchall()
+    assert rows == [(1, [{"field_id": 1, "name": "id", "type": "bigint", "nullable": True}])]

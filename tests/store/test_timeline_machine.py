@@ -224,7 +224,7 @@ class Promises(RuleBasedStateMachine):
         rows = self.sql(
             "SELECT t.namespace || '.' || t.name, chronolake.micros(i.requested_time), i.action, i.state,"
             " i.writer, chronolake.micros(i.lease_expires_at), chronolake.micros(i.completion_time),"
-            " chronolake.micros(i.target), chronolake.micros(i.rolled_back_by)"
+            " chronolake.micros(i.target), chronolake.micros(i.rolled_back_by), i.schema_version"
             " FROM chronolake.instant i JOIN chronolake.lake_table t USING (table_id)"
             " WHERE t.dropped_at IS NULL"
         )
@@ -237,10 +237,33 @@ class Promises(RuleBasedStateMachine):
                 one.completed,
                 one.target,
                 one.undone_by,
+                one.schema_version,
             ]
             for name, timeline in self.timelines.items()
             for one in timeline.instants.values()
         }
+
+    @invariant()
+    def every_schema_is_as_in_the_model_and_its_versions_are_dense(self) -> None:
+        rows = self.sql(
+            "SELECT t.namespace || '.' || t.name, s.schema_version, s.fields,"
+            " (t.definition ->> 'schema_version')::int, t.definition -> 'schema'"
+            " FROM chronolake.schema_version s JOIN chronolake.lake_table t USING (table_id)"
+            " WHERE t.dropped_at IS NULL ORDER BY 1, 2"
+        )
+        assert [(name, number) for name, number, *_ in rows] == [
+            (name, number)
+            for name, timeline in sorted(self.timelines.items())
+            for number in range(1, timeline.schema.version + 1)
+        ]
+        for name, number, fields, present, present_fields in rows:
+            columns = self.timelines[name].schema
+            assert present == columns.version
+            assert number < present or fields == present_fields
+            assert present_fields == [
+                {"field_id": one.id, "name": one.name, "type": one.type, "nullable": one.nullable}
+                for one in columns.columns
+            ]
 
     @invariant()
     def file_groups_are_planned_and_replaced_as_in_the_model(self) -> None:

@@ -180,7 +180,8 @@ def test_the_first_event_of_a_table_is_missed_too(lake: str) -> None:
 
 
 def test_a_table_whose_log_is_gone_is_found(lake: str) -> None:
-    tamper(lake, "DELETE FROM event WHERE payload->'definition'->>'name' = 'shop.clicks'")
+    clicks = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
+    tamper(lake, f"DELETE FROM event WHERE table_id = {clicks}")
 
     assert Check.PROJECTION in {check for check, _, _ in found(lake)}
 
@@ -239,6 +240,9 @@ PROJECTED = [
     "INSERT INTO instant SELECT table_id, requested_time + interval '1 us', completion_time + interval '1 us', "
     "action, operation, state, writer, lease_seconds, lease_expires_at, rollback_reason, summary, "
     "extra_metadata, version FROM instant",
+    "UPDATE instant SET schema_version = 2 WHERE state = 'requested'",
+    "UPDATE schema_version SET fields = fields - 0 WHERE schema_version = 2",
+    "DELETE FROM schema_version WHERE schema_version = 1",
     "UPDATE file SET superseded_at = NULL",
     "UPDATE file SET size_bytes = size_bytes - 1",
     "DELETE FROM file WHERE superseded_at IS NOT NULL",
@@ -273,13 +277,15 @@ def test_a_finding_says_which_column_differs_and_how(lake: str) -> None:
 
 
 def test_projections_that_are_gone_are_found_and_rebuilt(lake: str) -> None:
-    tamper(lake, *(f"DELETE FROM {name}" for name in ("clock", "namespace", "lake_table", "instant", "file")))
+    gone = ("clock", "namespace", "lake_table", "schema_version", "instant", "file")
+    tamper(lake, *(f"DELETE FROM {name}" for name in gone))
 
-    assert len(tampering.verify(lake).findings) == 4 + 1 + 3 + 4 + 3
+    assert len(tampering.verify(lake).findings) == 4 + 1 + 3 + 4 + 4 + 3
     assert tampering.rebuild(lake).repaired == {
         "clock": 4,
         "namespace": 1,
         "lake_table": 3,
+        "schema_version": 4,
         "instant": 4,
         "file": 3,
         "planned_group": 0,

@@ -13,6 +13,7 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_model.names import NAME_PATTERN, split_table_name
+from chronolake_model.tables import SCHEMA_VERSION_MAX
 from chronolake_model.times import Micros, parse_time
 
 PAGE_DEFAULT: Final = 100
@@ -24,6 +25,7 @@ IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
 KEY_HEADER: Final = "Idempotency-Key"
 
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_SCHEMA_VERSION = re.compile(r"[1-9][0-9]{0,9}")
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
 
 TableInPath = FromPath[str]
@@ -89,6 +91,16 @@ def instant_time(parameter: str, text: str) -> Micros:
 def optional_time(parameter: str, text: str | None) -> Micros | None:
     """The time that ``text`` names, if there is one; raises ``InvalidParameter``."""
     return None if text is None else instant_time(parameter, text)
+
+
+def schema_version(text: str) -> int:
+    """The version of a schema that ``text`` names; raises ``InvalidParameter``."""
+    if not _SCHEMA_VERSION.fullmatch(text) or int(text) > SCHEMA_VERSION_MAX:
+        raise errors.InvalidParameter(
+            f"a version of a schema is a number from 1 to {SCHEMA_VERSION_MAX}, not {text[:100]!r}",
+            parameter="schema_version",
+        )
+    return int(text)
 
 
 def header(name: str, value: str) -> str:

@@ -39,6 +39,9 @@ class StrictRequest(Request[Any, Any, Any]):
             return msgspec.json.decode(body, type=wanted)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise InvalidRequest(f"body: {exc}") from exc
+        except RecursionError as exc:
+            # msgspec looks through an object of unknown type for its tag, as deep as it goes.
+            raise InvalidRequest("body: it nests too deep") from exc
 
 
 def refuse_nul(document: bytes) -> None:

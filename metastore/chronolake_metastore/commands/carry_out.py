@@ -11,7 +11,7 @@ from chronolake_metastore.commands import cataloging, undoing
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import instants, leases, savepoints, tables, transactions
-from chronolake_metastore.domain.commands import CatalogCommand, Command
+from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, Origin, Payload
 from chronolake_model.instants import CompletedTogether, Instant, InstantPage
 from chronolake_model.times import format_time
@@ -21,7 +21,7 @@ _Change = instants.TakeInflight | instants.ReturnToRequested | leases.RenewLease
 
 def carry_out(lake: Lake, command: Command, origin: Origin) -> Answer:
     """Decide ``command`` and append what follows; raises ``TimelineError`` and leaves ``lake`` as it was."""
-    if isinstance(command, CatalogCommand):
+    if isinstance(command, cataloging.Command):
         return cataloging.carry_out(lake, command, origin)
     if isinstance(command, _Change):
         return _change(lake, command, origin)

@@ -1,4 +1,4 @@
-"""Namespaces and tables: made and dropped."""
+"""Namespaces and tables: made and dropped, and their schemas changed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import assert_never
 
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import namespaces, tables
+from chronolake_metastore.domain import namespaces, schemas, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.commands import CatalogCommand
 from chronolake_metastore.domain.events import Origin
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
+Command = CatalogCommand | schemas.ChangeSchema
 
-def carry_out(lake: Lake, command: CatalogCommand, origin: Origin) -> Answer:
+
+def carry_out(lake: Lake, command: Command, origin: Origin) -> Answer:
     """Decide ``command`` and append what follows; raises ``TimelineError``."""
     match command:
         case namespaces.CreateNamespace():
@@ -26,6 +28,8 @@ def carry_out(lake: Lake, command: CatalogCommand, origin: Origin) -> Answer:
             return _create_table(lake, command, origin)
         case tables.DropTable():
             return _drop_table(lake, command, origin)
+        case schemas.ChangeSchema():
+            return _change_schema(lake, command, origin)
         case _:
             assert_never(command)
 
@@ -54,6 +58,14 @@ def _create_table(lake: Lake, command: tables.CreateTable, origin: Origin) -> An
     lake.clocks[table_id] = Clock(table_id, definition.tick, start)
     lake.append(table_id, origin, payload)
     return answer(201, tables.document(lake.tables[definition.name]), table_id)
+
+
+def _change_schema(lake: Lake, command: schemas.ChangeSchema, origin: Origin) -> Answer:
+    table = lake.table(command.table)
+    event = lake.append(table.table_id, origin, schemas.change(table, command.request))
+    changed = lake.table(command.table)
+    made = schemas.present(changed, event.time, event.version)
+    return answer(200, schemas.document(changed, made), table.table_id)
 
 
 def _drop_table(lake: Lake, command: tables.DropTable, origin: Origin) -> Answer:

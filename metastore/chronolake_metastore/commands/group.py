@@ -30,6 +30,7 @@ from chronolake_metastore.store import (
     instants as stored_instants,
     outcomes,
     refusals,
+    schemas,
 )
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
@@ -281,6 +282,8 @@ def project(lake: Lake) -> list[Statement]:
         written.append(catalog.save_namespaces([lake.namespaces[name] for name in lake.made_namespaces]))
     if lake.changed_tables:
         written.append(catalog.save_tables(list(lake.changed_tables.values())))
+    if lake.schemas:
+        written.append(schemas.append(lake.schemas))
     if lake.changed_instants:
         written.append(stored_instants.save([(key[0], lake.instants[key]) for key in lake.changed_instants]))
     written.extend(file_groups.project_plans(lake.plans, lake.settled))

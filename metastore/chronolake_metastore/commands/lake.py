@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, events, instants, namespaces, tables
+from chronolake_metastore.domain import conflicts, events, instants, namespaces, schemas, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.store.event_log import PublishedFiles
 from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Restored
 from chronolake_metastore.store.files import Publication
+from chronolake_metastore.store.schemas import SchemaOfTable
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time
@@ -42,6 +43,7 @@ class Lake:
         self.restored: list[Restored] = []
         self.plans: list[PlannedGroups] = []
         self.settled: list[tuple[UUID, Micros]] = []
+        self.schemas: list[SchemaOfTable] = []
         self.changed_tables: dict[UUID, tables.Table] = {}
         self.changed_instants: set[tuple[UUID, Micros]] = set()
         self.made_namespaces: set[str] = set()
@@ -61,6 +63,7 @@ class Lake:
         self.plans.clear()
         self.settled.clear()
         self.others.clear()
+        self.schemas.clear()
         self.changed_tables.clear()
         self.changed_instants.clear()
         self.made_namespaces.clear()
@@ -132,6 +135,8 @@ class Lake:
                 self._create_table(payload, event)
             case events.TableDropped():
                 self._drop_table(payload, event)
+            case events.TableSchemaChanged():
+                self._change_schema(payload, event)
             case _:
                 self._apply_to_instant(event)
         self.clocks[event.table_id] = events.advance(self.clocks[event.table_id], event)
@@ -139,9 +144,18 @@ class Lake:
     def _create_table(self, payload: events.TableCreated, event: events.Event) -> None:
         table = tables.evolve_created(payload, event.table_id, event.time)
         self.clocks.setdefault(event.table_id, Clock(event.table_id, payload.definition.tick))
+        self._know_schema(table, event)
+        self._count_table(table.name, 1)
+
+    def _change_schema(self, payload: events.TableSchemaChanged, event: events.Event) -> None:
+        table = self.tables[payload.name]
+        assert table.table_id == event.table_id, "a table's name is in its own log"
+        self._know_schema(schemas.evolve(table, payload), event)
+
+    def _know_schema(self, table: tables.Table, event: events.Event) -> None:
         self.know_table(table)
         self.changed_tables[event.table_id] = table
-        self._count_table(table.name, 1)
+        self.schemas.append(SchemaOfTable(event.table_id, schemas.present(table, event.time, event.version)))
 
     def _drop_table(self, payload: events.TableDropped, event: events.Event) -> None:
         table = self.tables.pop(payload.name)

@@ -20,9 +20,17 @@ PRIMITIVES = frozenset(
         "timestamp_ntz",
     }
 )
+WIDER = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+}
+"""What a type may be widened to: readers of Parquet turn the stored values into it by themselves."""
 DEPTH_MAX = 32
 DECIMAL_PRECISION_MAX = 38
 
+_DECIMAL = re.compile(r"\s*decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*", re.ASCII | re.IGNORECASE)
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
 
 
@@ -114,6 +122,22 @@ def _tokens(text: str) -> list[str]:
         tokens.append(match[1])
         at = match.end()
     return tokens
+
+
+def widenings(text: str) -> list[str]:
+    """The types that a column of type ``text`` may be widened to, in words."""
+    if decimal := _DECIMAL.fullmatch(text):
+        precision, scale = int(decimal[1]), int(decimal[2])
+        return [f"decimal(p,{scale}) with p > {precision}"] if precision < DECIMAL_PRECISION_MAX else []
+    return list(WIDER.get(text.strip().lower(), ()))
+
+
+def is_wider(text: str, than: str) -> bool:
+    """Whether the type ``text`` holds every value of the type ``than``, and more. Both must be types."""
+    old, new = _DECIMAL.fullmatch(than), _DECIMAL.fullmatch(text)
+    if old and new:
+        return int(new[1]) > int(old[1]) and int(new[2]) == int(old[2])
+    return text.strip().lower() in WIDER.get(than.strip().lower(), ())
 
 
 def check(text: str) -> None:

@@ -12,6 +12,7 @@ from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespac
 from chronolake_metastore.domain.restores import RestoreTable
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
+from chronolake_metastore.domain.schemas import ChangeSchema
 from chronolake_metastore.domain.tables import CreateTable, DropTable
 from chronolake_metastore.domain.transactions import CompleteTogether
 
@@ -20,7 +21,7 @@ InstantCommand = (
     TakeInflight | ReturnToRequested | CompleteInstant | RollbackInstant | RenewLease | ReleaseSavepoint
 )
 """Commands that name one instant of one table."""
-TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable
+TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable | ChangeSchema
 Command = CatalogCommand | TableCommand | CompleteTogether
 
 

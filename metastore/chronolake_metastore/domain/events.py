@@ -11,7 +11,8 @@ import msgspec
 from chronolake_metastore.domain.clock import Clock, next_time
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
-from chronolake_model.tables import CreateTable
+from chronolake_model.schemas import SchemaChange
+from chronolake_model.tables import CreateTable, SchemaField
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State
 
@@ -35,6 +36,19 @@ class TableCreated(Payload, frozen=True, kw_only=True):
     definition: CreateTable
 
 
+class TableSchemaChanged(Payload, frozen=True, kw_only=True):
+    """``fields`` is the whole new schema, ``changes`` what was asked for, in that order.
+
+    ``last_field_id`` is the greatest field id that was ever given to a column of the table.
+    """
+
+    name: str
+    schema_version: int
+    fields: list[SchemaField]
+    last_field_id: int
+    changes: list[SchemaChange]
+
+
 class TableDropped(Payload, frozen=True, kw_only=True):
     name: str
 
@@ -56,7 +70,8 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
     """``state`` is inflight when the writer went there at once; the lease ends by the wall clock.
 
     A plan that waits for somebody to execute it has no lease. ``target`` is the instant that a rollback undoes,
-    a savepoint pins, or the savepoint that a restore goes back to.
+    a savepoint pins, or the savepoint that a restore goes back to. ``schema_version`` is that of the table's
+    schema then; events without it are older than schema versions.
     """
 
     action: Action
@@ -67,14 +82,19 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
     lease_expires_at: Micros | None
     target: Micros | None = None
     plan: Plan | None = None
+    schema_version: int | None = None
 
 
 class InstantInflight(Payload, frozen=True, kw_only=True):
-    """Whoever executes a plan takes it over, with a lease of its own; without a writer all stays as it was."""
+    """Whoever executes a plan takes it over, with a lease of its own, and writes with the schema of now.
+
+    Without a writer all stays as it was.
+    """
 
     writer: str | None = None
     lease_seconds: int | None = None
     lease_expires_at: Micros | None = None
+    schema_version: int | None = None
 
 
 class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
@@ -85,12 +105,16 @@ class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
 
 
 class InstantCompleted(Payload, frozen=True, kw_only=True):
-    """The files are rows of ``write_stat`` under this event's version; ``write_stats_digest`` seals them."""
+    """The files are rows of ``write_stat`` under this event's version; ``write_stats_digest`` seals them.
+
+    ``schema_version`` is that of the schema that they were written with.
+    """
 
     summary: WriteSummary
     extra_metadata: dict[str, str]
     write_stats_digest: str
     replaced_file_groups: list[FileGroupName] = []
+    schema_version: int | None = None
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):
@@ -123,6 +147,7 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
         NamespaceCreated,
         NamespaceDropped,
         TableCreated,
+        TableSchemaChanged,
         TableDropped,
         InstantRequested,
         InstantInflight,

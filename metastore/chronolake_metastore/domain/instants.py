@@ -58,6 +58,7 @@ class Instant(msgspec.Struct, frozen=True):
     rolled_back_by: Micros | None = None
     undone_completion_time: Micros | None = None
     plan: Plan | None = None
+    schema_version: int | None = None
 
     @property
     def begun_as(self) -> Action:
@@ -107,6 +108,7 @@ def begin(table: Table, command: BeginInstant, others: conflicts.Others, now: Mi
         lease_seconds=request.lease_seconds,
         lease_expires_at=None if waits else lease_end(now, request.lease_seconds),
         plan=None if request.plan is None else Plan(request.plan.file_groups, request.plan.details),
+        schema_version=table.definition.schema_version,
     )
 
 
@@ -118,12 +120,17 @@ def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Mi
     refuse_unless(table, instant, {State.REQUESTED}, "go to inflight")
     request = command.request
     writer, seconds = request.writer or instant.writer, request.lease_seconds or instant.lease_seconds
-    if instant.lease_expires_at is None:
-        return InstantInflight(writer=writer, lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))
-    if request == wire.TakeInflight():
-        return InstantInflight()
-    refuse_while_leased(instant, writer, now)
-    return InstantInflight(writer=writer, lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))
+    if instant.lease_expires_at is not None:
+        if request == wire.TakeInflight():
+            return InstantInflight()
+        refuse_while_leased(instant, writer, now)
+    return InstantInflight(
+        writer=writer,
+        lease_seconds=seconds,
+        lease_expires_at=lease_end(now, seconds),
+        # A rollback writes no files, whoever executes its plan.
+        schema_version=None if instant.action is Action.ROLLBACK else table.definition.schema_version,
+    )
 
 
 def return_to_requested(
@@ -155,6 +162,7 @@ def complete(
     refuse_another(instant, request.writer)
     stats, replaced = request.write_stats, request.replaced_file_groups
     files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
+    _refuse_unknown_schema(table, request.schema_version)
     touched = conflicts.deeds(instant.begun_as, stats, replaced)
     plans.check_touched(instant.begun_as, instant.plan, stats, replaced)
     conflicts.refuse(table, instant.requested_time, touched, others, now)
@@ -164,6 +172,7 @@ def complete(
         extra_metadata=request.extra_metadata,
         write_stats_digest=files.digest(stats),
         replaced_file_groups=replaced,
+        schema_version=request.schema_version or instant.schema_version,
     )
 
 
@@ -227,6 +236,7 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 version=event.version,
                 target=payload.target,
                 plan=payload.plan,
+                schema_version=payload.schema_version,
             )
         case InstantInflight() as payload:
             change = {"state": State.INFLIGHT}
@@ -235,6 +245,7 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                     "writer": payload.writer,
                     "lease_seconds": payload.lease_seconds,
                     "lease_expires_at": payload.lease_expires_at,
+                    "schema_version": payload.schema_version,
                 }
         case InstantReturnedToRequested():
             change = {"state": State.REQUESTED, "lease_expires_at": None}
@@ -247,6 +258,7 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 "lease_expires_at": None,
                 "summary": payload.summary,
                 "extra_metadata": payload.extra_metadata,
+                "schema_version": payload.schema_version,
             }
         case InstantRolledBack() as payload:
             assert instant is not None
@@ -300,6 +312,7 @@ def document(table: Table, instant: Instant) -> wire.Instant:
         target=format_if(instant.target, tick),
         rolled_back_by=format_if(instant.rolled_back_by, tick),
         plan=None if instant.plan is None else _plan_document(instant.plan, tick),
+        schema_version=instant.schema_version,
     )
 
 
@@ -326,6 +339,17 @@ def illegal(table: Table, instant: Instant, what: str) -> errors.IllegalTransiti
         requested_time=requested_time,
         state=instant.state,
     )
+
+
+def _refuse_unknown_schema(table: Table, schema_version: int | None) -> None:
+    present = table.definition.schema_version
+    if schema_version is not None and schema_version > present:
+        raise errors.InvalidWriteStat(
+            f"the schema of {table.name!r} has no version {schema_version} to write files with; "
+            f"it has the versions 1 to {present}",
+            schema_version=schema_version,
+            present_schema_version=present,
+        )
 
 
 def _refuse_unsupported(table: Table, request: wire.BeginInstant, rules: actions.Rules) -> None:

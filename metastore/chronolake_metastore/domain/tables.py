@@ -14,19 +14,36 @@ from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros, to_datetime
-from chronolake_model.vocabulary import Yields
+from chronolake_model.times import Micros, Tick, to_datetime
+from chronolake_model.vocabulary import TableType, Yields
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
 YIELDS_PROPERTY: Final = "conflicts.yields"
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
+class Definition(msgspec.Struct, frozen=True):
+    """What a table is now. ``last_field_id`` is the greatest that was ever given to a column of it."""
+
+    name: str
+    base_path: str
+    schema: list[wire.SchemaField]
+    record_key_fields: list[str]
+    type: TableType
+    partition_fields: list[str]
+    ordering_field: str | None
+    index: wire.BucketIndex
+    tick: Tick
+    properties: dict[str, str]
+    schema_version: int
+    last_field_id: int
+
+
 class Table(msgspec.Struct, frozen=True):
     """A table as it stands; a dropped one is kept for those who audit."""
 
     table_id: UUID
-    definition: wire.CreateTable
+    definition: Definition
     created_at: Micros
     dropped_at: Micros | None = None
 
@@ -71,8 +88,27 @@ def drop(existing: Table | None, command: DropTable) -> TableDropped:
 
 
 def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
-    """The table that ``event`` made."""
-    return Table(table_id, event.definition, created_at=time)
+    """The table that ``event`` made: its columns are numbered from 1, in their order."""
+    asked = event.definition
+    fields = [
+        wire.SchemaField(field.name, field.type, field.nullable, field_id=field_id)
+        for field_id, field in enumerate(asked.schema, start=1)
+    ]
+    definition = Definition(
+        name=asked.name,
+        base_path=asked.base_path,
+        schema=fields,
+        record_key_fields=asked.record_key_fields,
+        type=asked.type,
+        partition_fields=asked.partition_fields,
+        ordering_field=asked.ordering_field,
+        index=asked.index,
+        tick=asked.tick,
+        properties=asked.properties,
+        schema_version=1,
+        last_field_id=len(fields),
+    )
+    return Table(table_id, definition, created_at=time)
 
 
 def evolve_dropped(table: Table, time: Micros) -> Table:
@@ -88,7 +124,7 @@ def document(table: Table) -> wire.Table:
         table_id=str(table.table_id),
         base_path=definition.base_path,
         type=definition.type,
-        schema=[*definition.schema],
+        schema=definition.schema,
         record_key_fields=definition.record_key_fields,
         partition_fields=definition.partition_fields,
         ordering_field=definition.ordering_field,
@@ -96,7 +132,23 @@ def document(table: Table) -> wire.Table:
         tick=definition.tick,
         properties=definition.properties,
         created_at=to_datetime(table.created_at),
+        schema_version=definition.schema_version,
     )
+
+
+def check_column(field: wire.Field) -> None:
+    """Raise ``InvalidTable`` when no table could have such a column."""
+    if field.name.lower().startswith(META_COLUMN_PREFIX):
+        raise errors.InvalidTable(
+            f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is kept for meta columns",
+            column=field.name,
+        )
+    try:
+        column_types.check(field.type)
+    except ValueError as exc:
+        raise errors.InvalidTable(
+            f"the column {field.name!r} has the type {field.type[:100]!r}: {exc}", column=field.name
+        ) from exc
 
 
 def _check(definition: wire.CreateTable) -> None:
@@ -132,18 +184,8 @@ def _check_schema(schema: Iterable[wire.Field]) -> None:
             raise errors.InvalidTable(
                 f"the schema has the column {field.name!r} twice (case does not count)", column=field.name
             )
-        if folded.startswith(META_COLUMN_PREFIX):
-            raise errors.InvalidTable(
-                f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is kept for meta columns",
-                column=field.name,
-            )
+        check_column(field)
         seen.add(folded)
-        try:
-            column_types.check(field.type)
-        except ValueError as exc:
-            raise errors.InvalidTable(
-                f"the column {field.name!r} has the type {field.type[:100]!r}: {exc}", column=field.name
-            ) from exc
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

@@ -11,11 +11,10 @@ from sqlalchemy import Row, Select, Text, cast, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_metastore.store import schema, statements
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.names import split_table_name
-from chronolake_model.tables import CreateTable
 from chronolake_model.times import Micros
 
 _FIND_NAMESPACES: Final = statements.load("find_namespaces")
@@ -88,7 +87,7 @@ def found_tables(rows: Rows) -> list[Table]:
 
 def table_of(table_id: UUID, definition: str, created_at: int) -> Table:
     """A live table, from its columns."""
-    return Table(table_id, msgspec.json.decode(definition, type=CreateTable), Micros(created_at))
+    return Table(table_id, msgspec.json.decode(definition, type=Definition), Micros(created_at))
 
 
 def save_tables(tables: Sequence[Table]) -> Statement:

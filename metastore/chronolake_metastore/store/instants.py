@@ -112,6 +112,7 @@ def instant_of(columns: Sequence[object]) -> Instant:
         rolled_back_by,
         undone_completion_time,
         plan,
+        schema_version,
     ) = columns
     assert isinstance(extra_metadata, str)
     return msgspec.convert(
@@ -132,6 +133,7 @@ def instant_of(columns: Sequence[object]) -> Instant:
             "rolled_back_by": rolled_back_by,
             "undone_completion_time": undone_completion_time,
             "plan": None if plan is None else msgspec.json.decode(str(plan)),
+            "schema_version": schema_version,
         },
         Instant,
     )
@@ -155,6 +157,7 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
         "target",
         "rolled_back_by",
         "undone_completion_time",
+        "schema_version",
     )
     parameters: dict[str, list[object]] = {
         name: [getattr(instant, name) for _, instant in instants] for name in columns + more
@@ -299,4 +302,5 @@ def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
         func.micros(columns.rolled_back_by),
         func.micros(columns.undone_completion_time),
         cast(columns.plan, Text) if with_plans else null(),
+        columns.schema_version,
     ).where(columns.table_id == table_id)

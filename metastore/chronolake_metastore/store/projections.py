@@ -4,5 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-PROJECTIONS: Final = ("clock", "namespace", "lake_table", "instant", "file", "planned_group", "replaced_group")
+PROJECTIONS: Final = (
+    "clock",
+    "namespace",
+    "lake_table",
+    "schema_version",
+    "instant",
+    "file",
+    "planned_group",
+    "replaced_group",
+)
 """The tables that follow from the log."""

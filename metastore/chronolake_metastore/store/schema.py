@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0005"
+REVISION: Final = "0006"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
@@ -55,4 +55,15 @@ instant: Final = Table(
     Column("rolled_back_by", DateTime(timezone=True)),
     Column("undone_completion_time", DateTime(timezone=True)),
     Column("plan", JSONB),
+    Column("schema_version", Integer),
+)
+
+schema_version: Final = Table(
+    "schema_version",
+    metadata,
+    Column("table_id", Uuid, primary_key=True),
+    Column("schema_version", Integer, primary_key=True),
+    Column("fields", JSONB, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("version", BigInteger, nullable=False),
 )

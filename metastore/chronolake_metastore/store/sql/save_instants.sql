@@ -1,22 +1,22 @@
 INSERT INTO instant (
     table_id, requested_time, action, operation, state, writer, lease_seconds, lease_expires_at, version,
     completion_time, rollback_reason, summary, extra_metadata, target, rolled_back_by,
-    undone_completion_time, plan
+    undone_completion_time, plan, schema_version
 )
 SELECT
     table_id, moment(requested_time), action, operation, state, writer, lease_seconds, moment(lease_expires_at), version,
     moment(completion_time), rollback_reason, summary::jsonb, extra_metadata::jsonb, moment(target),
-    moment(rolled_back_by), moment(undone_completion_time), plan::jsonb
+    moment(rolled_back_by), moment(undone_completion_time), plan::jsonb, schema_version
 FROM unnest(
     %(table_id)s::uuid[], %(requested_time)s::bigint[], %(action)s::text[], %(operation)s::text[], %(state)s::text[],
     %(writer)s::text[], %(lease_seconds)s::integer[], %(lease_expires_at)s::bigint[], %(version)s::bigint[],
     %(completion_time)s::bigint[], %(rollback_reason)s::text[], %(summary)s::text[], %(extra_metadata)s::text[],
     %(target)s::bigint[], %(rolled_back_by)s::bigint[],
-    %(undone_completion_time)s::bigint[], %(plan)s::text[]
+    %(undone_completion_time)s::bigint[], %(plan)s::text[], %(schema_version)s::integer[]
 ) AS saved (
     table_id, requested_time, action, operation, state, writer, lease_seconds, lease_expires_at, version,
     completion_time, rollback_reason, summary, extra_metadata, target, rolled_back_by,
-    undone_completion_time, plan
+    undone_completion_time, plan, schema_version
 )
 ON CONFLICT ON CONSTRAINT instant_requested_unique DO UPDATE
 SET action = excluded.action,
@@ -30,4 +30,5 @@ SET action = excluded.action,
     summary = excluded.summary,
     extra_metadata = excluded.extra_metadata,
     rolled_back_by = excluded.rolled_back_by,
-    undone_completion_time = excluded.undone_completion_time
+    undone_completion_time = excluded.undone_completion_time,
+    schema_version = excluded.schema_version

@@ -1,0 +1,78 @@
+"""Bodies of the REST API for the schema of a table: how it is changed, and the versions that it had."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.tables import ColumnName, ColumnType, SchemaField, SchemaVersion
+
+CHANGES_MAX = 1_000
+
+
+class AddColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="add"):
+    """Add a column, behind the others. It must be nullable: files that are there already lack it."""
+
+    name: ColumnName
+    type: ColumnType
+    nullable: bool = True
+
+
+class RenameColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="rename"):
+    """Call a column otherwise; its field id stays."""
+
+    name: ColumnName
+    new_name: ColumnName
+
+
+class WidenColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="widen"):
+    """Give a column a type that holds every value of its present one."""
+
+    name: ColumnName
+    type: ColumnType
+
+
+class SetNullable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="nullable"):
+    """Let a column be null. The other way round is refused: there may be nulls already."""
+
+    name: ColumnName
+    nullable: bool = True
+
+
+class DropColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="drop"):
+    """Take a column out. Its field id is not used again, not even for a column of the same name."""
+
+    name: ColumnName
+
+
+SchemaChange = AddColumn | RenameColumn | WidenColumn | SetNullable | DropColumn
+
+
+class ChangeSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Change a table's schema: all changes in their order, or none.
+
+    With ``expected_schema_version`` only if that is still the present version.
+    """
+
+    changes: Annotated[list[SchemaChange], Meta(min_length=1, max_length=CHANGES_MAX)]
+    expected_schema_version: SchemaVersion | None = None
+
+
+class TableSchema(msgspec.Struct, frozen=True):
+    """One version of a table's schema. ``version`` is the version of the table's log that made it."""
+
+    table: str
+    schema_version: int
+    fields: list[SchemaField]
+    created_at: datetime
+    version: int
+
+
+class TableSchemaPage(msgspec.Struct, frozen=True):
+    """Versions of a table's schema, oldest first."""
+
+    schemas: list[TableSchema]
+    next_cursor: str | None

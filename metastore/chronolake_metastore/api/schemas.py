@@ -1,0 +1,75 @@
+"""/v1/tables/{table}/schema and /v1/tables/{table}/schemas"""
+
+from __future__ import annotations
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.domain import schemas
+from chronolake_metastore.queries import schemas as queries
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.store.engine import Database
+from chronolake_model.problems import ProblemCode
+from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
+
+TAGS = ["Tables"]
+
+SchemaVersionInPath = FromPath[str]
+
+
+@post(
+    "/tables/{table:str}/schema",
+    summary="Change a table's schema",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INCOMPATIBLE_SCHEMA,
+        ProblemCode.SCHEMA_CHANGED,
+        ProblemCode.INVALID_TABLE,
+    ),
+)
+async def change_schema(
+    table: TableInPath,
+    data: JSONBody[ChangeSchema],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[TableSchema]:
+    """Change columns, all that is asked for or nothing: the next version of the schema. No file is touched.
+
+    What would make files unreadable is refused with `incompatible-schema`, which says why and what is allowed.
+    """
+    return await submit(sequencer, caller, schemas.ChangeSchema(parameters.table(table), data))
+
+
+@get(
+    "/tables/{table:str}/schemas",
+    summary="List the versions of a schema",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_schemas(
+    table: TableInPath,
+    database: NamedDependency[Database],
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> TableSchemaPage:
+    """Every version that the table's schema has had, oldest first, page by page."""
+    return await queries.page(database, parameters.table(table), limit, cursor)
+
+
+@get(
+    "/tables/{table:str}/schemas/{schema_version:str}",
+    summary="Get a version of a schema",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.SCHEMA_NOT_FOUND),
+)
+async def get_schema(
+    table: TableInPath, schema_version: SchemaVersionInPath, database: NamedDependency[Database]
+) -> TableSchema:
+    """One version of the table's schema; the present one is in the table itself, too."""
+    return await queries.get(database, parameters.table(table), parameters.schema_version(schema_version))

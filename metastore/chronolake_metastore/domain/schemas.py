@@ -1,0 +1,221 @@
+"""Schemas: how the columns of a table may change while its files stay as they are (decision 0013).
+
+A column is known by its field id. What a change may not do is make a file that is there unreadable, or put a
+record into another file group than the one that it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import column_types, tables
+from chronolake_metastore.domain.events import TableSchemaChanged
+from chronolake_metastore.domain.tables import Definition, Table
+from chronolake_model import schemas as wire
+from chronolake_model.tables import COLUMNS_MAX, Field, SchemaField
+from chronolake_model.times import Micros, to_datetime
+
+_COLUMNS_NAMED_MAX: Final = 50
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """One version of a table's schema. ``version`` is the version of the table's log that made it."""
+
+    schema_version: int
+    fields: list[SchemaField]
+    created_at: Micros
+    version: int
+
+
+class ChangeSchema(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    request: wire.ChangeSchema
+
+
+def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
+    """Change a table's schema by all that is asked for, or by nothing.
+
+    Raises ``SchemaChanged``, ``IncompatibleSchema`` or ``InvalidTable``.
+    """
+    definition = table.definition
+    expected, present = request.expected_schema_version, definition.schema_version
+    if expected not in (None, present):
+        raise errors.SchemaChanged(
+            f"the schema of {table.name!r} is of version {present}, not {expected}; look at it, and ask again",
+            table=table.name,
+            schema_version=present,
+            expected_schema_version=expected,
+        )
+    columns = _Columns(definition)
+    for asked in request.changes:
+        columns.change(asked)
+    return TableSchemaChanged(
+        name=table.name,
+        schema_version=present + 1,
+        fields=columns.fields,
+        last_field_id=columns.last_field_id,
+        changes=request.changes,
+    )
+
+
+def evolve(table: Table, event: TableSchemaChanged) -> Table:
+    """The table after ``event``."""
+    assert event.schema_version == table.definition.schema_version + 1, "versions are dense"
+    definition = msgspec.structs.replace(
+        table.definition,
+        schema=event.fields,
+        schema_version=event.schema_version,
+        last_field_id=event.last_field_id,
+    )
+    return msgspec.structs.replace(table, definition=definition)
+
+
+def present(table: Table, time: Micros, version: int) -> Schema:
+    """The schema of a table that the event of this time and version has made."""
+    return Schema(table.definition.schema_version, table.definition.schema, time, version)
+
+
+def document(table: Table, schema: Schema) -> wire.TableSchema:
+    """A version of the schema as the REST API shows it."""
+    return wire.TableSchema(
+        table=table.name,
+        schema_version=schema.schema_version,
+        fields=schema.fields,
+        created_at=to_datetime(schema.created_at),
+        version=schema.version,
+    )
+
+
+class _Columns:
+    """The columns on their way from one version to the next; a refusal leaves the table as it was."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.last_field_id = definition.last_field_id
+        self._table = definition.name
+        self._roles = _roles(definition)
+        self._fields = {field.field_id: field for field in definition.schema}
+        # Spark, Hive and most engines compare names of columns without regard to case.
+        self._ids = {field.name.lower(): field.field_id for field in definition.schema}
+
+    @property
+    def fields(self) -> list[SchemaField]:
+        """All that are left, in their order."""
+        return list(self._fields.values())
+
+    def change(self, asked: wire.SchemaChange) -> None:
+        match asked:
+            case wire.AddColumn():
+                self._add(asked)
+            case wire.RenameColumn():
+                self._rename(asked)
+            case wire.WidenColumn():
+                self._widen(asked)
+            case wire.SetNullable():
+                self._set_nullable(asked)
+            case wire.DropColumn():
+                self._drop(asked)
+            case _:
+                assert_never(asked)
+
+    def _add(self, asked: wire.AddColumn) -> None:
+        tables.check_column(Field(asked.name, asked.type))
+        if not asked.nullable:
+            raise self._refused(asked.name, "files that are there already lack it; add it nullable")
+        if len(self._fields) >= COLUMNS_MAX:
+            raise self._refused(asked.name, f"a table has {COLUMNS_MAX:,} columns at most")
+        self._refuse_taken(asked.name)
+        self.last_field_id += 1
+        self._put(SchemaField(asked.name, asked.type, field_id=self.last_field_id))
+
+    def _rename(self, asked: wire.RenameColumn) -> None:
+        field = self._found(asked.name)
+        self._refuse_role(asked.name, "renamed")
+        tables.check_column(Field(asked.new_name, field.type))
+        if asked.new_name == asked.name:
+            raise self._refused(asked.name, "it is called so already")
+        # Another case of its own name is no clash.
+        del self._ids[asked.name.lower()]
+        self._refuse_taken(asked.new_name)
+        self._put(msgspec.structs.replace(field, name=asked.new_name))
+
+    def _widen(self, asked: wire.WidenColumn) -> None:
+        field = self._found(asked.name)
+        self._refuse_role(asked.name, "given another type")
+        tables.check_column(Field(asked.name, asked.type))
+        if not column_types.is_wider(asked.type, field.type):
+            allowed = column_types.widenings(field.type)
+            advice = f"it may become {' or '.join(allowed)}" if allowed else "no type is wider"
+            raise self._refused(
+                asked.name,
+                f"files that hold it as {field.type[:100]} cannot be read as {asked.type[:100]}; {advice}",
+                type=field.type,
+                allowed=allowed,
+            )
+        self._put(msgspec.structs.replace(field, type=asked.type))
+
+    def _set_nullable(self, asked: wire.SetNullable) -> None:
+        field = self._found(asked.name)
+        if not asked.nullable:
+            raise self._refused(asked.name, "there may be nulls in it: what is nullable stays so")
+        if field.nullable:
+            raise self._refused(asked.name, "it is nullable already")
+        self._put(msgspec.structs.replace(field, nullable=True))
+
+    def _drop(self, asked: wire.DropColumn) -> None:
+        field = self._found(asked.name)
+        # The record key cannot go, so a column is left always.
+        self._refuse_role(asked.name, "dropped")
+        del self._fields[field.field_id], self._ids[asked.name.lower()]
+
+    def _put(self, field: SchemaField) -> None:
+        self._fields[field.field_id] = field
+        self._ids[field.name.lower()] = field.field_id
+
+    def _found(self, name: str) -> SchemaField:
+        field_id = self._ids.get(name.lower())
+        if field_id is not None and self._fields[field_id].name == name:
+            return self._fields[field_id]
+        names = [field.name for field in self._fields.values()]
+        raise self._refused(
+            name, f"there is none; there are {_listed(names)}", columns=names[:_COLUMNS_NAMED_MAX]
+        )
+
+    def _refuse_role(self, name: str, done: str) -> None:
+        if role := self._roles.get(name):
+            raise self._refused(
+                name,
+                f"{role} field cannot be {done}, for records are placed and compared by its name and type; "
+                "make another table, and write the records into that",
+            )
+
+    def _refuse_taken(self, name: str) -> None:
+        if (field_id := self._ids.get(name.lower())) is not None:
+            taken = self._fields[field_id].name
+            raise self._refused(name, f"there is the column {taken!r} already (case does not count)")
+
+    def _refused(self, column: str, why: str, **context: Any) -> errors.IncompatibleSchema:
+        return errors.IncompatibleSchema(
+            f"the column {column[:100]!r} of {self._table!r}: {why}",
+            table=self._table,
+            column=column,
+            **context,
+        )
+
+
+def _roles(definition: Definition) -> dict[str, str]:
+    """The columns by which records are placed and ordered, and what they are."""
+    ordering = [] if definition.ordering_field is None else [definition.ordering_field]
+    return {
+        **dict.fromkeys(ordering, "an ordering"),
+        **dict.fromkeys(definition.partition_fields, "a partition"),
+        **dict.fromkeys(definition.record_key_fields, "a record key"),
+    }
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _COLUMNS_NAMED_MAX
+    return ", ".join(names[:_COLUMNS_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")

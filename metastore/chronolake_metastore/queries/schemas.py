@@ -1,0 +1,48 @@
+"""Reading the versions of a table's schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import schemas
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import schemas as stored
+from chronolake_metastore.store.engine import Database
+from chronolake_model import schemas as wire
+from chronolake_model.tables import SCHEMA_VERSION_MAX
+
+
+class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    schema_version: Annotated[int, msgspec.Meta(ge=1, le=SCHEMA_VERSION_MAX)]
+    of: Literal["schemas"]
+    """Tells its cursors from those of other lists of a table, which are an id and a number too."""
+
+
+async def get(database: Database, table_name: str, schema_version: int) -> wire.TableSchema:
+    """One version; raises ``TableNotFound`` or ``SchemaNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        found = await stored.get(connection, table.table_id, schema_version)
+    if found is None:
+        raise errors.SchemaNotFound(table_name, schema_version)
+    return schemas.document(table, found)
+
+
+async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.TableSchemaPage:
+    """All versions, oldest first; raises ``TableNotFound`` or ``InvalidCursor``."""
+    place = None if cursor is None else cursors.decode(cursor, _Place)
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        cursors.refuse_unless(place is None or place.table_id == table.table_id)
+        found = await stored.page(connection, table.table_id, place.schema_version if place else 0, limit)
+    more = (
+        cursors.encode(_Place(table.table_id, found[-1].schema_version, "schemas"))
+        if len(found) == limit
+        else None
+    )
+    return wire.TableSchemaPage([schemas.document(table, one) for one in found], more)

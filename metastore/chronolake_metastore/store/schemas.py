@@ -1,0 +1,64 @@
+"""The versions of tables' schemas as a projection of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import Select, Text, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.schemas import Schema
+from chronolake_metastore.store import schema, statements
+from chronolake_metastore.store.transaction import Statement
+from chronolake_model.tables import SchemaField
+from chronolake_model.times import Micros
+
+_APPEND: Final = statements.load("append_schemas")
+
+
+class SchemaOfTable(msgspec.Struct, frozen=True):
+    """A version of the schema of a table."""
+
+    table_id: UUID
+    schema: Schema
+
+
+def append(made: Sequence[SchemaOfTable]) -> Statement:
+    """Save versions that were made."""
+    return _APPEND, {
+        "table_id": [one.table_id for one in made],
+        "schema_version": [one.schema.schema_version for one in made],
+        "fields": [msgspec.json.encode(one.schema.fields).decode() for one in made],
+        "created_at": [one.schema.created_at for one in made],
+        "version": [one.schema.version for one in made],
+    }
+
+
+async def get(connection: AsyncConnection, table_id: UUID, schema_version: int) -> Schema | None:
+    """This version of a table's schema, if there is one."""
+    query = _select(table_id).where(schema.schema_version.c.schema_version == schema_version)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else _schema(*row)
+
+
+async def page(connection: AsyncConnection, table_id: UUID, after: int, limit: int) -> list[Schema]:
+    """Versions of a table's schema later than ``after``, oldest first."""
+    number = schema.schema_version.c.schema_version
+    query = _select(table_id).where(number > after).order_by(number).limit(limit)
+    return [_schema(*row) for row in await connection.execute(query)]
+
+
+def _select(table_id: UUID) -> Select[Any]:
+    columns = schema.schema_version.c
+    return select(
+        columns.schema_version, cast(columns.fields, Text), func.micros(columns.created_at), columns.version
+    ).where(columns.table_id == table_id)
+
+
+def _schema(schema_version: int, fields: str, created_at: int, version: int) -> Schema:
+    return Schema(
+        schema_version, msgspec.json.decode(fields, type=list[SchemaField]), Micros(created_at), version
+    )

@@ -1,0 +1,188 @@
+"""What a change of a schema may do, against a plain model of it, and what it is refused for."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import schemas, tables
+from chronolake_metastore.domain.events import TableCreated, TableSchemaChanged, encode_payload
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.schemas import (
+    AddColumn,
+    ChangeSchema,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetNullable,
+    WidenColumn,
+)
+from chronolake_model.tables import CreateTable, NewField, SchemaField
+from chronolake_model.times import Micros
+from tests.model_of_schemas import CHANGES, Column, Columns
+
+FIELDS: Final = [
+    NewField("id", "int", nullable=False),
+    NewField("name", "string", nullable=False),
+    NewField("at", "timestamp"),
+    NewField("day", "date"),
+    NewField("price", "decimal(4,2)"),
+    NewField("tags", "array<int>"),
+]
+TABLE: Final = tables.evolve_created(
+    TableCreated(
+        definition=CreateTable(
+            name="shop.orders",
+            base_path="/lake",
+            schema=FIELDS,
+            record_key_fields=["id"],
+            partition_fields=["day"],
+            ordering_field="at",
+        )
+    ),
+    UUID(int=7),
+    Micros(0),
+)
+MODEL: Final = Columns(
+    tuple(Column(number, one.name, one.type, one.nullable) for number, one in enumerate(FIELDS, start=1)),
+    frozenset({"id", "day", "at"}),
+    ids_given=len(FIELDS),
+)
+
+
+def changed(table: Table, *changes: SchemaChange) -> Table:
+    """The table after the changes, as the log would tell it."""
+    said = encode_payload(schemas.change(table, ChangeSchema([*changes])))
+    return schemas.evolve(table, msgspec.json.decode(said, type=TableSchemaChanged))
+
+
+def columns(table: Table) -> Columns:
+    """The columns of a table as the model has them."""
+    definition = table.definition
+    return Columns(
+        tuple(Column(one.field_id, one.name, one.type, one.nullable) for one in definition.schema),
+        MODEL.fixed,
+        definition.last_field_id,
+        definition.schema_version,
+    )
+
+
+def test_columns_are_numbered_from_1_in_their_order_at_creation() -> None:
+    assert columns(TABLE) == MODEL
+
+
+@given(requests=st.lists(CHANGES, max_size=12))
+def test_any_changes_do_what_the_model_does_or_nothing(requests: list[list[SchemaChange]]) -> None:
+    table, model = TABLE, MODEL
+    for changes in requests:
+        expected = model.after(changes)
+        if expected is None:
+            with pytest.raises(errors.IncompatibleSchema):
+                changed(table, *changes)
+        else:
+            table, model = changed(table, *changes), expected
+        assert columns(table) == model
+        names = [field.name.lower() for field in table.definition.schema]
+        assert len(set(names)) == len(names)
+
+
+@given(requests=st.lists(CHANGES, max_size=12))
+def test_a_field_id_that_is_gone_never_comes_back(requests: list[list[SchemaChange]]) -> None:
+    table, gone = TABLE, set[int]()
+    for changes in requests:
+        before = {field.field_id for field in table.definition.schema}
+        try:
+            table = changed(table, *changes)
+        except errors.IncompatibleSchema:
+            continue
+        after = {field.field_id for field in table.definition.schema}
+        gone |= before - after
+        assert not after & gone
+        assert all(new > max(before | gone) for new in after - before)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (AddColumn("extra", "int", nullable=False), "add it nullable"),
+        (AddColumn("NAME", "int"), "there is the column 'name' already"),
+        (RenameColumn("name", "Id"), "there is the column 'id' already"),
+        (RenameColumn("name", "name"), "called so already"),
+        (RenameColumn("nothing", "name"), "there are id, name, at, day, price, tags"),
+        (RenameColumn("NAME", "title"), "there are id, name"),
+        (RenameColumn("id", "key"), "a record key field cannot be renamed"),
+        (RenameColumn("day", "date"), "a partition field cannot be renamed"),
+        (DropColumn("at"), "an ordering field cannot be dropped"),
+        (DropColumn("id"), "a record key field cannot be dropped"),
+        (WidenColumn("id", "bigint"), "a record key field cannot be given another type"),
+        (WidenColumn("name", "binary"), "no type is wider"),
+        (WidenColumn("price", "decimal(6,3)"), r"it may become decimal\(p,2\) with p > 4"),
+        (WidenColumn("price", "decimal(3,2)"), r"it may become decimal\(p,2\) with p > 4"),
+        (WidenColumn("tags", "array<bigint>"), "no type is wider"),
+        (SetNullable("name", nullable=False), "what is nullable stays so"),
+        (SetNullable("price"), "nullable already"),
+    ],
+)
+def test_an_incompatible_change_is_refused_and_says_why(change: SchemaChange, why: str) -> None:
+    with pytest.raises(errors.IncompatibleSchema, match=why) as refused:
+        schemas.change(TABLE, ChangeSchema([AddColumn("more", "int"), change]))
+    assert refused.value.context["table"] == "shop.orders"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AddColumn("extra", "varchar"),
+        AddColumn("_hoodie_file_name", "string"),
+        RenameColumn("name", "_HOODIE_x"),
+        WidenColumn("name", "text"),
+    ],
+)
+def test_a_column_that_no_table_could_have_is_refused(change: SchemaChange) -> None:
+    with pytest.raises(errors.InvalidTable):
+        schemas.change(TABLE, ChangeSchema([change]))
+
+
+def test_changes_are_made_in_their_order() -> None:
+    swapped = changed(
+        TABLE, RenameColumn("name", "tmp"), RenameColumn("price", "name"), RenameColumn("tmp", "price")
+    )
+
+    assert [(one.field_id, one.name) for one in swapped.definition.schema if one.field_id in (2, 5)] == [
+        (2, "price"),
+        (5, "name"),
+    ]
+
+
+def test_a_column_of_the_name_of_a_dropped_one_is_another() -> None:
+    again = changed(TABLE, DropColumn("name"), AddColumn("name", "int"))
+
+    assert again.definition.schema[-1] == SchemaField("name", "int", field_id=7)
+
+
+def test_a_column_may_get_its_name_in_another_case() -> None:
+    assert changed(TABLE, RenameColumn("name", "Name")).definition.schema[1].name == "Name"
+
+
+def test_a_change_of_a_version_that_is_past_is_refused_and_names_the_present_one() -> None:
+    table = changed(TABLE, AddColumn("extra", "int"))
+
+    with pytest.raises(errors.SchemaChanged) as refused:
+        schemas.change(table, ChangeSchema([DropColumn("extra")], expected_schema_version=1))
+
+    assert refused.value.context["schema_version"] == 2
+
+
+def test_a_table_has_ten_thousand_columns_at_most() -> None:
+    wide = TABLE
+    for start in range(6, 10_000, 1_000):
+        numbers = range(start, min(start + 1_000, 10_000))
+        wide = changed(wide, *(AddColumn(f"c{number}", "int") for number in numbers))
+
+    with pytest.raises(errors.IncompatibleSchema, match="10,000 columns"):
+        schemas.change(wide, ChangeSchema([AddColumn("more", "int")]))

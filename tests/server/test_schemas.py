@@ -1,0 +1,272 @@
+"""The schema of a table over REST: changed at once or not at all, versions kept, writes told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import database, operations, rest
+from tests.server.refusals import operation
+from tests.server.rest import Json, Table, keyed, new_key, refused, succeeded, write_stat
+
+CHANGE = operation("POST", operations.SCHEMA)
+NOTE: Json = {"change": "add", "name": "note", "type": "string"}
+
+
+def ask(table: Table, *changes: Json, key: str | None = None, **body: object) -> httpx.Response:
+    """Ask for changes of a table's schema."""
+    headers = {} if key is None else keyed(key)
+    return table.http.post(
+        f"/v1/tables/{table.name}/schema", json={"changes": list(changes)} | body, headers=headers
+    )
+
+
+def shown(table: Table) -> Json:
+    """The table as it is shown."""
+    return succeeded(table.http.get(f"/v1/tables/{table.name}"))
+
+
+def added(name: str) -> Json:
+    """The change that adds a column."""
+    return NOTE | {"name": name}
+
+
+# ---------------------------------------------------------------------------------- changes
+
+
+def test_a_new_table_has_version_1_and_numbered_columns(table: Table) -> None:
+    made = shown(table)
+
+    assert made["schema_version"] == 1
+    assert [(field["field_id"], field["name"]) for field in made["schema"]] == [
+        *((1, "id"), (2, "day"), (3, "name"), (4, "at"))
+    ]
+
+
+def test_changes_make_the_next_version_which_the_table_then_shows(table: Table) -> None:
+    changes: list[Json] = [
+        NOTE,
+        {"change": "rename", "name": "name", "new_name": "title"},
+        {"change": "drop", "name": "day"},
+        {"change": "add", "name": "count", "type": "int"},
+        {"change": "widen", "name": "count", "type": "bigint"},
+        {"change": "nullable", "name": "id"},
+    ]
+
+    made = succeeded(ask(table, *changes, expected_schema_version=1))
+
+    assert (made["schema_version"], made["version"]) == (2, 2)
+    assert made["fields"] == shown(table)["schema"]
+    assert made["fields"] == [
+        {"name": "id", "type": "bigint", "nullable": True, "field_id": 1},
+        {"name": "title", "type": "string", "nullable": True, "field_id": 3},
+        {"name": "at", "type": "timestamp", "nullable": True, "field_id": 4},
+        {"name": "note", "type": "string", "nullable": True, "field_id": 5},
+        {"name": "count", "type": "bigint", "nullable": True, "field_id": 6},
+    ]
+
+
+def test_the_event_says_what_was_asked_for_and_the_whole_schema_since(
+    table: Table, shared_server: ServerProcess
+) -> None:
+    made = succeeded(ask(table, NOTE))
+
+    [payload] = database.query(
+        shared_server.dsn,
+        "SELECT payload FROM event JOIN lake_table t USING (table_id)"
+        " WHERE type = 'TableSchemaChanged' AND t.namespace || '.' || t.name = %s",
+        table.name,
+    )
+    assert payload["payload"] == {
+        "v": 1,
+        "name": table.name,
+        "schema_version": 2,
+        "fields": made["fields"],
+        "last_field_id": 5,
+        "changes": [NOTE | {"nullable": True}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "changes"),
+    [
+        (409, "incompatible-schema", [added("NAME")]),
+        (409, "incompatible-schema", [NOTE | {"nullable": False}]),
+        (409, "incompatible-schema", [{"change": "rename", "name": "name", "new_name": "Day"}]),
+        (409, "incompatible-schema", [{"change": "rename", "name": "id", "new_name": "key"}]),
+        (409, "incompatible-schema", [{"change": "widen", "name": "id", "type": "int"}]),
+        (409, "incompatible-schema", [{"change": "widen", "name": "name", "type": "binary"}]),
+        (409, "incompatible-schema", [{"change": "nullable", "name": "name", "nullable": False}]),
+        (409, "incompatible-schema", [{"change": "nullable", "name": "name"}]),
+        (409, "incompatible-schema", [{"change": "drop", "name": "id"}]),
+        (409, "incompatible-schema", [{"change": "drop", "name": "nothing"}]),
+        (422, "invalid-table", [NOTE | {"type": "varchar"}]),
+        (422, "invalid-table", [added("_hoodie_file_name")]),
+    ],
+    ids=str,
+)
+def test_what_is_refused_leaves_all_as_it_was(
+    refuse: Callable[..., None], status: int, code: str, changes: list[Json]
+) -> None:
+    refuse(CHANGE, status, code, json={"changes": [added("before"), *changes, added("behind")]})
+
+
+@pytest.mark.parametrize("change", ['{"a":' * 100_000, '{"name":' + "[" * 100_000], ids=["objects", "lists"])
+def test_a_change_that_nests_without_end_is_refused(refuse: Callable[..., None], change: str) -> None:
+    body = f'{{"changes":[{change}'
+
+    refuse(CHANGE, 400, "invalid-request", content=body, headers={"Content-Type": "application/json"})
+
+
+def test_a_refusal_names_the_columns_that_there_are(table: Table) -> None:
+    problem = refused(ask(table, {"change": "drop", "name": "nothing"}), 409, "incompatible-schema")
+
+    assert problem["context"]["columns"] == ["id", "day", "name", "at"]
+    assert "id, day, name, at" in problem["detail"]
+
+
+def test_another_version_than_the_expected_one_is_refused_and_named(table: Table) -> None:
+    succeeded(ask(table, NOTE))
+
+    problem = refused(ask(table, added("more"), expected_schema_version=1), 409, "schema-changed")
+
+    assert problem["context"]["schema_version"] == 2
+    assert shown(table)["schema_version"] == 2
+
+
+def test_a_change_sent_again_under_its_key_is_made_once(table: Table) -> None:
+    key = new_key()
+    first = ask(table, NOTE, key=key)
+    succeeded(ask(table, {"change": "drop", "name": "note"}))
+
+    again = ask(table, NOTE, key=key)
+
+    assert again.content == first.content
+    assert shown(table)["schema_version"] == 3
+    refused(ask(table, added("other"), key=key), 422, "idempotency-key-reused")
+
+
+def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
+    shared_servers: tuple[ServerProcess, ServerProcess],
+) -> None:
+    one, other = (rest.connect(server.url) for server in shared_servers)
+    with one, other, ThreadPoolExecutor(8) as threads:
+        made = rest.make_table(one)
+        tables = [made, Table(other, made.name)]
+        sent = [
+            threads.submit(ask, tables[number % 2], added(f"c{number}"), expected_schema_version=1)
+            for number in range(8)
+        ]
+        answers = [response.result() for response in sent]
+
+        assert sorted(answer.status_code for answer in answers) == [200, *[409] * 7]
+        assert shown(made)["schema_version"] == 2
+        assert len(shown(made)["schema"]) == 5
+
+
+def test_changes_that_expect_nothing_are_all_made_one_after_the_other(
+    shared_servers: tuple[ServerProcess, ServerProcess],
+) -> None:
+    one, other = (rest.connect(server.url) for server in shared_servers)
+    with one, other, ThreadPoolExecutor(8) as threads:
+        made = rest.make_table(one)
+        tables = [made, Table(other, made.name)]
+        sent = [threads.submit(ask, tables[number % 2], added(f"c{number}")) for number in range(8)]
+        versions = sorted(succeeded(response.result())["schema_version"] for response in sent)
+
+        assert versions == list(range(2, 10))
+        assert [field["field_id"] for field in shown(made)["schema"]] == list(range(1, 13))
+
+
+# ---------------------------------------------------------------------------------- versions
+
+
+def test_every_version_is_kept_and_listed_oldest_first_in_pages(table: Table) -> None:
+    before = shown(table)
+    for name in ("a", "b", "c"):
+        succeeded(ask(table, added(name)))
+    path = f"/v1/tables/{table.name}/schemas"
+
+    first = succeeded(table.http.get(path, params={"limit": 3}))
+    rest_ = succeeded(table.http.get(path, params={"limit": 3, "cursor": first["next_cursor"]}))
+
+    assert [one["schema_version"] for one in first["schemas"] + rest_["schemas"]] == [1, 2, 3, 4]
+    assert rest_["next_cursor"] is None
+    assert first["schemas"][0]["fields"] == before["schema"]
+    assert first["schemas"][0]["created_at"] == before["created_at"]
+    assert succeeded(table.http.get(f"{path}/2")) == first["schemas"][1]
+
+
+@pytest.mark.parametrize("version", ["2", "2147483647"])
+def test_a_version_that_there_is_not_is_not_found(table: Table, version: str) -> None:
+    answer = table.http.get(f"/v1/tables/{table.name}/schemas/{version}")
+
+    refused(answer, 404, "schema-not-found")
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "1.0", "x", "01", "%20", "2147483648", "9" * 500, "\u0661"])
+def test_what_is_no_version_is_refused(table: Table, version: str) -> None:
+    answer = table.http.get(f"/v1/tables/{table.name}/schemas/{version}")
+
+    refused(answer, 400, "invalid-parameter")
+
+
+# ---------------------------------------------------------------------------------- writes
+
+
+def test_an_instant_writes_with_the_schema_of_its_beginning(table: Table) -> None:
+    begun = table.begun()
+    succeeded(ask(table, NOTE))
+
+    done = succeeded(table.complete(begun, write_stat(begun)))
+
+    assert done["schema_version"] == 1
+    assert succeeded(table.begin())["schema_version"] == 2
+
+
+def test_a_writer_may_say_which_schema_it_wrote_with(table: Table) -> None:
+    begun = table.begun()
+    succeeded(ask(table, NOTE))
+
+    done = succeeded(table.complete(begun, write_stat(begun), schema_version=2))
+
+    assert done["schema_version"] == 2
+    assert succeeded(table.http.get(f"/v1/tables/{table.name}/instants"))["instants"] == [done]
+
+
+def test_a_schema_that_there_is_not_cannot_have_written_files(table: Table) -> None:
+    begun = table.begun()
+
+    answer = table.complete(begun, write_stat(begun), schema_version=2)
+
+    assert "1 to 1" in refused(answer, 422, "invalid-write-stat")["detail"]
+    assert table.state(begun) == "inflight"
+
+
+def test_whoever_executes_a_plan_writes_with_the_schema_of_then(table: Table) -> None:
+    base = table.begun()
+    succeeded(table.complete(base, write_stat(base)))
+    group = {"partition_path": "", "file_id": write_stat(base)["file_id"]}
+    plan = table.begun(action="clustering", inflight=False, plan={"file_groups": [group]})
+    succeeded(ask(table, NOTE))
+
+    assert succeeded(table.inflight(plan))["schema_version"] == 2
+
+
+def test_what_writes_no_files_has_no_schema(table: Table) -> None:
+    undone = succeeded(table.roll_back(table.begun()))
+    rollback = table.http.get(f"/v1/tables/{table.name}/instants/{undone['rolled_back_by']}")
+
+    assert succeeded(rollback)["schema_version"] is None
+
+
+def test_a_change_is_no_conflict_for_those_who_write(table: Table) -> None:
+    one, other = table.begun(), table.begun()
+    succeeded(table.complete(one, write_stat(one, 0)))
+    succeeded(ask(table, NOTE))
+
+    succeeded(table.complete(other, write_stat(other, 1)))
