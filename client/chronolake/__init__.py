@@ -46,7 +46,16 @@ from chronolake_model.instants import (
 )
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
-from chronolake_model.tables import BucketIndex, Field, Namespace
+from chronolake_model.schemas import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetNullable,
+    TableSchema,
+    WidenColumn,
+)
+from chronolake_model.tables import BucketIndex, Field, Namespace, SchemaField
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch
 
@@ -54,6 +63,7 @@ __version__ = _version()
 
 __all__ = [
     "Action",
+    "AddColumn",
     "AsyncClient",
     "AsyncTable",
     "AsyncTimeline",
@@ -68,6 +78,7 @@ __all__ = [
     "Conflict",
     "DataFile",
     "Direction",
+    "DropColumn",
     "Field",
     "FileGroupName",
     "FileSlice",
@@ -81,9 +92,14 @@ __all__ = [
     "Problem",
     "ProblemCode",
     "RecordedPlan",
+    "RenameColumn",
+    "SchemaChange",
+    "SchemaField",
+    "SetNullable",
     "Snapshot",
     "State",
     "Table",
+    "TableSchema",
     "TableType",
     "Tick",
     "TimeInterval",
@@ -91,6 +107,7 @@ __all__ = [
     "Timeline",
     "Touch",
     "TouchedFileGroup",
+    "WidenColumn",
     "Write",
     "WriteStat",
     "WriteSummary",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chronolake import _arrow, _calls
 from chronolake._async_write import AsyncWrite
 from chronolake._calls import InstantFilter
-from chronolake._table import default_writer, write_action
+from chronolake._table import default_writer, with_schema, write_action
 from chronolake._timeline import PENDING, AsyncTimeline, words
 from chronolake._transport import AsyncTransport
 from chronolake_model import tables as model
@@ -24,6 +24,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
+from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
@@ -52,6 +53,25 @@ class AsyncTable:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
         self._definition = await self._transport.send(_calls.table(self.name))
         return self
+
+    async def change_schema(
+        self, changes: Iterable[SchemaChange], *, expected_schema_version: int | None = None
+    ) -> TableSchema:
+        """As ``Table.change_schema``."""
+        call = _calls.change_schema(self.name, ChangeSchema(list(changes), expected_schema_version))
+        schema = await self._transport.send(call)
+        self._definition = with_schema(self._definition, schema)
+        return schema
+
+    async def schemas(self) -> AsyncIterator[TableSchema]:
+        """As ``Table.schemas``."""
+        async for page in self._transport.pages(_calls.list_schemas(self.name)):
+            for one in page.schemas:
+                yield one
+
+    async def schema(self, schema_version: int) -> TableSchema:
+        """As ``Table.schema``."""
+        return await self._transport.send(_calls.schema(self.name, schema_version))
 
     async def begin(
         self,

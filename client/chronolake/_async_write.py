@@ -78,11 +78,12 @@ class AsyncWrite:
         extra_metadata: Mapping[str, str] | None = None,
         *,
         replaced_file_groups: Iterable[FileGroupName] = (),
+        schema_version: int | None = None,
     ) -> Instant:
         """As ``Write.complete``."""
         if self._lost is not None:
             raise self._lost
-        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups)
+        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups, schema_version)
         return self._progress.learn(await self._command(call))
 
     async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:

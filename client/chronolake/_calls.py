@@ -35,6 +35,7 @@ from chronolake_model.instants import (
 )
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.outcomes import Outcome
+from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 from chronolake_model.tables import (
     CreateNamespace,
     CreateTable,
@@ -147,6 +148,21 @@ def list_tables(in_namespace: str | None) -> Call[TablePage]:
 def drop_table(name: str) -> Call[None]:
     """Drop a table's metadata; never its files."""
     return Call("DELETE", _table_path(name), type(None))
+
+
+def change_schema(name: str, body: ChangeSchema) -> Call[TableSchema]:
+    """Change a table's schema."""
+    return _post(f"{_table_path(name)}/schema", TableSchema, body)
+
+
+def list_schemas(name: str) -> Call[TableSchemaPage]:
+    """Every version of a table's schema, oldest first."""
+    return Call("GET", f"{_table_path(name)}/schemas", TableSchemaPage, _query(limit=LIMIT_MAX))
+
+
+def schema(name: str, schema_version: int) -> Call[TableSchema]:
+    """One version of a table's schema."""
+    return Call("GET", f"{_table_path(name)}/schemas/{schema_version}", TableSchema)
 
 
 def begin_instant(name: str, body: BeginInstant) -> Call[Instant]:

@@ -130,6 +130,7 @@ class Progress:
         write_stats: Iterable[WriteStat],
         extra_metadata: Mapping[str, str] | None,
         replaced_file_groups: Iterable[FileGroupName] = (),
+        schema_version: int | None = None,
     ) -> Call[Instant]:
         """Publish what was added, and what is given here."""
         with self._lock:
@@ -138,6 +139,7 @@ class Progress:
                 {**self.extra_metadata, **(extra_metadata or {})},
                 [*self._replaced, *replaced_file_groups],
                 self._writer,
+                schema_version,
             )
         return _calls.complete_instant(*self._name, body)
 

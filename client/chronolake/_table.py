@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from chronolake import _arrow, _calls
 from chronolake._calls import InstantFilter
 from chronolake._timeline import PENDING, Timeline, words
@@ -24,6 +26,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
+from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
 
@@ -52,6 +55,28 @@ class Table:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
         self._definition = self._transport.send(_calls.table(self.name))
         return self
+
+    def change_schema(
+        self, changes: Iterable[SchemaChange], *, expected_schema_version: int | None = None
+    ) -> TableSchema:
+        """Change columns, all that is asked for or nothing; ``definition`` is of the new schema afterwards.
+
+        With ``expected_schema_version`` only when that is still the present version. No file is touched. Raises
+        ``IncompatibleSchema``, which says why and what is allowed, ``SchemaChanged``, ``InvalidTable``.
+        """
+        call = _calls.change_schema(self.name, ChangeSchema(list(changes), expected_schema_version))
+        schema = self._transport.send(call)
+        self._definition = with_schema(self._definition, schema)
+        return schema
+
+    def schemas(self) -> Iterator[TableSchema]:
+        """Every version that the schema has had, oldest first."""
+        pages = self._transport.pages(_calls.list_schemas(self.name))
+        return (one for page in pages for one in page.schemas)
+
+    def schema(self, schema_version: int) -> TableSchema:
+        """One version of the schema. Raises ``SchemaNotFound``."""
+        return self._transport.send(_calls.schema(self.name, schema_version))
 
     def begin(
         self,
@@ -265,6 +290,13 @@ class Table:
     def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """The same as an Arrow table; needs pyarrow."""
         return _arrow.table(self._transport, _calls.changes(self.name, from_, to))
+
+
+def with_schema(table: model.Table, schema: TableSchema) -> model.Table:
+    """The table with this schema, unless a later one is known."""
+    if schema.schema_version < table.schema_version:
+        return table
+    return msgspec.structs.replace(table, schema=schema.fields, schema_version=schema.schema_version)
 
 
 def default_writer() -> str:

@@ -88,10 +88,13 @@ class Write:
         extra_metadata: Mapping[str, str] | None = None,
         *,
         replaced_file_groups: Iterable[FileGroupName] = (),
+        schema_version: int | None = None,
     ) -> Instant:
         """Publish the files that were added and ``write_stats``, all at once.
 
         The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
+        ``schema_version`` is that of the schema which the files were written with; the one that the table had
+        when the instant was begun, unless given.
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop), ``IllegalTransition``,
         ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed``
@@ -100,7 +103,7 @@ class Write:
         """
         if self.lost is not None:
             raise self.lost
-        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups)
+        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups, schema_version)
         return self._progress.learn(self._command(call))
 
     def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:

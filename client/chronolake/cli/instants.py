@@ -122,6 +122,7 @@ def print_instant(console: Console, found: Instant) -> None:
         ("rolled back by", _time(found.rolled_back_by)),
         ("reason", found.rollback_reason),
         ("metadata", found.extra_metadata),
+        ("schema version", found.schema_version),
         ("version", found.version),
     ]
     if (summary := found.summary) is not None:

@@ -19,6 +19,7 @@ from chronolake.cli import (
     output,
     plugins,
     savepoints,
+    schemas,
     snapshot,
     tables,
     timeline,
@@ -48,6 +49,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.callback(epilog=output.EXIT_CODES)(_common)
     app.add_typer(_namespaces_app())
     app.add_typer(_tables_app())
+    app.add_typer(_schema_app())
     app.command("timeline")(options.with_common_options(timeline.timeline))
     app.command("instant")(options.with_common_options(instants.instant))
     app.command("rollback")(options.with_common_options(instants.rollback))
@@ -76,6 +78,14 @@ def _savepoint_app() -> typer.Typer:
     app.command("create")(options.with_common_options(savepoints.create_savepoint))
     app.command("list")(options.with_common_options(savepoints.list_savepoints))
     app.command("release")(options.with_common_options(savepoints.release_savepoint))
+    return app
+
+
+def _schema_app() -> typer.Typer:
+    app = typer.Typer(name="schema", help="List, show and change the schema of a table.", no_args_is_help=True)
+    app.command("list")(options.with_common_options(schemas.list_schemas))
+    app.command("show")(options.with_common_options(schemas.show_schema))
+    app.command("change")(options.with_common_options(schemas.change_schema))
     return app
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from chronolake.cli import context, options, output
-from chronolake_model.tables import BucketIndex, Field, Table
+from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 
@@ -121,7 +122,13 @@ def _print_definition(console: Console, table: Table) -> None:
         ("tick", table.tick),
         ("properties", table.properties),
         ("created", f"{table.created_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("schema version", table.schema_version),
     )
     output.print_table(console, output.pairs_of(pairs))
-    rows = ((one.name, one.type, one.nullable) for one in table.schema)
-    output.print_table(console, output.table_of(("column", "type~", "nullable"), rows))
+    print_columns(console, table.schema)
+
+
+def print_columns(console: Console, fields: Iterable[SchemaField]) -> None:
+    """The columns of a schema, one a line."""
+    rows = ((one.field_id, one.name, one.type, one.nullable) for one in fields)
+    output.print_table(console, output.table_of(("id#", "column", "type~", "nullable"), rows))

@@ -1,0 +1,114 @@
+"""``chronolake schema``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output, tables
+from chronolake_model.schemas import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetNullable,
+    TableSchema,
+    WidenColumn,
+)
+
+_Texts = list[str] | None
+
+
+def list_schemas(table: options.TableArgument) -> None:
+    """List the versions that a table's schema has had, oldest first."""
+    with context.client() as client:
+        found = list(client.table(table).schemas())
+    columns = ("schema#", "made (UTC)", "log version#", "columns#", "names~")
+    rows = (
+        (
+            one.schema_version,
+            f"{one.created_at:%Y-%m-%d %H:%M:%S}",
+            one.version,
+            len(one.fields),
+            [field.name for field in one.fields],
+        )
+        for one in found
+    )
+    output.show({"schemas": found}, lambda console: output.print_table(console, output.table_of(columns, rows)))
+
+
+def show_schema(
+    table: options.TableArgument,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", metavar="NUMBER", min=1, help="Of the schema; the present one unless given."),
+    ] = None,
+) -> None:
+    """Show one version of a table's schema: its columns and their field ids."""
+    with context.client() as client:
+        lake_table = client.table(table)
+        found = lake_table.schema(version or lake_table.definition.schema_version)
+    output.show(found, lambda console: _print_schema(console, found))
+
+
+def change_schema(  # one option per kind of change
+    table: options.TableArgument,
+    rename: Annotated[
+        _Texts, typer.Option("--rename", metavar="NAME=NEW", help="Call a column otherwise; may be repeated.")
+    ] = None,
+    widen: Annotated[
+        _Texts,
+        typer.Option("--widen", metavar="NAME:TYPE", help="Give a column a wider type; may be repeated."),
+    ] = None,
+    make_nullable: Annotated[
+        _Texts, typer.Option("--make-nullable", metavar="NAME", help="Let a column be null; may be repeated.")
+    ] = None,
+    drop: Annotated[
+        _Texts, typer.Option("--drop", metavar="NAME", help="Take a column out; may be repeated.")
+    ] = None,
+    add: Annotated[
+        _Texts, typer.Option("--add", metavar="NAME:TYPE", help="Add a nullable column; may be repeated.")
+    ] = None,
+    expect: Annotated[
+        int | None,
+        typer.Option("--expect", metavar="NUMBER", min=1, help="Only if the schema is still of this version."),
+    ] = None,
+) -> None:
+    """Change the columns of a table, all that is asked for or nothing; its files stay as they are.
+
+    Columns are renamed first, then widened, made nullable, dropped, and added.
+    """
+    changes: list[SchemaChange] = [
+        *(RenameColumn(*_pair(text, "=", "--rename")) for text in rename or []),
+        *(WidenColumn(*_pair(text, ":", "--widen")) for text in widen or []),
+        *map(SetNullable, make_nullable or []),
+        *map(DropColumn, drop or []),
+        *(AddColumn(*_pair(text, ":", "--add")) for text in add or []),
+    ]
+    if not changes:
+        raise typer.BadParameter("say what to change: --rename, --widen, --make-nullable, --drop or --add")
+    with context.client() as client:
+        made = client.table(table).change_schema(changes, expected_schema_version=expect)
+    output.show(made, lambda console: _print_schema(console, made))
+
+
+def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
+    name, _, other = text.partition(separator)
+    if not name or not other:
+        raise typer.BadParameter(
+            f"it is two words with {separator!r} in between, not {text!r}", param_hint=option
+        )
+    return name, other
+
+
+def _print_schema(console: Console, schema: TableSchema) -> None:
+    pairs = (
+        ("table", schema.table),
+        ("schema version", schema.schema_version),
+        ("made", f"{schema.created_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("log version", schema.version),
+    )
+    output.print_table(console, output.pairs_of(pairs))
+    tables.print_columns(console, schema.fields)

@@ -1,0 +1,131 @@
+"""Schemas through the client, sync and async, and at the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+import chronolake
+from chronolake import AddColumn, DropColumn, RenameColumn, SchemaField, SetNullable, WidenColumn, errors
+from tests.client.conftest import Cli
+from tests.client.test_writes import stat_of
+
+NOTE = AddColumn("note", "int")
+ID = SchemaField("id", "bigint", nullable=False, field_id=1)
+
+
+def test_a_changed_schema_is_that_of_the_table(client: chronolake.Client, table: chronolake.Table) -> None:
+    before = table.definition
+    made = table.change_schema(
+        [RenameColumn("name", "title"), NOTE, WidenColumn("note", "bigint"), SetNullable("id")],
+        expected_schema_version=1,
+    )
+
+    assert made.fields == [
+        SchemaField("id", "bigint", field_id=1),
+        SchemaField("title", "string", field_id=2),
+        SchemaField("note", "bigint", field_id=3),
+    ]
+    assert (table.definition.schema, table.definition.schema_version) == (made.fields, 2)
+    assert client.table(table.name).definition == table.definition
+    assert [(one.schema_version, one.fields) for one in table.schemas()] == [
+        (1, before.schema),
+        (2, made.fields),
+    ]
+    assert table.schema(2) == made
+    with pytest.raises(errors.SchemaNotFound):
+        table.schema(3)
+
+
+def test_a_refused_change_leaves_the_table_and_says_why(table: chronolake.Table) -> None:
+    with pytest.raises(errors.IncompatibleSchema, match="a record key field cannot be dropped"):
+        table.change_schema([NOTE, DropColumn("id")])
+    with pytest.raises(errors.SchemaChanged) as refused:
+        table.change_schema([NOTE], expected_schema_version=7)
+
+    assert refused.value.context["schema_version"] == 1
+    assert table.reload().definition.schema_version == 1
+
+
+def test_a_write_says_which_schema_it_wrote_with(table: chronolake.Table) -> None:
+    write = table.begin()
+    other = table.begin()
+    table.change_schema([NOTE])
+
+    assert write.complete([stat_of(write)]).schema_version == 1
+    assert other.complete([stat_of(other, 1)], schema_version=2).schema_version == 2
+
+
+def test_an_answer_that_comes_late_does_not_bring_an_old_schema_back(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    stale = client.table(table.name)
+    table.change_schema([NOTE])
+    made = stale.change_schema([AddColumn("more", "int")])
+
+    assert (made.schema_version, len(stale.definition.schema)) == (3, 4)
+
+
+@pytest.mark.anyio
+async def test_the_same_awaited(server_url: str, table: chronolake.Table) -> None:
+    async with chronolake.connect_async(server_url) as client:
+        found = await client.table(table.name)
+        made = await found.change_schema([NOTE], expected_schema_version=1)
+        write = await found.begin()
+        done = await write.complete([stat_of(write)], schema_version=1)
+
+        assert found.definition.schema == made.fields
+        assert [one.schema_version async for one in found.schemas()] == [1, 2]
+        assert await found.schema(2) == made
+        assert done.schema_version == 1
+
+
+# ---------------------------------------------------------------------------------- the command line
+
+
+def test_a_schema_is_changed_in_one_go(cli: Cli, table: chronolake.Table) -> None:
+    made = cli(
+        *("schema", "change", table.name, "--rename", "name=title", "--make-nullable", "id"),
+        *("--add", "price:decimal(4,2)", "--expect", "1", "--json"),
+    ).json
+    wider = cli(
+        "schema", "change", table.name, "--widen", "price:decimal(9,2)", "--drop", "title", "--json"
+    ).json
+
+    assert [(one["field_id"], one["name"], one["type"]) for one in made["fields"]] == [
+        (1, "id", "bigint"),
+        (2, "title", "string"),
+        (3, "price", "decimal(4,2)"),
+    ]
+    assert [(one["name"], one["type"]) for one in wider["fields"]] == [
+        ("id", "bigint"),
+        ("price", "decimal(9,2)"),
+    ]
+
+
+def test_versions_are_listed_and_shown(cli: Cli, table: chronolake.Table) -> None:
+    table.change_schema([NOTE])
+
+    listed = cli("schema", "list", table.name, "--json").json["schemas"]
+    first = cli("schema", "show", table.name, "--version", "1", "--json").json
+
+    assert [one["schema_version"] for one in listed] == [1, 2]
+    assert first == listed[0]
+    assert cli("schema", "show", table.name, "--json").json == listed[1]
+    assert "note" in cli("schema", "show", table.name).out
+    assert "id, name, note" in cli("schema", "list", table.name).out
+    assert "note" in cli("tables", "show", table.name).out
+
+
+def test_a_refusal_is_a_conflict_that_says_why(cli: Cli, table: chronolake.Table) -> None:
+    ran = cli("schema", "change", table.name, "--drop", "id")
+
+    assert ran.code == 5
+    assert "incompatible-schema" in ran.err
+    assert "a record key field cannot be dropped" in ran.err
+
+
+@pytest.mark.parametrize(
+    "option", [(), ("--rename", "a"), ("--widen", "=b"), ("--add", "a:"), ("--expect", "0")]
+)
+def test_a_change_that_says_nothing_is_a_usage_error(cli: Cli, option: tuple[str, ...]) -> None:
+    assert cli("schema", "change", "shop.orders", *option).code == 2
