@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -50,6 +50,18 @@ def file_schema(table_schema: pa.Schema) -> pa.Schema:
     """The layout of a base file: Hudi's five columns, then the table's, all nullable."""
     meta = [pa.field(name, pa.string()) for name in columns.META]
     return pa.schema(meta + [pa.field(field.name, field.type) for field in table_schema])
+
+
+def as_written_now(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
+    """The rows of a base file in the layout ``schema``; ``names`` says what the file calls each column.
+
+    A column that the file was written without is null; a type that was narrower is widened.
+    """
+    own = [
+        stored[names[field.name]].cast(field.type) if field.name in names else pa.nulls(len(stored), field.type)
+        for field in schema
+    ]
+    return pa.table(own, schema=schema)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ stored keys (and ordering values), and one row group of the base file.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,11 +31,13 @@ class FileGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file group's current base file, relative to the table's base path."""
+    """A file group's current base file, relative to the table's base path; ``names`` is what its columns are
+    called in it."""
 
     file_id: str
     path: str
     size_bytes: int
+    names: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +190,17 @@ class _GroupWriter:
         yield self._stamped(new)
 
     def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
-        if file is not None:
-            for index in range(file.num_row_groups):
-                yield file.read_row_group(index, columns=self._schema.names)
+        if file is None or self._stored is None:
+            return
+        names = self._stored.names
+        for index in range(file.num_row_groups):
+            stored = file.read_row_group(index, columns=list(names.values()))
+            yield base_files.as_written_now(stored, self._schema, names)
 
     def _named(self, stored: pa.Table) -> pa.Table:
         names = pa.repeat(pa.scalar(self._file_name), len(stored))
         index = stored.schema.get_field_index(columns.FILE_NAME)
-        return stored.set_column(index, columns.FILE_NAME, names).select(self._schema.names).cast(self._schema)
+        return stored.set_column(index, columns.FILE_NAME, names)
 
     def _stamped(self, new: pa.Table) -> pa.Table:
         """New rows with Hudi's five columns: the instant, a number unique in it, the key, the place."""

@@ -89,7 +89,11 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                 write = client.table(self._options.table).write(self._options.requested_time)
                 try:
                     self._refuse_duplicates(messages)
-                    write.complete(_stats_of(messages), self._options.extra_metadata)
+                    write.complete(
+                        _stats_of(messages),
+                        self._options.extra_metadata,
+                        schema_version=self._options.schema_version,
+                    )
                 except (RequestRefused, errors.DuplicateKeys) as refused:
                     # Here, for the reason is known here: Spark's abort comes next, in another process.
                     _give_up(write, refused)
@@ -141,7 +145,7 @@ def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:
         existing=options.existing,
         stored={
             FileGroup(file.partition_path, bucket_of(file.file_id)): StoredFile(
-                file.file_id, file.path, file.size_bytes
+                file.file_id, file.path, file.size_bytes, options.names[file.schema_version]
             )
             for file in options.base_files
         },

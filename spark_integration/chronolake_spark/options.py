@@ -10,16 +10,23 @@ WRITE_OPTION = "write"
 
 
 class BaseFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file group's current base file; ``path`` is relative to the table's base path."""
+    """A file group's current base file; ``path`` is relative to the table's base path.
+
+    ``schema_version`` is that of the schema which it was written with.
+    """
 
     partition_path: str
     file_id: str
     path: str
     size_bytes: int
+    schema_version: int
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """One write: its instant, the table, and the base files that the snapshot named after it had begun."""
+    """One write: its instant, the table, and the base files that the snapshot named after it had begun.
+
+    ``names`` says for each version of the schema what the files of it call each column that they have.
+    """
 
     url: str
     table: str
@@ -29,6 +36,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ordering_field: str | None
     existing: Existing
     base_files: list[BaseFile]
+    names: dict[int, dict[str, str]]
+    schema_version: int
     extra_metadata: dict[str, str]
 
     def to_json(self) -> str:

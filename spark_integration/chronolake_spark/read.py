@@ -7,28 +7,35 @@ no completed instant names is never seen.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
-from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
+import chronolake
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.tables import Table
-from chronolake_spark import bucket_reader, columns, schema
+from chronolake_spark import bucket_reader, columns, evolution, schema
 from chronolake_spark.base_files import Folder
+from chronolake_spark.evolution import Versions
 
 _DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
-def snapshot(spark: SparkSession, table: Table, found: Snapshot, *, meta_columns: bool) -> DataFrame:
-    """The records of a snapshot."""
-    return _shaped(_records(spark, table, found.slices), table, meta_columns=meta_columns)
+def snapshot(spark: SparkSession, table: chronolake.Table, found: Snapshot, *, meta_columns: bool) -> DataFrame:
+    """The records of a snapshot, with the columns that the table has now."""
+    # Fetched after the slices: so it knows every column that they may have.
+    written = evolution.versions(table, table.reload().definition, found.slices)
+    return _shaped(_records(spark, written, found.slices), written.table, meta_columns=meta_columns)
 
 
-def incremental(spark: SparkSession, table: Table, changes: Changes, *, meta_columns: bool) -> DataFrame:
+def incremental(
+    spark: SparkSession, table: chronolake.Table, changes: Changes, *, meta_columns: bool
+) -> DataFrame:
     """The records that changed, each once in its last state, with ``_change_type``.
 
     An upsert is a record whose last change one of the range's instants made; a delete, one that was there
@@ -36,31 +43,51 @@ def incremental(spark: SparkSession, table: Table, changes: Changes, *, meta_col
     whose last change was made long before: all records of the file groups that it concerned are upserts.
     """
     after = [group.after for group in changes.file_groups if group.after is not None]
-    there = _records(spark, table, after)
+    before = [group.before for group in changes.file_groups if group.before is not None]
+    written = evolution.versions(table, table.reload().definition, [*before, *after])
+    there = _records(spark, written, after)
     instants = [instant.requested_time for instant in changes.instants]
     upserts = there if changes.restores else there.where(sf.col(columns.COMMIT_TIME).isin(instants))
-    deletes = _deletes(spark, table, changes)
+    deletes = _deletes(spark, written, changes)
     if any(group.after is None for group in changes.file_groups):
         # What was in a replaced file group may be in another one now, as after a clustering.
         deletes = deletes.join(there, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
     changed = [
-        _shaped(rows, table, meta_columns=meta_columns).withColumn(columns.CHANGE_TYPE, sf.lit(change))
+        _shaped(rows, written.table, meta_columns=meta_columns).withColumn(columns.CHANGE_TYPE, sf.lit(change))
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))
     ]
     return changed[0].unionByName(changed[1])
 
 
-def _records(spark: SparkSession, table: Table, slices: Sequence[FileSlice]) -> DataFrame:
-    struct = schema.file_struct_of(table)
-    files = [slice_.base_file.path for slice_ in slices if slice_.base_file is not None]
-    if not files:
-        return spark.createDataFrame([], struct)
-    root = _spark_root(table.base_path)
+def _records(spark: SparkSession, written: Versions, slices: Sequence[FileSlice]) -> DataFrame:
+    by_version: dict[int, list[str]] = {}
+    for file in (slice_.base_file for slice_ in slices if slice_.base_file is not None):
+        by_version.setdefault(written.of(file), []).append(file.path)
+    if not by_version:
+        return spark.createDataFrame([], schema.file_struct_of(written.table.schema))
+    frames = [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]
+    return functools.reduce(DataFrame.union, frames)
+
+
+def _of_version(spark: SparkSession, written: Versions, version: int, files: Sequence[str]) -> DataFrame:
+    """The records of files that were written with one version of the schema, in the columns of now."""
+    struct = schema.file_struct_of(written.fields_of(version))
+    root = _spark_root(written.table.base_path)
     # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
     # takes [ and { in them for patterns.
     reader = spark.read.schema(struct).options(recursiveFileLookup="true", __globPaths__="false")
     with _files_listed_by_the_driver(spark):
-        return reader.parquet(*(f"{root}/{path}" for path in files))
+        rows = reader.parquet(*(f"{root}/{path}" for path in files))
+    if version == written.table.schema_version:
+        return rows
+    names = written.names(version)
+    present = schema.file_struct_of(written.table.schema)
+    return rows.select(*(_column(names.get(field.name), field) for field in present))
+
+
+def _column(stored: str | None, field: StructField) -> Column:
+    value = sf.lit(None) if stored is None else sf.col(schema.quoted(stored))
+    return value.cast(field.dataType).alias(field.name)
 
 
 def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
@@ -68,10 +95,10 @@ def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
     return rows.select(*(sf.col(schema.quoted(name)) for name in names))
 
 
-def _deletes(spark: SparkSession, table: Table, changes: Changes) -> DataFrame:
-    struct = schema.file_struct_of(table)
+def _deletes(spark: SparkSession, written: Versions, changes: Changes) -> DataFrame:
+    struct = schema.file_struct_of(written.table.schema)
     groups = [
-        (*_location(group.before), *_location(group.after))
+        (*_location(group.before), written.of(group.before.base_file), *_location(group.after))
         for group in changes.file_groups
         if group.before is not None and group.before.base_file is not None
     ]
@@ -79,18 +106,20 @@ def _deletes(spark: SparkSession, table: Table, changes: Changes) -> DataFrame:
         return spark.createDataFrame([], struct)
     tasks = min(len(groups), spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame(groups, bucket_reader.GROUP_SCHEMA).repartition(tasks)
-    return frame.mapInArrow(_DeletedRows(table.base_path, struct), struct)
+    names = {version: written.names(version) for version in {version for _, _, version, *_ in groups}}
+    return frame.mapInArrow(_DeletedRows(written.table.base_path, struct, names), struct)
 
 
 class _DeletedRows:
     """The function that ``mapInArrow`` runs, with what it must know."""
 
-    def __init__(self, base_path: str, struct: StructType) -> None:
+    def __init__(self, base_path: str, struct: StructType, names: dict[int, dict[str, str]]) -> None:
         self._base_path = base_path
+        self._names = names
         self._schema = to_arrow_schema(struct, timezone="UTC")
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return bucket_reader.deleted_rows(batches, self._base_path, self._schema)
+        return bucket_reader.deleted_rows(batches, self._base_path, self._schema, self._names)
 
 
 def _location(slice_: FileSlice | None) -> tuple[str | None, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
-from chronolake_model.tables import Field, Table
+from chronolake_model.tables import Field
 from chronolake_spark import columns, errors
 
 _ATOMIC = (
@@ -48,10 +48,10 @@ def struct_of(fields: Iterable[Field]) -> StructType:
     return StructType.fromDDL(ddl)
 
 
-def file_struct_of(table: Table) -> StructType:
-    """The schema of a table's data files: Hudi's five columns, then the table's."""
+def file_struct_of(fields: Iterable[Field]) -> StructType:
+    """The schema of data files with these columns: Hudi's five come before them."""
     meta = [StructField(name, spark_types.StringType()) for name in columns.META]
-    return StructType([*meta, *struct_of(table.schema)])
+    return StructType([*meta, *struct_of(fields)])
 
 
 def quoted(name: str) -> str:

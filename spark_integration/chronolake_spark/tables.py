@@ -44,7 +44,7 @@ class SparkTable:
 
     @property
     def definition(self) -> Table:
-        """The table's definition, as last fetched."""
+        """The table's definition, as last fetched: each read and each write fetches it again."""
         return self._table.definition
 
     @property
@@ -101,7 +101,7 @@ class SparkTable:
         The frame keeps showing this state, whatever completes later.
         """
         found = self._table.snapshot(as_of)
-        return read.snapshot(self._spark, self.definition, found, meta_columns=meta_columns)
+        return read.snapshot(self._spark, self._table, found, meta_columns=meta_columns)
 
     def incremental(
         self, from_: Moment | None = None, to: Moment | None = None, meta_columns: bool = False
@@ -112,10 +112,10 @@ class SparkTable:
         state before the range. What was both inserted and deleted within the range does not come at all.
         """
         changes = self._table.changes(from_, to)
-        return read.incremental(self._spark, self.definition, changes, meta_columns=meta_columns)
+        return read.incremental(self._spark, self._table, changes, meta_columns=meta_columns)
 
     def _writable(self) -> Table:
-        return write.writable(self.definition)
+        return write.writable(self._table.reload().definition)
 
     def _write(
         self,

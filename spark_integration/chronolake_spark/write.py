@@ -22,7 +22,8 @@ from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
-from chronolake_spark import casts, columns, datasource, errors, failures, keys, schema
+from chronolake_spark import casts, columns, datasource, errors, evolution, failures, keys, schema
+from chronolake_spark.evolution import Versions
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
 
@@ -91,6 +92,8 @@ def run(
     with table.begin(operation=operation) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
+        _refuse_another_schema(definition, write.instant)
+        written = evolution.versions(table, definition, snapshot.slices)
         options = WriteOptions(
             url=url,
             table=table.name,
@@ -99,7 +102,9 @@ def run(
             required=[field.name for field in definition.schema if not field.nullable],
             ordering_field=definition.ordering_field,
             existing=existing,
-            base_files=_base_files(snapshot),
+            base_files=_base_files(snapshot, written),
+            names={version: written.names(version) for version in {*written.fields, definition.schema_version}},
+            schema_version=definition.schema_version,
             extra_metadata=dict(extra_metadata or {}),
         )
         try:
@@ -182,9 +187,28 @@ def _fields(table: Table, names: list[str]) -> list[Field]:
     return [by_name[name] for name in names]
 
 
-def _base_files(snapshot: Snapshot) -> list[BaseFile]:
+def _refuse_another_schema(prepared: Table, instant: Instant) -> None:
+    """Raise ``SchemaMismatch`` when the schema changed while the rows were prepared for the one before.
+
+    What is completed later with a later schema, in the same file groups, the server takes for a conflict.
+    """
+    if instant.schema_version != prepared.schema_version:
+        raise errors.SchemaMismatch(
+            f"the schema of {prepared.name} was changed meanwhile, from version {prepared.schema_version} "
+            f"to version {instant.schema_version}; write the frame again",
+            {"schema_version": instant.schema_version},
+        )
+
+
+def _base_files(snapshot: Snapshot, written: Versions) -> list[BaseFile]:
     return [
-        BaseFile(slice_.partition_path, slice_.file_id, slice_.base_file.path, slice_.base_file.size_bytes)
+        BaseFile(
+            slice_.partition_path,
+            slice_.file_id,
+            slice_.base_file.path,
+            slice_.base_file.size_bytes,
+            written.of(slice_.base_file),
+        )
         for slice_ in snapshot.slices
         if slice_.base_file is not None
     ]

@@ -71,7 +71,10 @@ def following(job: WriteJob, written: Written) -> WriteJob:
     """The job of the next instant, which finds what was written."""
     stored = {
         FileGroup(stat.partition_path, bucket_of(stat.file_id)): StoredFile(
-            stat.file_id, relative(stat), stat.size_bytes
+            stat.file_id,
+            relative(stat),
+            stat.size_bytes,
+            {name: name for name in base_files.file_schema(job.schema).names},
         )
         for stat in written.stats
     }

@@ -1,0 +1,100 @@
+"""A table whose schema has changed, read and written through Spark: its files are of several versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from chronolake import AddColumn, DropColumn, Operation, RenameColumn, SchemaChange, WidenColumn
+from chronolake_spark import SparkTable, errors, write
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+BEFORE = "id long, name string, small byte, count int, rate float, price decimal(4,2), gone string"
+NOW = "id long, title string, small int, count long, rate double, price decimal(9,2), gone string, note string"
+CHANGES: list[SchemaChange] = [
+    RenameColumn("name", "title"),
+    WidenColumn("small", "int"),
+    WidenColumn("count", "bigint"),
+    WidenColumn("rate", "double"),
+    WidenColumn("price", "decimal(9,2)"),
+    DropColumn("gone"),
+    # Another column than the one before, for all that its name says.
+    AddColumn("gone", "string"),
+    AddColumn("note", "string"),
+]
+
+
+def first(spark: SparkSession) -> DataFrame:
+    rows = [(n, f"n{n}", n, n, n / 2, Decimal(n), "x") for n in range(8)]
+    return spark.createDataFrame(rows, BEFORE)
+
+
+def old(number: int) -> tuple[Any, ...]:
+    """A record of the first frame, as it reads now."""
+    return number, f"n{number}", number, number, number / 2, Decimal(number), None, None
+
+
+def new(number: int) -> tuple[Any, ...]:
+    """A record that the first schema could not hold."""
+    return number, "t", 70_000, 2**40, 0.1, Decimal("1234567.89"), "y", "z"
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+@pytest.fixture
+def evolved(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    """A table with files of the first version of its schema, and the second one."""
+    table = new_table(first(spark), "id", buckets=4)
+    table.insert(first(spark))
+    table.metastore.change_schema(CHANGES)
+    return table
+
+
+def test_files_of_before_are_read_with_the_columns_of_now(evolved: SparkTable) -> None:
+    frame = evolved.snapshot(meta_columns=True)
+
+    assert rows_of(frame.drop(*frame.columns[:5])) == [old(number) for number in range(8)]
+    assert frame.schema["count"].dataType.simpleString() == "bigint"
+    assert frame.schema["price"].dataType.simpleString() == "decimal(9,2)"
+
+
+def test_files_of_several_versions_are_read_and_merged(spark: SparkSession, evolved: SparkTable) -> None:
+    before = evolved.metastore.snapshot().as_of
+    instant = evolved.upsert(spark.createDataFrame([new(1), new(9)], NOW))
+    merged = {row for row in map(old, range(8)) if row[0] != 1} | {new(1), new(9)}
+
+    assert instant.schema_version == 2
+    assert rows_of(evolved.snapshot()) == sorted(merged)
+    assert rows_of(evolved.snapshot(as_of=before)) == [old(number) for number in range(8)]
+
+    evolved.delete(spark.createDataFrame([(2,), (9,)], "id long"))
+    changed = evolved.incremental(before)
+    assert rows_of(evolved.snapshot()) == sorted(row for row in merged if row[0] not in (2, 9))
+    assert rows_of(changed) == [(*new(1), "upsert"), (*old(2), "delete")]
+
+
+def test_a_frame_with_the_columns_of_before_is_refused(spark: SparkSession, evolved: SparkTable) -> None:
+    with pytest.raises(errors.SchemaMismatch, match="title"):
+        evolved.upsert(first(spark))
+
+
+def test_rows_that_were_prepared_for_another_schema_are_not_written(
+    spark: SparkSession, evolved: SparkTable
+) -> None:
+    rows = write.tagged(spark.createDataFrame([new(1)], NOW), evolved.definition)
+    stale = evolved.definition
+    evolved.metastore.change_schema([AddColumn("more", "int")])
+    evolved.metastore._definition = stale
+
+    with pytest.raises(errors.SchemaMismatch, match="to version 3"):
+        write.run(evolved.metastore, evolved._client.url, rows, operation=Operation.UPSERT)
+
+    assert len(rows_of(evolved.snapshot())) == 8
