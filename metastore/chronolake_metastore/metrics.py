@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 _GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -13,6 +13,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        # Memory, processor time and open files, where the operating system tells them.
+        ProcessCollector(registry=self.registry)
         self.commands = Counter(
             "chronolake_commands",
             "Commands that were answered, by kind and result: ok, or the code of a problem.",

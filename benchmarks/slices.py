@@ -1,0 +1,204 @@
+"""The files of a table of a million slices: read whole, by partition, in the past; and 100,000 written at once.
+
+``make bench-slices`` builds its tables once and keeps them in ``.bench``, 3 GB. ``CASES=ab`` runs these alone;
+``FILES=10000`` completes fewer at once; ``CHECK=1`` exits 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import psycopg
+from psycopg import sql
+
+from benchmarks import reporting, running
+from benchmarks.reporting import Row
+from chronolake_metastore import embedded
+from chronolake_metastore.store import migrations
+from chronolake_model.file_names import base_file_name
+from chronolake_model.files import ARROW
+
+KEPT = running.HERE.parent / ".bench" / "slices"
+SHORT, LONG = HISTORIES = (10, 100)
+"""Versions behind each twentieth file group, of two tables that are alike otherwise."""
+MIDDLE = "20260103020000020"
+"""When version 50 completed."""
+PARTITION = "day=2025-02-14"
+CASES = os.environ.get("CASES", "abcd")
+FILES = int(os.environ.get("FILES", "100000"))
+ROUNDS = 5
+WRITERS = 8
+LOAD_SECONDS = 10.0
+_COPY = """
+    COPY (
+        SELECT
+            partition_path, file_id, requested_time AS base_instant_time, kind,
+            partition_path || '/' || file_name AS path, size_bytes, records, requested_time, completion_time
+        FROM chronolake.file
+        WHERE table_id = {} AND superseded_at IS NULL
+    ) TO STDOUT (FORMAT binary)
+"""
+
+
+def main() -> None:
+    """Measure, print the report, and fail when CHECK is set and a target is missed."""
+    reporting.finish(_measure(), f"{ROUNDS} rounds, median")
+
+
+def _measure() -> Iterator[Row]:
+    dsn = _kept_postgres()
+    with running.server(dsn) as client:
+        yield from _build(dsn, client)
+        bench = Bench(dsn, client)
+        cases: dict[str, Callable[[], Iterator[Row]]] = {
+            "a": bench.whole,
+            "b": bench.partition,
+            "c": bench.past,
+            "d": bench.large_complete,
+        }
+        for case in CASES:
+            yield from cases[case]()
+
+
+def _kept_postgres() -> str:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    dsn = embedded.start(KEPT)
+    migrations.upgrade(dsn)
+    return dsn
+
+
+def _build(dsn: str, client: httpx.Client) -> Iterator[Row]:
+    """The tables that are not there yet."""
+    client.post("/v1/namespaces", json={"name": "bench"})
+    began = time.monotonic()
+    missing = [n for n in HISTORIES if client.get(f"/v1/tables/bench.v{n}").status_code == 404]
+    for versions in missing:
+        print(f"building a table of 1,000,000 slices with {versions} versions behind 5 % of them")
+        schema = [{"name": "id", "type": "bigint"}, {"name": "day", "type": "date"}]
+        buckets = {"buckets": 1_000}
+        running.make_table(client, f"bench.v{versions}", schema=schema, partition_fields=["day"], index=buckets)
+        _seed(dsn, versions)
+    if missing:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE)")
+            connection.execute("CHECKPOINT")
+        yield Row("building what was not kept", f"{time.monotonic() - began:,.0f} s")
+
+
+def _seed(dsn: str, versions: int) -> None:
+    with psycopg.connect(dsn) as connection:
+        for statement in (running.HERE / "seed_slices.sql").read_text("utf-8").split(";\n"):
+            if statement.strip():
+                connection.execute(sql.SQL(statement), {"name": f"v{versions}", "versions": versions})
+
+
+class Bench:
+    """The cases, on the tables that are there."""
+
+    def __init__(self, dsn: str, client: httpx.Client) -> None:
+        self._dsn = dsn
+        self._client = client
+        self._connection = psycopg.connect(dsn, autocommit=True)
+
+    def whole(self) -> Iterator[Row]:
+        """(a): the latest snapshot against COPY of the same rows."""
+        copied, streamed = _in_turn(lambda: self._copy(LONG), lambda: self._stream(LONG))
+        yield Row("(a) COPY of a million rows, binary", f"{copied:.2f} s")
+        yield reporting.at_most(
+            f"(a) the snapshot as Arrow over REST ({streamed:.2f} s)", streamed / copied, 2.0, "x"
+        )
+        yield Row("(a) memory of the server behind it", f"{self._memory() / 1e6:,.0f} MB")
+
+    def partition(self) -> Iterator[Row]:
+        """(b): one partition, by the length of the history."""
+        short, long = _in_turn(
+            lambda: self._stream(SHORT, partition_path=PARTITION),
+            lambda: self._stream(LONG, partition_path=PARTITION),
+        )
+        name = f"(b) one partition, 100 versions ({long * 1e3:.0f} ms) against 10 ({short * 1e3:.0f} ms)"
+        yield reporting.at_most(name, long / short, 1.2, "x")
+
+    def past(self) -> Iterator[Row]:
+        """(c): the middle of the history against the latest."""
+        middle = f"202601{1 + HISTORIES[-1] // 48:02}{HISTORIES[-1] // 2 % 24:02}0000020"
+        latest, then = _in_turn(
+            lambda: self._stream(HISTORIES[-1]), lambda: self._stream(HISTORIES[-1], as_of=middle)
+        )
+        name = f"(c) as of the middle of the history ({then:.2f} s) against the latest ({latest:.2f} s)"
+        yield reporting.at_most(name, then / latest, 3.0, "x")
+
+    def large_complete(self) -> Iterator[Row]:
+        """(d): what other writers of a table feel while very many files are completed at once."""
+        name = f"bench.large{time.time_ns()}_"
+        running.make_table(self._client, f"{name}0", tick="1us", index={"type": "simple"})
+        before = running.load(name, 1, WRITERS, LOAD_SECONDS)
+        taken: list[float] = []
+        completing = threading.Timer(LOAD_SECONDS / 4, lambda: taken.append(self._complete_many(f"{name}0")))
+        completing.start()
+        during = running.load(name, 1, WRITERS, LOAD_SECONDS)
+        completing.join()
+        yield Row(f"(d) completing {FILES:,} files, as the writer sees it", f"{taken[0]:.1f} s")
+        for when, figures in (("before", before), ("meanwhile", during)):
+            waits = f"p99 {figures.latency_ms_p99:,.0f} ms, longest {figures.latency_ms_max:,.0f} ms"
+            yield Row(f"(d) cycles of {WRITERS} other writers of the table, {when}", waits)
+
+    def _copy(self, versions: int) -> None:
+        [table_id] = self._connection.execute(
+            "SELECT table_id FROM chronolake.lake_table WHERE name = %s", [f"v{versions}"]
+        ).fetchone() or [None]
+        with self._connection.cursor().copy(sql.SQL(_COPY).format(table_id)) as copy:
+            for _ in copy:
+                pass
+
+    def _stream(self, versions: int, **parameters: str) -> None:
+        path, headers = f"/v1/tables/bench.v{versions}/snapshot", {"Accept": ARROW}
+        with self._client.stream("GET", path, params=parameters, headers=headers) as answer:
+            answer.raise_for_status()
+            for _ in answer.iter_raw():
+                pass
+
+    def _memory(self) -> float:
+        found = re.search(
+            r"^process_resident_memory_bytes (.*)$", self._client.get("/metrics").text, re.MULTILINE
+        )
+        assert found is not None
+        return float(found[1])
+
+    def _complete_many(self, table: str) -> float:
+        path = f"/v1/tables/{table}/instants"
+        begun = self._client.post(path, json={"writer": "many"}).raise_for_status().json()["requested_time"]
+        stats = [
+            {
+                "partition_path": "",
+                "file_id": f"many-{number}",
+                "file_name": base_file_name(f"many-{number}", "0-0-0", begun),
+                "size_bytes": 1_000,
+                "records": 10,
+            }
+            for number in range(FILES)
+        ]
+        began = time.perf_counter()
+        body = {"write_stats": stats}
+        self._client.post(f"{path}/{begun}/complete", json=body, timeout=600).raise_for_status()
+        return time.perf_counter() - began
+
+
+def _in_turn(*measured: Callable[[], None]) -> list[float]:
+    """The median seconds of each, run in turn: what else the machine does falls on all of them."""
+    taken: list[list[float]] = [[] for _ in measured]
+    for _ in range(ROUNDS):
+        for number, measure in enumerate(measured):
+            began = time.perf_counter()
+            measure()
+            taken[number].append(time.perf_counter() - began)
+    return [statistics.median(each) for each in taken]
+
+
+if __name__ == "__main__":
+    main()
