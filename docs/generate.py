@@ -211,6 +211,8 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
     if isinstance(value, msgspec.Struct):
         return "its own defaults"
+    if value is msgspec.UNSET:
+        return "left out"
     return f"`{msgspec.json.encode(value).decode()}`"
 
 

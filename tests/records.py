@@ -17,8 +17,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chronolake_metastore.domain import tables
+from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.events import TableCreated
-from chronolake_metastore.domain.pruning import Range, Stats
+from chronolake_metastore.domain.pruning import Stats
 from chronolake_model.filters import And, Compare, ComparisonOperator, Filter, In, IsNull, Not, Or, StartsWith
 from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros
@@ -43,6 +44,7 @@ TYPES: Final = {
     "rate": "decimal(4,1)",
     "late": "boolean",
 }
+FIELD_IDS: Final = {name: field_id for field_id, name in enumerate(TYPES, start=1)}
 PARTITIONS: Final = ("country", "shard", "month", "hour", "minute", "rate", "late")
 TABLE: Final = tables.evolve_created(
     TableCreated(
@@ -231,7 +233,7 @@ def _folder(value: Any) -> str:
 
 def stats(rows: Sequence[Record]) -> Stats:
     """All that can be said of a file with these records, exactly."""
-    return Stats(len(rows), {name: _range([row[name] for row in rows], name) for name in TYPES})
+    return Stats(len(rows), {FIELD_IDS[name]: _range([row[name] for row in rows], name) for name in TYPES})
 
 
 def _range(values: Sequence[Any], column: str) -> Range:
@@ -250,12 +252,12 @@ def vaguer(known: Stats) -> st.SearchStrategy[Stats]:
 
 def _vaguer(known: Stats, chance: random.Random) -> Stats:
     ranges = {}
-    for name, exact in known.ranges.items():
+    for field_id, exact in known.ranges.items():
         least, greatest = exact.least, exact.greatest
         if isinstance(least, str) and isinstance(greatest, str):
             least, greatest = chance.choice([(least, greatest), (least[:1], greatest + "a")])
         if chance.random() < 0.9:
-            ranges[name] = Range(
+            ranges[field_id] = Range(
                 chance.choice([least, least, least, None]),
                 chance.choice([greatest, greatest, greatest, None]),
                 chance.choice([exact.nulls, exact.nulls, None]),

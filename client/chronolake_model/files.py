@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 """The media type of an Arrow IPC stream."""
@@ -20,6 +20,26 @@ PartitionPath = Annotated[
 FileId = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
+COLUMN_STATS_MAX = 1_000
+"""Columns of a file that a write stat has stats of; of the others nothing is known."""
+Bound = bool | int | float | Annotated[str, Meta(max_length=256)]
+
+
+class ColumnStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is known of one column of a data file; what is left out is not known.
+
+    Every value that is not null lies between ``min`` and ``max``, which are literals as filters have them. They
+    need not be values themselves: a long string may be cut off in ``min``, and cut off and raised in ``max``.
+    NaN is greater than any other number: a column with one has ``"NaN"`` for its ``max``, or none. Binary and
+    nested columns have no bounds.
+    """
+
+    field_id: Annotated[int, Meta(ge=1, le=2**31 - 1, description="The column's, in the table's schema.")]
+    min: Bound | UnsetType = UNSET
+    max: Bound | UnsetType = UNSET
+    nulls: Annotated[Count, Meta(description="Records in which it is null.")] | UnsetType = UNSET
+
+
 class WriteStat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One data file that an instant wrote (Hudi: HoodieWriteStat)."""
 
@@ -31,6 +51,13 @@ class WriteStat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inserts: Count = 0
     updates: Count = 0
     deletes: Count = 0
+    column_stats: (
+        Annotated[
+            list[ColumnStats],
+            Meta(max_length=COLUMN_STATS_MAX, description="What prunes the file; any columns, in any order."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class FileGroupName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

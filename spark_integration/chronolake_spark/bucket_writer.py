@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import UNSET
 
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import WriteStat
+from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_spark import base_files, columns, errors, merge
+from chronolake_spark.column_stats import Collector
 from chronolake_spark.merge import Decision, Existing
 
 
@@ -45,7 +47,7 @@ class WriteJob:
     """What all tasks of one write have in common.
 
     ``schema`` is the table's, ``required`` its columns that take no null, ``stored`` the current base files
-    by partition path and bucket.
+    by partition path and bucket, ``field_ids`` the columns of which stats are wanted.
     """
 
     base_path: str
@@ -55,6 +57,7 @@ class WriteJob:
     ordering_field: str | None
     existing: Existing
     stored: dict[FileGroup, StoredFile]
+    field_ids: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +169,14 @@ class _GroupWriter:
         if decision.duplicates or not decision.changed:
             return decision, None
         new = incoming.filter(pa.array(decision.written))
+        collector = Collector(self._schema, self._job.field_ids)
         size = base_files.write(
             self._folder,
             base_files.relative_path(self._group.partition_path, self._file_name),
             self._schema,
-            self._file_rows(file, decision, new),
+            collector.watch(self._file_rows(file, decision, new)),
         )
-        return decision, self._stat(decision, size)
+        return decision, self._stat(decision, size, collector.stats())
 
     def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
         wanted = [columns.RECORD_KEY]
@@ -228,7 +232,7 @@ class _GroupWriter:
                     {"column": name},
                 )
 
-    def _stat(self, decision: Decision, size_bytes: int) -> WriteStat:
+    def _stat(self, decision: Decision, size_bytes: int, column_stats: list[ColumnStats]) -> WriteStat:
         return WriteStat(
             partition_path=self._group.partition_path,
             file_id=self._file_id,
@@ -238,6 +242,7 @@ class _GroupWriter:
             inserts=decision.inserts,
             updates=decision.updates,
             deletes=decision.deletes,
+            column_stats=column_stats or UNSET,
         )
 
 

@@ -149,6 +149,7 @@ def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:
             )
             for file in options.base_files
         },
+        field_ids=options.field_ids,
     )
 
 

@@ -35,6 +35,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     required: list[str]
     ordering_field: str | None
     existing: Existing
+    field_ids: dict[str, int]
     base_files: list[BaseFile]
     names: dict[int, dict[str, str]]
     schema_version: int

@@ -102,6 +102,7 @@ def run(
             required=[field.name for field in definition.schema if not field.nullable],
             ordering_field=definition.ordering_field,
             existing=existing,
+            field_ids={field.name: field.field_id for field in definition.schema},
             base_files=_base_files(snapshot, written),
             names={version: written.names(version) for version in {*written.fields, definition.schema_version}},
             schema_version=definition.schema_version,

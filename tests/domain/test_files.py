@@ -5,13 +5,14 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import files, tables
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import WriteStat
-from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.tables import CreateTable, NewField, SchemaField
 from chronolake_model.times import Micros
 
 REQUESTED: Final = "20260203040506789"
@@ -93,9 +94,63 @@ def test_the_digest_changes_with_every_field() -> None:
 
 @pytest.mark.parametrize("path", ["", "a/b", "a\nb", "a\\b", "a\x7f", ".hoodie"])
 def test_a_partition_path_that_is_none_of_the_tables_is_refused(path: str) -> None:
-    schema = [NewField("id", "int"), NewField("month", "string")]
+    schema = [SchemaField("id", "int", field_id=1), SchemaField("month", "string", field_id=2)]
     definition = msgspec.structs.replace(TABLE.definition, schema=schema, partition_fields=["month"])
     table = msgspec.structs.replace(TABLE, definition=definition)
     files.check(table, REQUESTED, [changed(partition_path="month=2026-02")])
     with pytest.raises(errors.InvalidWriteStat, match="partition path"):
         files.check(table, REQUESTED, [changed(partition_path=path)])
+
+
+SCHEMA: Final = [
+    SchemaField("id", "int", field_id=1),
+    SchemaField("name", "string", field_id=2),
+    SchemaField("weight", "double", field_id=3),
+    SchemaField("tags", "array<string>", field_id=4),
+]
+# The column of field id 5 was dropped.
+WIDE: Final = msgspec.structs.replace(
+    TABLE, definition=msgspec.structs.replace(TABLE.definition, schema=SCHEMA, last_field_id=5)
+)
+
+
+@pytest.mark.parametrize(
+    "column_stats",
+    [
+        [],
+        [ColumnStats(1, 1, 1, 0)],
+        [ColumnStats(1), ColumnStats(2, "", "b", 1), ColumnStats(4, nulls=2)],
+        [ColumnStats(3, "-Infinity", "NaN")],
+        [ColumnStats(2, nulls=2), ColumnStats(1, max=7)],
+        [ColumnStats(5, "whatever", 1)],
+    ],
+)
+def test_column_stats_that_fit_pass(column_stats: list[ColumnStats]) -> None:
+    files.check(WIDE, REQUESTED, [changed(column_stats=column_stats)])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (ColumnStats(6), "no such column"),
+        (ColumnStats(2), "the column's second"),
+        (ColumnStats(1, "1"), "'1' is not an integer"),
+        (ColumnStats(1, max=1.5), "1.5 is not an integer"),
+        (ColumnStats(3, max="nan"), "is not a number"),
+        (ColumnStats(1, 2, 1), "the least value, 2, is greater than the greatest, 1"),
+        (ColumnStats(3, "NaN", "Infinity"), "is greater than the greatest"),
+        (ColumnStats(1, nulls=3), "3 nulls in 2 records"),
+        (ColumnStats(4, min="a"), "such columns have no order"),
+    ],
+)
+def test_column_stats_that_do_not_fit_are_refused_with_their_place(wrong: ColumnStats, why: str) -> None:
+    file_id = bucket_file_id(2)
+    other = changed(file_id=file_id, file_name=base_file_name(file_id, "0-1-2", REQUESTED))
+    stat = changed(column_stats=[ColumnStats(2), wrong])
+    with pytest.raises(errors.InvalidWriteStat, match=rf"^write_stats\[1\]: column_stats\[1\].*{why}"):
+        files.check(WIDE, REQUESTED, [other, stat])
+
+
+def test_column_stats_count_in_the_digest_and_stats_without_have_the_digest_of_before() -> None:
+    assert files.digest([GOOD]) == "ec254d49b00970e9d2a6eb19c95457116d9de8391217141b92bee98ee848e04d"
+    assert len({files.digest([changed(column_stats=one)]) for one in ([], [ColumnStats(1)], UNSET)}) == 3

@@ -114,7 +114,9 @@ OPERATIONS = (
         "POST",
         "/v1/tables/{table}/instants/{requested_time}/complete",
         lambda requested_time: {
-            "write_stats": [write_stat(requested_time, updates=1, deletes=1)],
+            "write_stats": [
+                write_stat(requested_time, updates=1, deletes=1, column_stats=[{"field_id": 1, "nulls": 0}])
+            ],
             "extra_metadata": {"query": "1"},
             "replaced_file_groups": [FILE_GROUP],
             "writer": "w",
@@ -285,6 +287,8 @@ _OPTIONAL = {
         "write_stats.0.inserts",
         "write_stats.0.updates",
         "write_stats.0.deletes",
+        "write_stats.0.column_stats",
+        "write_stats.0.column_stats.0.nulls",
     },
     "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason", "files_to_delete", "lease_seconds"},
     HEARTBEAT: {"lease_seconds", "writer"},

@@ -179,6 +179,8 @@ MISFITS: dict[str, Callable[[str], list[Json]]] = {
     "an absolute folder": lambda time: [write_stat(time, partition_path="/day=1")],
     "a log file on copy-on-write": lambda time: [log_stat(time)],
     "one file twice": lambda time: [write_stat(time), write_stat(time)],
+    "bounds of another type": lambda time: [write_stat(time, column_stats=[{"field_id": 1, "max": "9"}])],
+    "stats of no column": lambda time: [write_stat(time, column_stats=[{"field_id": 99}])],
     "two base files of a group": lambda time: [
         write_stat(time),
         _renamed(time, f"{bucket_file_id(0)}_0-0-1_TIME.parquet"),

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name
-from chronolake_model.files import WriteStat
+from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_spark import base_files, bucket_writer, columns, errors
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob, Written
 from chronolake_spark.merge import Existing
@@ -119,6 +119,16 @@ def test_the_stat_says_what_the_file_is(job: WriteJob):
     path = Path(job.base_path, stat.file_name)
     assert stat == WriteStat("", bucket_file_id(0), path.name, path.stat().st_size, records=2, inserts=2)
     assert parse_file_name(path.name).requested_time == FIRST
+
+
+def test_the_stats_of_the_columns_are_of_rows_carried_over_and_of_new_ones(job: WriteJob):
+    wanted = replace(job, field_ids={"id": 1, "name": 3})
+    second = following(wanted, bucket_writer.write([batch(row(1), row(2), row(7))], wanted, TASK))
+
+    changes = batch(row(7, delete=True), row(4, name=None), row(5, name="z"))
+    (stat,) = bucket_writer.write([changes], second, TASK).stats
+
+    assert stat.column_stats == [ColumnStats(1, 1, 5, 0), ColumnStats(3, "x", "z", 1)]
 
 
 def test_rows_carried_over_keep_their_instant_and_get_the_new_file(job: WriteJob):

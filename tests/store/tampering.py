@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import psycopg
 import pytest
+from msgspec import UNSET
 
 from chronolake_metastore.commands import group, rebuilding, verifying
 from chronolake_metastore.commands.answers import Answer
@@ -25,7 +26,7 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
 from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import WriteStat
+from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action
 
@@ -89,7 +90,10 @@ class History:
 def write_stat(bucket: int, time: Micros) -> WriteStat:
     """A base file in a bucket."""
     file_id = bucket_file_id(bucket)
-    return WriteStat("", file_id, base_file_name(file_id, "0-0-0", format_time(time)), 1_000, 10)
+    name = base_file_name(file_id, "0-0-0", format_time(time))
+    # Not the form that jsonb would give it.
+    stats = [ColumnStats(1, -3, 2**60 + bucket, 0)] if bucket else UNSET
+    return WriteStat("", file_id, name, 1_000, 10, column_stats=stats)
 
 
 def make(dsn: str) -> None:

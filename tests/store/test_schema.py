@@ -58,6 +58,8 @@ BEFORE_SCHEMA_VERSIONS = """
     DROP VIEW audit_schemas;
     DROP TABLE schema_version;
     ALTER TABLE instant DROP COLUMN schema_version;
+    ALTER TABLE write_stat DROP COLUMN column_stats;
+    ALTER TABLE file DROP COLUMN column_stats;
     UPDATE alembic_version SET version_num = '0005';
 """
 

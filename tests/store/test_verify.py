@@ -126,6 +126,13 @@ def test_what_was_refused_before_anything_happened_is_no_finding(dsn: str) -> No
             (Check.ORDER, 6),
         ),
         (f"UPDATE write_stat SET size_bytes = size_bytes + 1 {EVENT} 3", (Check.WRITE_STATS, 3)),
+        (
+            "UPDATE write_stat SET column_stats = replace(column_stats::text, '-3', '4')::json "
+            f"{EVENT} 3 AND ordinal = 1",
+            (Check.WRITE_STATS, 3),
+        ),
+        (f"UPDATE write_stat SET column_stats = '[]' {EVENT} 5", (Check.WRITE_STATS, 5)),
+        (f"UPDATE write_stat SET column_stats = NULL {EVENT} 3 AND ordinal = 1", (Check.WRITE_STATS, 3)),
         (f"UPDATE write_stat SET kind = 'log' {EVENT} 5", (Check.WRITE_STATS, 5)),
         (f"UPDATE write_stat SET ordinal = 7 {EVENT} 5", (Check.WRITE_STATS, 5)),
         (f"UPDATE write_stat SET ordinal = -1 {EVENT} 3 AND ordinal = 1", (Check.WRITE_STATS, 3)),
@@ -245,6 +252,7 @@ PROJECTED = [
     "DELETE FROM schema_version WHERE schema_version = 1",
     "UPDATE file SET superseded_at = NULL",
     "UPDATE file SET size_bytes = size_bytes - 1",
+    "UPDATE file SET column_stats = NULL",
     "DELETE FROM file WHERE superseded_at IS NOT NULL",
     "INSERT INTO file SELECT table_id, partition_path, file_id, requested_time, 'more', kind, size_bytes, "
     "records, completion_time, superseded_at, live_from FROM file LIMIT 1",

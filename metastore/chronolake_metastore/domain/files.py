@@ -9,6 +9,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain import column_stats
+from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import FileKind, bucket_file_id, bucket_of, generation_of, parse_file_name
 from chronolake_model.files import WriteStat
@@ -29,10 +31,12 @@ class FileGroup(msgspec.Struct, frozen=True):
 
 def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None:
     """Raise ``InvalidWriteStat`` unless each stat fits the instant, the table and its neighbours."""
+    columns = column_stats.columns_of(table)
     seen: set[tuple[str, str]] = set()
     bases: set[tuple[str, str]] = set()
     for index, stat in enumerate(stats):
         kind = _check_one(table, requested_time, index, stat)
+        _check_columns(columns, index, stat)
         _check_new(index, stat, "file", (stat.partition_path, stat.file_name), seen)
         if kind is FileKind.BASE:
             _check_new(index, stat, "base file of a group", (stat.partition_path, stat.file_id), bases)
@@ -119,6 +123,13 @@ def _check_bucket(table: Table, index: int, stat: WriteStat) -> None:
             f"a file id begins with its bucket in eight digits, 0 to {buckets - 1}, and counts the groups "
             f"replaced before it, like {bucket_file_id(0)} and {bucket_file_id(0, 1)}; not {stat.file_id!r}",
         )
+
+
+def _check_columns(columns: Columns, index: int, stat: WriteStat) -> None:
+    try:
+        column_stats.check(columns, stat)
+    except ValueError as exc:
+        raise _invalid(index, stat, str(exc)) from exc
 
 
 def _check_new(

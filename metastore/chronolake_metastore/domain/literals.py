@@ -32,7 +32,7 @@ class Kind(enum.Enum):
     DATE = 'a string like "2026-01-31"'
     TIMESTAMP = 'a string like "2026-01-31T12:00:00.123456Z", or with an offset like +02:00'
     TIMESTAMP_NTZ = 'a string like "2026-01-31T12:00:00.123456", without a zone'
-    UNORDERED = "nothing: only is_null can be asked"
+    UNORDERED = "of use: such columns have no order, and can only be asked is_null"
 
 
 DIGITS_MAX: Final = 38
@@ -101,7 +101,7 @@ def _float(literal: Literal) -> float | None:
 def _decimal(literal: Literal) -> Decimal | None:
     if isinstance(literal, str):
         match = _DECIMAL.fullmatch(literal)
-        fits = match is not None and len(match[1]) + len(match[2] or "") <= DIGITS_MAX
+        fits = match is not None and len(match[1].lstrip("0")) + len(match[2] or "") <= DIGITS_MAX
         return Decimal(literal) if fits else None
     number = None if isinstance(literal, float) else _integer(literal)
     return None if number is None else Decimal(number)

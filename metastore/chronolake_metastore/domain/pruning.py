@@ -14,6 +14,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import literals, partition_values
+from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.literals import Kind, Value, order
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import filters as wire
@@ -27,6 +28,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column of a table; ``partition`` is the place of its folder in partition paths, if it has one."""
 
     name: str
+    field_id: int
     kind: Kind
     partition: int | None = None
 
@@ -71,22 +73,11 @@ Condition: TypeAlias = Test | Every | Some
 and neither is true of a null, so nothing is lost."""
 
 
-class Range(msgspec.Struct, frozen=True):
-    """What a file's stats say of a column: bounds of its values that are not null, how many are.
-
-    Values lie between the bounds; a bound need not be a value itself. None: not known.
-    """
-
-    least: Value | None = None
-    greatest: Value | None = None
-    nulls: int | None = None
-
-
 class Stats(msgspec.Struct, frozen=True):
-    """What is known of a file's records."""
+    """What is known of a file's records; the ranges are by field id."""
 
     records: int
-    ranges: Mapping[str, Range]
+    ranges: Mapping[int, Range]
 
 
 UNKNOWN: Final = Range()
@@ -140,6 +131,7 @@ class _Checker:
         self._columns = {
             field.name: Column(
                 field.name,
+                field.field_id,
                 literals.kind_of(field.type),
                 partitions.index(field.name) if field.name in partitions else None,
             )
@@ -238,7 +230,7 @@ def _only(value: Value | None) -> Range:
 def _file_passes(test: Test, file: Stats) -> bool:
     if test.column.partition is not None:
         return True
-    return _passes(test, file.ranges.get(test.column.name, UNKNOWN), file.records)
+    return _passes(test, file.ranges.get(test.column.field_id, UNKNOWN), file.records)
 
 
 def _passes(test: Test, found: Range, records: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -85,7 +86,12 @@ def append_write_stats(published: Sequence[PublishedFiles]) -> Statement:
     }
     for column in _STAT_COLUMNS:
         parameters[column] = [getattr(stat, column) for _, _, _, stat in rows]
+    parameters["column_stats"] = [_column_stats(stat) for _, _, _, stat in rows]
     return _APPEND_WRITE_STATS, parameters
+
+
+def _column_stats(stat: WriteStat) -> str | None:
+    return None if stat.column_stats is UNSET else msgspec.json.encode(stat.column_stats).decode()
 
 
 class Cursor(msgspec.Struct, frozen=True):

@@ -7,10 +7,11 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Transaction
-from chronolake_model.files import WriteStat
+from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.times import Micros
 
 _READ_WRITE_STATS: Final = statements.load("read_write_stats")
@@ -18,6 +19,7 @@ _WRITE_STATS_WITHOUT_EVENT: Final = statements.load("write_stats_without_event")
 _OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes_without_event")
 _CHAIN_HEADS: Final = statements.load("chain_heads")
 _FIND_HASHES: Final = statements.load("find_hashes")
+_COLUMN_STATS: Final = msgspec.json.Decoder(list[ColumnStats])
 _REQUESTS_WITHOUT_OUTCOME: Final = """
     SELECT request_id
     FROM unnest(%(request_ids)s::text[]) AS named (request_id)
@@ -59,7 +61,9 @@ class ChainHead(msgspec.Struct, frozen=True):
 
 async def write_stats(tx: Transaction, events: Sequence[EventKey]) -> AsyncIterator[StoredWriteStat]:
     """The write stats of ``events``, one by one: each event's in their order, however many there are."""
-    async for table_id, version, ordinal, kind, *columns in tx.stream(_READ_WRITE_STATS, _named(events)):
+    rows = tx.stream(_READ_WRITE_STATS, _named(events))
+    async for table_id, version, ordinal, kind, *columns, column_stats in rows:
+        columns.append(UNSET if column_stats is None else _COLUMN_STATS.decode(column_stats))
         yield StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
 
 

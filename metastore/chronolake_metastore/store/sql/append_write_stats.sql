@@ -1,9 +1,15 @@
 INSERT INTO write_stat (
-    table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts, updates, deletes
+    table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts, updates, deletes,
+    column_stats
 )
-SELECT *
+SELECT
+    table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts, updates, deletes,
+    column_stats::json
 FROM unnest(
     %(table_id)s::uuid[], %(version)s::bigint[], %(ordinal)s::integer[], %(partition_path)s::text[], %(file_id)s::text[],
     %(file_name)s::text[], %(kind)s::text[], %(size_bytes)s::bigint[], %(records)s::bigint[], %(inserts)s::bigint[],
-    %(updates)s::bigint[], %(deletes)s::bigint[]
+    %(updates)s::bigint[], %(deletes)s::bigint[], %(column_stats)s::text[]
+) AS written (
+    table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts, updates, deletes,
+    column_stats
 )

@@ -1,0 +1,68 @@
+"""Column stats: what a writer may say of a file's columns, and what pruning takes from it."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from chronolake_metastore.domain.literals import Kind, Value, kind_of, order, parse
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.files import Bound, ColumnStats, WriteStat
+
+
+class Range(msgspec.Struct, frozen=True):
+    """What is known of a column in a file: bounds of its values that are not null, and how many are null.
+
+    Values lie between the bounds; a bound need not be a value itself. None: not known.
+    """
+
+    least: Value | None = None
+    greatest: Value | None = None
+    nulls: int | None = None
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """What literals of each column look like, by its field id; the greatest that a column ever had."""
+
+    kinds: dict[int, Kind]
+    last_field_id: int
+
+
+def columns_of(table: Table) -> Columns:
+    """The columns that stats may be of."""
+    definition = table.definition
+    kinds = {field.field_id: kind_of(field.type) for field in definition.schema}
+    return Columns(kinds, definition.last_field_id)
+
+
+def check(columns: Columns, stat: WriteStat) -> None:
+    """Raise ``ValueError`` unless the stat's column stats, if it has any, fit the table and each other."""
+    seen: set[int] = set()
+    for index, one in enumerate(stat.column_stats or ()):
+        try:
+            if one.field_id in seen:
+                raise ValueError("it is the column's second")
+            seen.add(one.field_id)
+            _check_one(columns, one, stat.records)
+        except ValueError as exc:
+            raise ValueError(f"column_stats[{index}], of the field id {one.field_id}: {exc}") from exc
+
+
+def _check_one(columns: Columns, one: ColumnStats, records: int) -> None:
+    kind = columns.kinds.get(one.field_id)
+    if kind is None and one.field_id <= columns.last_field_id:
+        # Dropped while the file was written. Field ids are not used again, so nobody will ask.
+        return
+    if kind is None:
+        raise ValueError("the table has no such column")
+    if one.nulls is not UNSET and one.nulls > records:
+        raise ValueError(f"{one.nulls} nulls in {records} records")
+    low, high = _bound(kind, one.min), _bound(kind, one.max)
+    if low is not None and high is not None:
+        least, greatest = order(low), order(high)
+        if greatest < least:  # type: ignore[operator]  # both are of the column's type
+            raise ValueError(f"the least value, {one.min!r}, is greater than the greatest, {one.max!r}")
+
+
+def _bound(kind: Kind, literal: Bound | UnsetType) -> Value | None:
+    return None if literal is UNSET else parse(kind, literal)

@@ -1,0 +1,133 @@
+"""Column stats of a base file, taken from its rows while they are written: the server prunes files by them.
+
+Literals have the forms of ``chronolake_model.filters``. A bound that cannot be told for certain is left away: a
+file without bounds is read, one with wrong bounds would be missed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET, UnsetType
+
+from chronolake_model.files import Bound, ColumnStats
+
+COLUMNS_MAX: Final = 100
+"""Columns of a file that have stats, the first of the table: each costs time, and room in the log."""
+_CHARACTERS_MAX: Final = 64
+_GREATEST_CHARACTER: Final = 0x10FFFF
+_SURROGATES: Final = (0xD800, 0xDFFF)
+
+
+class Collector:
+    """Watches rows on their way into a file. ``field_ids`` says which columns, by their names."""
+
+    def __init__(self, schema: pa.Schema, field_ids: Mapping[str, int]) -> None:
+        names = [name for name in schema.names if name in field_ids][:COLUMNS_MAX]
+        self._columns = {name: _Column(field_ids[name], schema.field(name).type) for name in names}
+
+    def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same tables, looked at as they pass."""
+        for table in tables:
+            for name, column in self._columns.items():
+                column.see(table[name])
+            yield table
+
+    def stats(self) -> list[ColumnStats]:
+        """What was seen."""
+        return [column.stats() for column in self._columns.values()]
+
+
+class _Column:
+    """What was seen of one column: nulls, and bounds as long as they are certain."""
+
+    def __init__(self, field_id: int, type_: pa.DataType) -> None:
+        self._field_id = field_id
+        self._is_bounded = _has_order(type_)
+        self._is_floating = pa.types.is_floating(type_)
+        self._nulls = 0
+        self._bounds: tuple[Any, Any] | None = None
+
+    def see(self, values: pa.ChunkedArray) -> None:
+        self._nulls += values.null_count
+        if not self._is_bounded or values.null_count == len(values):
+            return
+        # NaN is the greatest of all numbers to Spark, and left out by Arrow.
+        if self._is_floating and pc.any(pc.is_nan(values)).as_py():
+            self._is_bounded = False
+            return
+        try:
+            found = pc.min_max(values).as_py()
+        except (ValueError, OverflowError):
+            # A date that Python has none for.
+            self._is_bounded = False
+            return
+        least, greatest = self._bounds or (found["min"], found["max"])
+        self._bounds = min(least, found["min"]), max(greatest, found["max"])
+
+    def stats(self) -> ColumnStats:
+        if not self._is_bounded or self._bounds is None:
+            return ColumnStats(self._field_id, nulls=self._nulls)
+        least, greatest = self._bounds
+        return ColumnStats(self._field_id, _lower(least), _upper(greatest), self._nulls)
+
+
+def _has_order(type_: pa.DataType) -> bool:
+    types = pa.types
+    return any(
+        of_type(type_)
+        for of_type in (
+            types.is_boolean,
+            types.is_integer,
+            types.is_floating,
+            types.is_decimal,
+            types.is_string,
+            types.is_large_string,
+            types.is_date,
+            types.is_timestamp,
+        )
+    )
+
+
+def _lower(value: Any) -> Bound | UnsetType:
+    return _literal(value[:_CHARACTERS_MAX] if isinstance(value, str) else value)
+
+
+def _upper(value: Any) -> Bound | UnsetType:
+    if not isinstance(value, str) or len(value) <= _CHARACTERS_MAX:
+        return _literal(value)
+    return _literal(_raised(value[:_CHARACTERS_MAX]))
+
+
+def _raised(text: str) -> str | None:
+    """A short text that is greater than all that begin with ``text``; None when there is none."""
+    for last in range(len(text) - 1, -1, -1):
+        following = ord(text[last]) + 1
+        if _SURROGATES[0] <= following <= _SURROGATES[1]:
+            following = _SURROGATES[1] + 1
+        if following <= _GREATEST_CHARACTER:
+            return text[:last] + chr(following)
+    return None
+
+
+def _literal(value: Any) -> Bound | UnsetType:
+    match value:
+        case float() if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case bool() | int() | float():
+            return value
+        case Decimal():
+            return format(value, "f")
+        case str():
+            # PostgreSQL has no text with this character.
+            return UNSET if "\0" in value else value
+        case None:
+            return UNSET
+        case _:
+            text: str = value.isoformat()
+            return text
