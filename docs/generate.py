@@ -22,14 +22,25 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events
 from chronolake_metastore.settings import Settings
-from chronolake_model import files, instants, outcomes, problems, schemas, tables, times, vocabulary
+from chronolake_model import (
+    files,
+    filters,
+    instants,
+    outcomes,
+    problems,
+    scans,
+    schemas,
+    tables,
+    times,
+    vocabulary,
+)
 from chronolake_model.problems import ProblemCode
 
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
-_MODULES: Final = (files, instants, outcomes, problems, schemas, tables, times, vocabulary)
+_MODULES: Final = (files, filters, instants, outcomes, problems, scans, schemas, tables, times, vocabulary)
 
 
 def main() -> None:

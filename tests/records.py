@@ -93,11 +93,11 @@ _SPECIAL: Final = "".join(map(chr, range(32))) + "\x7f\"#%'*/:=?\\{}[]^"
 
 def records() -> st.SearchStrategy[Record]:
     """Records of any values, nulls among them."""
-    return st.integers(0, 2**32).map(_record)
+    return st.integers(0, 2**32).map(lambda seed: record(random.Random(seed)))
 
 
-def _record(seed: int) -> Record:
-    chance = random.Random(seed)
+def record(chance: random.Random) -> Record:
+    """A record of any values."""
     return {name: chance.choice((None, *VALUES[name])) for name in TYPES}
 
 
@@ -246,11 +246,12 @@ def _range(values: Sequence[Any], column: str) -> Range:
 
 
 def vaguer(known: Stats) -> st.SearchStrategy[Stats]:
-    """The same stats with less said: bounds moved outwards, and whatever may be left away."""
-    return st.integers(0, 2**32).map(lambda seed: _vaguer(known, random.Random(seed)))
+    """The same stats with less said."""
+    return st.integers(0, 2**32).map(lambda seed: vague(known, random.Random(seed)))
 
 
-def _vaguer(known: Stats, chance: random.Random) -> Stats:
+def vague(known: Stats, chance: random.Random) -> Stats:
+    """The same stats with bounds moved outwards, and whatever may be left away."""
     ranges = {}
     for field_id, exact in known.ranges.items():
         least, greatest = exact.least, exact.greatest

@@ -27,6 +27,7 @@ from chronolake_model.events import LoggedEvent
 from chronolake_model.files import (
     ChangedFileGroup,
     Changes,
+    ColumnStats,
     CompletedInstant,
     DataFile,
     FileGroupName,
@@ -74,6 +75,7 @@ __all__ = [
     "ChronolakeError",
     "Client",
     "Column",
+    "ColumnStats",
     "CompletedInstant",
     "Conflict",
     "DataFile",

@@ -13,6 +13,7 @@ from chronolake._timeline import PENDING, AsyncTimeline, words
 from chronolake._transport import AsyncTransport
 from chronolake_model import tables as model
 from chronolake_model.files import Changes, FileGroupName, Snapshot
+from chronolake_model.filters import Filter
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
     BeginInstant,
@@ -224,6 +225,16 @@ class AsyncTable:
     async def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
         """As ``Table.snapshot_arrow``."""
         return await _arrow.async_table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+
+    async def scan(
+        self,
+        filter: Filter,
+        as_of: Moment | None = None,
+        partition_paths: Iterable[str] | None = None,
+    ) -> Snapshot:
+        """As ``Table.scan``."""
+        call = _calls.scan(self.name, as_of, partition_paths, filter)
+        return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
 
     async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """As ``Table.changes``."""

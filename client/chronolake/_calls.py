@@ -15,6 +15,7 @@ import msgspec
 
 from chronolake_model.events import EventPage, LoggedEvent
 from chronolake_model.files import Changes, Snapshot
+from chronolake_model.filters import Filter
 from chronolake_model.instants import (
     BeginInstant,
     CompletedTogether,
@@ -35,6 +36,7 @@ from chronolake_model.instants import (
 )
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.outcomes import Outcome
+from chronolake_model.scans import Scan
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 from chronolake_model.tables import (
     CreateNamespace,
@@ -90,7 +92,10 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
 
     def page_at(self, cursor: str) -> Call[Answer]:
         """The same list, from ``cursor`` on."""
-        return self.with_query(cursor=cursor)
+        if self.body is None:
+            return self.with_query(cursor=cursor)
+        body = msgspec.json.encode({**msgspec.json.decode(self.body), "cursor": cursor})
+        return msgspec.structs.replace(self, body=body)
 
 
 class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,6 +263,15 @@ def snapshot(name: str, as_of: Moment | None, partition_path: str | None) -> Cal
     """The live file slices."""
     pairs = _query(as_of=_digits(as_of), partition_path=partition_path, limit=FILES_LIMIT_MAX)
     return Call("GET", f"{_table_path(name)}/snapshot", Snapshot, pairs)
+
+
+def scan(
+    name: str, as_of: Moment | None, partition_paths: Iterable[str] | None, filter: Filter
+) -> Call[Snapshot]:
+    """The live file slices that could match a filter."""
+    paths = None if partition_paths is None else list(partition_paths)
+    asked = _post(f"{_table_path(name)}/scan", Snapshot, Scan(_digits(as_of), paths, filter, FILES_LIMIT_MAX))
+    return msgspec.structs.replace(asked, is_query=True)
 
 
 def changes(name: str, from_: Moment | None, to: Moment | None) -> Call[Changes]:

@@ -15,6 +15,7 @@ from chronolake._transport import Transport, actor
 from chronolake._write import Write
 from chronolake_model import tables as model
 from chronolake_model.files import Changes, FileGroupName, Snapshot
+from chronolake_model.filters import Filter
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
     BeginInstant,
@@ -274,6 +275,20 @@ class Table:
     def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
         """The same as an Arrow table; needs pyarrow."""
         return _arrow.table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+
+    def scan(
+        self,
+        filter: Filter,
+        as_of: Moment | None = None,
+        partition_paths: Iterable[str] | None = None,
+    ) -> Snapshot:
+        """A snapshot without the file slices that cannot hold a record that matches; see ``chronolake.col``.
+
+        The server prunes by partition paths and by what writers said of columns. Slices that stay need not have
+        such a record: filter the records again. Raises ``InvalidFilter``.
+        """
+        call = _calls.scan(self.name, as_of, partition_paths, filter)
+        return _calls.merge_snapshot(list(self._transport.pages(call)))
 
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.

@@ -25,10 +25,8 @@ from chronolake_model.tables import ColumnName
 
 DEPTH_MAX = 16
 """How deep filters may nest."""
-NODES_MAX = 1_000
-"""Filters in a filter, all told."""
-VALUES_MAX = 1_000
-"""Values of one ``in``."""
+PARTS_MAX = 1_000
+"""Filters in a filter, and values of an ``in``, all told."""
 
 Text = Annotated[str, Meta(max_length=4_096)]
 Literal: TypeAlias = bool | int | float | Text
@@ -65,13 +63,13 @@ class _Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 class And(_Filter, frozen=True, tag="and"):
     """All of these hold."""
 
-    filters: Annotated[list[Filter], Meta(min_length=1, max_length=NODES_MAX)]
+    filters: Annotated[list[Filter], Meta(min_length=1, max_length=PARTS_MAX)]
 
 
 class Or(_Filter, frozen=True, tag="or"):
     """At least one of these holds."""
 
-    filters: Annotated[list[Filter], Meta(min_length=1, max_length=NODES_MAX)]
+    filters: Annotated[list[Filter], Meta(min_length=1, max_length=PARTS_MAX)]
 
 
 class Not(_Filter, frozen=True, tag="not"):
@@ -92,7 +90,7 @@ class In(_Filter, frozen=True, tag="in"):
     """The column's value is one of these."""
 
     column: ColumnName
-    values: Annotated[list[Literal], Meta(min_length=1, max_length=VALUES_MAX)]
+    values: Annotated[list[Literal], Meta(min_length=1, max_length=PARTS_MAX)]
 
 
 class IsNull(_Filter, frozen=True, tag="is_null"):

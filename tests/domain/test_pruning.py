@@ -257,6 +257,8 @@ def test_a_filter_has_a_thousand_parts_and_no_more() -> None:
     pruning.check(TABLE, And([IsNull("id")] * 999))
     with pytest.raises(errors.InvalidFilter, match="more than 1000"):
         pruning.check(TABLE, And([IsNull("id")] * 1_000))
+    with pytest.raises(errors.InvalidFilter, match="values of in included"):
+        pruning.check(TABLE, And([col("id").is_in(range(500)), col("id").is_in(range(500))]))
 
 
 # ---------------------------------------------------------------------------------- the language

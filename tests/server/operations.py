@@ -180,6 +180,16 @@ OPERATIONS = (
         lambda requested_time: {"requested_times": [requested_time]},
     ),
     Operation("GET", "/v1/tables/{table}/snapshot"),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/scan",
+        lambda requested_time: {
+            "as_of": requested_time,
+            "partition_paths": [""],
+            "filter": {"type": "not", "filter": {"type": "starts_with", "column": "name", "prefix": "a"}},
+            "limit": 10,
+        },
+    ),
     Operation("GET", "/v1/tables/{table}/changes"),
     Operation("GET", "/v1/events"),
     Operation("GET", "/v1/outcomes/{key}"),
@@ -194,7 +204,7 @@ BODY_OPTIONAL = (HEARTBEAT, INFLIGHT)
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
-QUESTIONS = ("/conflicts", "/completion-times")
+QUESTIONS = ("/conflicts", "/completion-times", "/scan")
 """How the paths of those end that are posted because of their bodies, and change nothing."""
 COMMANDS = tuple(
     operation
@@ -275,6 +285,7 @@ _OPTIONAL = {
             "write_stats.0.inserts",
         )
     },
+    "/v1/tables/{table}/scan": {"as_of", "partition_paths", "filter", "limit"},
     "/v1/tables/{table}/savepoints": {"instant", "comment"},
     "/v1/tables/{table}/savepoints/{requested_time}/release": {"reason"},
     "/v1/tables/{table}/restore": {"reason"},
@@ -337,9 +348,14 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
     """Each field of the operation's body with what cannot stand there."""
     assert operation.body is not None
     for at, value in places(operation.body("20260101000000000")):
-        nullable = at[-1] in ("ordering_field", "plan", "instant", "expected_schema_version") or (
-            operation.template.endswith(("heartbeat", "inflight", "complete"))
-            and at[-1] in ("lease_seconds", "writer", "schema_version")
+        nullable = (
+            at[-1]
+            in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
+            or (operation.template.endswith("scan") and at == ("filter",))
+            or (
+                operation.template.endswith(("heartbeat", "inflight", "complete"))
+                and at[-1] in ("lease_seconds", "writer", "schema_version")
+            )
         )
         for raw in _WRONG[type(value)]:
             if not (raw == "null" and nullable):

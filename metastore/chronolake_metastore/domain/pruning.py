@@ -121,13 +121,22 @@ def slice_could_match(condition: Condition, files: Sequence[Stats]) -> bool:
     return _could_hold(condition, lambda test: any(_file_passes(test, file) for file in files))
 
 
+def asks_of_partitions(condition: Condition) -> bool:
+    """Whether partition paths can say anything about the condition."""
+    match condition:
+        case Test():
+            return condition.column.partition is not None
+        case Every() | Some():
+            return any(map(asks_of_partitions, condition.parts))
+
+
 class _Checker:
     """Turns a filter into a condition; counts its parts."""
 
     def __init__(self, table: Table) -> None:
         partitions = table.definition.partition_fields
         self._table = table
-        self._nodes = 0
+        self._parts = 0
         self._columns = {
             field.name: Column(
                 field.name,
@@ -140,11 +149,13 @@ class _Checker:
         self._types = {field.name: field.type for field in table.definition.schema}
 
     def checked(self, wanted: Filter, place: str, *, depth: int, negated: bool) -> Condition:
-        self._nodes += 1
+        self._parts += len(wanted.values) if isinstance(wanted, wire.In) else 1
         if depth > wire.DEPTH_MAX:
             raise _invalid(place, f"it nests deeper than {wire.DEPTH_MAX}")
-        if self._nodes > wire.NODES_MAX:
-            raise _invalid(place, f"it is made of more than {wire.NODES_MAX} filters")
+        if self._parts > wire.PARTS_MAX:
+            raise _invalid(
+                place, f"the filter is made of more than {wire.PARTS_MAX} parts, values of in included"
+            )
         match wanted:
             case wire.And() | wire.Or():
                 parts = tuple(

@@ -8,13 +8,15 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain import pruning
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
-from chronolake_metastore.store import files as stored, instants as stored_instants
+from chronolake_metastore.store import files as stored, instants as stored_instants, scans
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import GroupKey, PublishedFile
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
+from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, Tick, format_time
 
 BEFORE_ALL = Micros(0)
@@ -50,28 +52,34 @@ async def snapshot(
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
-    after = _FIRST
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            # The last completion, not the time that was asked for: nothing completes at or before it any
-            # more, so that the answer stays true.
-            pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
-        else:
-            place = cursors.decode(cursor, _SnapshotPlace)
-            cursors.refuse_unless(place.table_id == table.table_id)
-            pinned, after = Micros(place.as_of), place.group
+        pinned, after = await _place(connection, table, as_of, cursor)
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
         found = await stored.snapshot(connection, table.table_id, pinned, partition_path, after, limit)
-    tick = table.definition.tick
-    slices = _slices(found, tick)
-    more = (
-        cursors.encode(_SnapshotPlace(table.table_id, pinned, _key(slices[-1])))
-        if len(slices) == limit
-        else None
-    )
-    return wire.Snapshot(table.name, format_time(pinned, tick), slices, more)
+    return _page(table, pinned, found, limit)
+
+
+async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros | None) -> wire.Snapshot:
+    """A page of a snapshot without the slices that could not match the filter.
+
+    Raises ``TableNotFound``, ``InvalidFilter`` or ``InvalidCursor``.
+    """
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        condition = None if asked.filter is None else pruning.check(table, asked.filter)
+        pinned, after = await _place(connection, table, as_of, asked.cursor)
+        if pinned is None:
+            return wire.Snapshot(table.name, None, [], None)
+        paths = asked.partition_paths
+        if condition is not None and pruning.asks_of_partitions(condition):
+            if paths is None:
+                paths = await scans.partitions(connection, table.table_id, after[0])
+            paths = [path for path in paths if pruning.partition_could_match(condition, table, path)]
+        groups = await scans.groups(connection, table.table_id, pinned, condition, paths, after, asked.limit)
+        found = await stored.files_of(connection, table.table_id, groups, pinned)
+    return _page(table, pinned, found, asked.limit)
 
 
 async def changes(
@@ -139,6 +147,27 @@ async def changes_head(
         restores=_completed(restores, tick),
     )
     return (start, end), head
+
+
+async def _place(
+    connection: Reader, table: Table, as_of: Micros | None, cursor: str | None
+) -> tuple[Micros | None, GroupKey]:
+    """The completion time that a snapshot is of, and the file group that its page begins behind."""
+    if cursor is None:
+        # The last completion, not the time that was asked for: nothing completes at or before it any more, so
+        # that the answer stays true.
+        return await stored_instants.latest_completion(connection, table.table_id, as_of), _FIRST
+    place = cursors.decode(cursor, _SnapshotPlace)
+    cursors.refuse_unless(place.table_id == table.table_id)
+    return Micros(place.as_of), place.group
+
+
+def _page(table: Table, as_of: Micros, files: Sequence[PublishedFile], limit: int) -> wire.Snapshot:
+    slices = _slices(files, table.definition.tick)
+    more = None
+    if len(slices) == limit:
+        more = cursors.encode(_SnapshotPlace(table.table_id, as_of, _key(slices[-1])))
+    return wire.Snapshot(table.name, format_time(as_of, table.definition.tick), slices, more)
 
 
 def _completed(times: Sequence[tuple[Micros, Micros]], tick: Tick) -> list[wire.CompletedInstant]:

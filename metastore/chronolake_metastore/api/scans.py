@@ -1,0 +1,40 @@
+"""/v1/tables/{table}/scan"""
+
+from __future__ import annotations
+
+import msgspec
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import TableInPath
+from chronolake_metastore.api.requests import refuse_nul, time_in_body
+from chronolake_metastore.queries import files as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.files import Snapshot
+from chronolake_model.problems import ProblemCode
+from chronolake_model.scans import Scan
+
+
+@post(
+    "/tables/{table:str}/scan",
+    summary="The live file slices that could match a filter",
+    status_code=200,
+    tags=["Files"],
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INVALID_REQUEST,
+        ProblemCode.INVALID_CURSOR,
+        ProblemCode.INVALID_FILTER,
+        ProblemCode.BODY_TOO_LARGE,
+    ),
+)
+async def scan(table: TableInPath, data: JSONBody[Scan], database: NamedDependency[Database]) -> Snapshot:
+    """The snapshot of a table, page by page, without the slices that could not match the filter.
+
+    It is pruned by partition paths and by column stats; a slice of which too little is known stays.
+    """
+    refuse_nul(msgspec.json.encode(data))
+    as_of = None if data.as_of is None else time_in_body("as_of", data.as_of)
+    return await queries.scan(database, parameters.table(table), data, as_of)

@@ -1,0 +1,200 @@
+"""Pruning in SQL: the file groups whose slices could hold a record that meets a condition.
+
+The rule is that of ``domain.pruning``, over what the projection keeps of each file. Every literal, and every
+field id, is a parameter. The casts cannot fail: bounds were checked against their columns when they came, and a
+column keeps its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Date,
+    DateTime,
+    Double,
+    Numeric,
+    Text,
+    and_,
+    any_,
+    cast,
+    collate,
+    column,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+    table,
+    text,
+    true,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
+
+from chronolake_metastore.domain.literals import Kind, Value
+from chronolake_metastore.domain.pruning import Condition, Every, Relation, Some, Test
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.files import GroupKey
+from chronolake_model.times import Micros
+
+_PARTITIONS: Final = text(statements.load("partitions"))
+_FILE: Final = table(
+    "file",
+    column("table_id"),
+    column("partition_path", Text),
+    column("file_id", Text),
+    column("live_from"),
+    column("superseded_at"),
+    column("records", BigInteger),
+    column("column_stats", JSONB),
+)
+_TYPES: Final[dict[Kind, TypeEngine[Any]]] = {
+    Kind.BOOLEAN: Boolean(),
+    Kind.INTEGER: Numeric(),
+    Kind.FLOAT: Double(),
+    Kind.DECIMAL: Numeric(),
+    Kind.STRING: Text(),
+    Kind.DATE: Date(),
+    Kind.TIMESTAMP: DateTime(timezone=True),
+    Kind.TIMESTAMP_NTZ: DateTime(timezone=False),
+}
+Bool = ColumnElement[bool]
+Element = ColumnElement[Any]
+
+
+async def partitions(connection: Reader, table_id: UUID, first: str) -> list[str]:
+    """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
+    rows = await connection.execute(_PARTITIONS, {"table_id": table_id, "first": first})
+    return list(rows.scalars())
+
+
+async def groups(
+    connection: Reader,
+    table_id: UUID,
+    as_of: Micros,
+    condition: Condition | None,
+    partition_paths: Sequence[str] | None,
+    after: GroupKey,
+    limit: int,
+) -> list[GroupKey]:
+    """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match.
+
+    Tests of partition columns are passed over here: ``partition_paths`` are the partitions that passed them.
+    """
+    moment = func.moment(literal(as_of, BigInteger))
+    of_table = [
+        _FILE.c.table_id == table_id,
+        _FILE.c.live_from <= moment,
+        tuple_(_FILE.c.partition_path, _FILE.c.file_id) > tuple_(*after),
+    ]
+    if partition_paths is not None:
+        of_table.append(_FILE.c.partition_path == any_(cast(list(partition_paths), ARRAY(Text))))
+    # In two parts, as in snapshot.sql: what is live still has an index of its own.
+    live = union_all(
+        select(_FILE).where(*of_table, _FILE.c.superseded_at.is_(None)),
+        select(_FILE).where(*of_table, _FILE.c.superseded_at > moment),
+    ).subquery("live")
+    key = live.c.partition_path, live.c.file_id
+    wanted = select(*key).group_by(*key).order_by(*key).limit(limit)
+    if condition is not None:
+        wanted = wanted.having(_could_hold(condition, live.c))
+    return [(partition_path, file_id) for partition_path, file_id in await connection.execute(wanted)]
+
+
+def _could_hold(condition: Condition, file: Any) -> Bool:
+    """Whether a slice could match: a test is passed if any of its files passes it."""
+    match condition:
+        case Test():
+            return true() if condition.column.partition is not None else func.bool_or(_passes(condition, file))
+        case Every():
+            return and_(true(), *(_could_hold(part, file) for part in condition.parts))
+        case Some():
+            return or_(*(_could_hold(part, file) for part in condition.parts))
+
+
+def _passes(test: Test, file: Any) -> Bool:
+    stats = file.column_stats[str(test.column.field_id)]
+    nulls = cast(stats["nulls"].astext, BigInteger)
+    if test.relation is Relation.NULL:
+        return _unless_known(nulls > 0)
+    some_value = _unless_known(nulls < file.records)
+    if test.relation is Relation.NOT_NULL:
+        return some_value
+    kind = test.column.kind
+    least, greatest = (_of_kind(kind, stats[name].astext) for name in ("min", "max"))
+    return and_(some_value, _RULES[test.relation](kind, least, greatest, test.values))
+
+
+def _unless_known(known: Bool) -> Bool:
+    """``known``, and true where it is not."""
+    return func.coalesce(known, true())
+
+
+def _of_kind(kind: Kind, written: Element) -> Element:
+    """A text as a value that compares as those of the column do."""
+    return _collated(kind, cast(written, _TYPES[kind]))
+
+
+def _collated(kind: Kind, typed: Element) -> Element:
+    return collate(typed, "C") if kind is Kind.STRING else typed
+
+
+def _parameter(kind: Kind, value: Value) -> Element:
+    return _of_kind(kind, literal(_text(value), Text))
+
+
+def _text(value: Value) -> str:
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case bool() | int() | float() | str():
+            return str(value)
+        case _:
+            return value.isoformat()
+
+
+def _among(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+    """One parameter however many values there are: a statement has no room for hundreds of thousands."""
+    texts = cast([_text(value) for value in values], ARRAY(Text))
+    one = _collated(kind, func.unnest(cast(texts, ARRAY(_TYPES[kind]))).column_valued("one"))
+    return select(literal(1)).where(_unless_known(least <= one), _unless_known(greatest >= one)).exists()
+
+
+def _not_among(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+    return _unless_known(not_(and_(least == greatest, _among(kind, least, greatest, values))))
+
+
+def _prefixed(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+    prefix = _parameter(kind, values[0])
+    begins = collate(func.left(least, func.length(prefix)), "C")
+    return and_(_unless_known(begins <= prefix), _unless_known(greatest >= prefix))
+
+
+def _not_prefixed(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+    prefix = _parameter(kind, values[0])
+    return _unless_known(not_(and_(func.starts_with(least, prefix), func.starts_with(greatest, prefix))))
+
+
+_RULES: Final[dict[Relation, Callable[[Kind, Element, Element, Sequence[Value]], Bool]]] = {
+    Relation.AMONG: _among,
+    Relation.NOT_AMONG: _not_among,
+    Relation.LESS: lambda kind, least, _, values: _unless_known(least < _parameter(kind, values[0])),
+    Relation.LESS_OR_EQUAL: lambda kind, least, _, values: _unless_known(least <= _parameter(kind, values[0])),
+    Relation.GREATER: lambda kind, _, greatest, values: _unless_known(greatest > _parameter(kind, values[0])),
+    Relation.GREATER_OR_EQUAL: lambda kind, _, greatest, values: _unless_known(
+        greatest >= _parameter(kind, values[0])
+    ),
+    Relation.PREFIXED: _prefixed,
+    Relation.NOT_PREFIXED: _not_prefixed,
+}

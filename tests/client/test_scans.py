@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+import chronolake
+from chronolake import ColumnStats, Filter, _calls, col, errors
+from chronolake._filters import Value
+from chronolake_model.filters import Compare, ComparisonOperator, In, IsNull, Not, StartsWith
+from chronolake_model.scans import Scan
+from tests.client.test_writes import stat_of
+
+
+@pytest.fixture
+def ranges(table: chronolake.Table) -> chronolake.Table:
+    """A table with a file in bucket 0 of ids below 10, and one in bucket 1 of others."""
+    with table.begin() as write:
+        for bucket, (least, greatest) in enumerate([(0, 9), (10, 19)]):
+            known = [ColumnStats(1, least, greatest, 0)]
+            write.add(msgspec.structs.replace(stat_of(write, bucket), column_stats=known))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("wanted", "buckets"),
+    [
+        (col("id") < 10, [0]),
+        (col("id").is_in([3, 13]), [0, 1]),
+        (~(col("id") < 10) & (col("id") != 99), [1]),
+        ((col("id") == 100) | col("id").is_null(), []),
+    ],
+)
+def test_a_scan_leaves_out_what_could_not_match(
+    ranges: chronolake.Table, wanted: Filter, buckets: list[int]
+) -> None:
+    assert [int(one.file_id[:8]) for one in ranges.scan(wanted).slices] == buckets
+
+
+def test_a_scan_is_as_of_a_time_and_of_some_partitions(ranges: chronolake.Table) -> None:
+    [written] = ranges.instants()
+
+    assert len(ranges.scan(col("id") < 10, as_of=written.completion_time, partition_paths=[""]).slices) == 1
+    assert ranges.scan(col("id") < 10, as_of=written.requested_time).slices == []
+    assert ranges.scan(col("id") < 10, partition_paths=["elsewhere"]).slices == []
+
+
+def test_a_filter_that_does_not_fit_is_told_with_its_place(table: chronolake.Table) -> None:
+    with pytest.raises(errors.InvalidFilter, match="no column 'amount'") as refused:
+        table.scan((col("id") > 1) & (col("amount") > 1))
+    assert refused.value.context["place"] == "filter.filters[1]"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_scan_can_be_awaited(ranges: chronolake.Table, server_url: str) -> None:
+    async with chronolake.connect_async(server_url) as client:
+        awaited = await (await client.table(ranges.name)).scan(col("id") < 10)
+
+    assert awaited == ranges.scan(col("id") < 10)
+
+
+def test_the_next_page_is_asked_for_in_the_body() -> None:
+    call = _calls.scan("shop.orders", None, ["a"], col("id") > 1)
+    following = call.page_at("next").page_at("last")
+
+    first, last = (msgspec.json.decode(one.body or b"", type=Scan) for one in (call, following))
+
+    assert last == msgspec.structs.replace(first, cursor="last")
+    assert not call.is_command
+
+
+@pytest.mark.parametrize(
+    ("value", "literal"),
+    [
+        (1, 1),
+        (True, True),
+        (1.5, 1.5),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        (float("nan"), "NaN"),
+        ("x", "x"),
+        (Decimal("1E+2"), "100"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00Z"),
+        (datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2))), "2026-01-02T01:00:00Z"),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None), "2026-01-02T03:00:00"),
+    ],
+)
+def test_values_of_python_become_literals(value: Value, literal: object) -> None:
+    assert [col("c") == value, col("c").is_in([value])] == [
+        Compare("c", ComparisonOperator.EQUAL, literal),  # type: ignore[arg-type]
+        In("c", [literal]),  # type: ignore[list-item]
+    ]
+
+
+def test_columns_are_asked_in_words_too() -> None:
+    column = col("c")
+
+    assert column.is_not_null() == Not(IsNull("c"))
+    assert column.starts_with("x") == StartsWith("c", "x")
+    assert (column != 1) == Compare("c", ComparisonOperator.NOT_EQUAL, 1)
+    assert (column <= 1) == Compare("c", ComparisonOperator.LESS_OR_EQUAL, 1)
+    assert (column >= 1) == Compare("c", ComparisonOperator.GREATER_OR_EQUAL, 1)
