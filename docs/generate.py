@@ -30,6 +30,7 @@ from chronolake_model import (
     problems,
     scans,
     schemas,
+    slices,
     tables,
     times,
     vocabulary,
@@ -40,7 +41,19 @@ FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
-_MODULES: Final = (files, filters, instants, outcomes, problems, scans, schemas, tables, times, vocabulary)
+_MODULES: Final = (
+    files,
+    filters,
+    instants,
+    outcomes,
+    problems,
+    scans,
+    schemas,
+    slices,
+    tables,
+    times,
+    vocabulary,
+)
 
 
 def main() -> None:

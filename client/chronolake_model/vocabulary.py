@@ -101,3 +101,16 @@ class Direction(enum.StrEnum):
 
     ASCENDING = "asc"
     DESCENDING = "desc"
+
+
+class View(enum.StrEnum):
+    """Which slice of each file group a snapshot shows (Hudi: TableFileSystemView).
+
+    Merged: what a reader reads; while a compaction is pending, the base file before it with the logs of both
+    slices. Latest: the newest slice, be it the empty one that a pending compaction opened. Read optimised: the
+    latest base file without logs.
+    """
+
+    MERGED = "merged"
+    LATEST = "latest"
+    READ_OPTIMISED = "read_optimised"

@@ -32,6 +32,8 @@ class Operation:
     template: str
     body: Callable[[str], Json] | None = None
     """Given the requested time of an inflight instant."""
+    query: str = ""
+    """What the operation does not do without."""
 
     @override
     def __str__(self) -> str:
@@ -47,13 +49,14 @@ class Operation:
         schema_version: str = "1",
     ) -> str:
         """The path with its parameters filled in, as they are: whoever fills in odd ones quotes them."""
-        return (
+        path = (
             self.template.replace("{table}", table)
             .replace("{namespace}", namespace)
             .replace("{requested_time}", requested_time)
             .replace("{key}", key)
             .replace("{schema_version}", schema_version)
         )
+        return f"{path}?{self.query}" if self.query else path
 
 
 OPERATIONS = (
@@ -191,6 +194,10 @@ OPERATIONS = (
         },
     ),
     Operation("GET", "/v1/tables/{table}/changes"),
+    Operation("GET", "/v1/tables/{table}/file-groups/history", query=f"file_id={bucket_file_id(0)}"),
+    Operation("GET", "/v1/tables/{table}/partitions"),
+    Operation("GET", "/v1/tables/{table}/replaced-file-groups"),
+    Operation("GET", "/v1/tables/{table}/pending-file-groups"),
     Operation("GET", "/v1/events"),
     Operation("GET", "/v1/outcomes/{key}"),
 )

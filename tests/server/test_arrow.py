@@ -141,6 +141,8 @@ def test_what_is_wrong_is_answered_as_a_problem(table: Table) -> None:
     headers = {"Accept": ARROW}
     paged = table.http.get(f"/v1/tables/{table.name}/snapshot", params={"cursor": "x"}, headers=headers)
     assert rest.refused(paged, 400, "invalid-parameter")["context"] == {"parameter": "cursor"}
+    another = table.http.get(f"/v1/tables/{table.name}/snapshot", params={"view": "latest"}, headers=headers)
+    assert rest.refused(another, 400, "invalid-parameter")["context"] == {"parameter": "view"}
     nowhere = table.http.get("/v1/tables/no.where/changes", headers=headers)
     rest.refused(nowhere, 404, "table-not-found")
 

@@ -16,6 +16,10 @@ from tests.server.rest import Table, new_key, succeeded
 
 SNAPSHOT = operation("GET", "/v1/tables/{table}/snapshot")
 CHANGES = operation("GET", "/v1/tables/{table}/changes")
+HISTORY = operation("GET", "/v1/tables/{table}/file-groups/history")
+PARTITIONS = operation("GET", "/v1/tables/{table}/partitions")
+REPLACED = operation("GET", "/v1/tables/{table}/replaced-file-groups")
+PENDING = operation("GET", "/v1/tables/{table}/pending-file-groups")
 TIMELINE = operation("GET", "/v1/tables/{table}/instants")
 OUTCOME = operation("GET", "/v1/outcomes/{key}")
 
@@ -208,6 +212,10 @@ def test_a_cursor_of_another_list_is_refused(
     ("tried", "parameter"),
     [
         (SNAPSHOT, "as_of"),
+        (SNAPSHOT, "before_or_on"),
+        (PARTITIONS, "as_of"),
+        (REPLACED, "as_of"),
+        (PENDING, "as_of"),
         (CHANGES, "from"),
         (CHANGES, "to"),
         (TIMELINE, "requested_from"),
@@ -234,6 +242,9 @@ def test_a_time_in_a_query_that_is_none_is_refused(
         (TIMELINE, "order_by=nonsense"),
         (TIMELINE, "direction=up"),
         (SNAPSHOT, "partition_path=%00"),
+        (SNAPSHOT, "view=newest"),
+        (SNAPSHOT, "view="),
+        (SNAPSHOT, "view=latest&before_or_on=x"),
         (operation("GET", "/v1/tables"), "namespace=a.b"),
         (operation("GET", "/v1/tables"), "namespace="),
         (operation("GET", "/v1/tables"), "namespace=%00"),
@@ -244,6 +255,35 @@ def test_a_filter_that_makes_no_sense_is_refused(
     lake: Lake, refuse: Callable[..., None], tried: Operation, query: str
 ) -> None:
     refuse(tried, 400, "invalid-parameter", path=f"{tried.path(lake.inflight)}?{query}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "file_id=",
+        "file_id=%00",
+        "file_id=" + "x" * 256,
+        "file_id=x&partition_path=%00",
+        "file_id=x&as_of=x",
+        "file_id=x&limit=0",
+    ],
+    ids=lambda query: query[:20],
+)
+def test_a_history_of_what_is_no_file_group_is_refused(
+    lake: Lake, refuse: Callable[..., None], query: str
+) -> None:
+    path = HISTORY.path(lake.inflight).partition("?")[0]
+
+    refuse(HISTORY, 400, "invalid-parameter", path=f"{path}?{query}")
+
+
+def test_a_history_goes_on_with_its_own_cursor_only(lake: Lake, refuse: Callable[..., None]) -> None:
+    cursor = succeeded(lake.send(SNAPSHOT, params={"limit": 1}))["next_cursor"]
+
+    for other in (cursor, cursor_of(b"nonsense")):
+        path = f"{HISTORY.path(lake.inflight)}&cursor={other}"
+        refuse(HISTORY, 400, "invalid-cursor", path=path)
 
 
 def test_tables_of_an_unknown_namespace_are_not_found(refuse: Callable[..., None]) -> None:

@@ -50,6 +50,8 @@ from tests.store import asking
 from tests.store.asking import TABLES, Asked, Asking
 from tests.store.dying import DyingSession
 from tests.store.model import COMPLETED_AS, SERVICES, WRITES, Group, Slice, Timeline
+from tests.store.naive_reader import Log
+from tests.store.views import Views
 
 EXAMPLES = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))
 STEPS = int(os.environ.get("CHRONOLAKE_STEPS", "25"))
@@ -182,6 +184,7 @@ class Promises(RuleBasedStateMachine):
         for name, timeline in self.timelines.items():
             for at in timeline.completions():
                 self.compare_snapshots(name, at)
+            self.compare_views(name, None)
         assert self.runner.run(verifying.verify(self.settings)).findings == []
         before = self.projections()
         rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
@@ -297,6 +300,13 @@ class Promises(RuleBasedStateMachine):
                 self.compare_snapshots(name, times[turn % len(times)])
 
     @invariant()
+    def views_are_what_the_events_say(self) -> None:
+        """Of one time in turn, of all that there were."""
+        turn = next(self.turns)
+        for name in self.timelines:
+            self.compare_views(name, turn)
+
+    @invariant()
     def who_follows_the_changes_has_what_a_snapshot_shows(self) -> None:
         if next(self.turns) % 3 == 0:
             return  # the next range is longer
@@ -349,6 +359,14 @@ class Promises(RuleBasedStateMachine):
         time = None if as_of is None else Micros(as_of)
         snapshot = self.runner.run(file_queries.snapshot(self.database, name, time, None, 100, None))
         assert {_group(one): _slice(one) for one in snapshot.slices} == self.timelines[name].seen(as_of), as_of
+
+    def compare_views(self, name: str, turn: int | None) -> None:
+        """As of all times at which something happened, or of one of them."""
+        log = Log(self.admin, name)
+        times = log.times()
+        for at in times if turn is None else [times[turn % len(times)]]:
+            views = Views(self.database, name, at, log.replayed(at))
+            self.runner.run(views.compare(turn))
 
     def follow(self, name: str, timeline: Timeline) -> None:
         """Read what changed since the last time, and put it into the slices as they were then."""

@@ -12,11 +12,13 @@ from litestar.response import Stream
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, TableInPath, time_parameter
-from chronolake_metastore.queries import file_streams, files as queries
+from chronolake_metastore.queries import file_streams, files as queries, slices
+from chronolake_metastore.queries.slices import Wanted
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
 from chronolake_model.files import ARROW, Changes, Snapshot
 from chronolake_model.problems import ProblemCode
+from chronolake_model.vocabulary import View
 
 TAGS = ["Files"]
 
@@ -27,7 +29,7 @@ TAGS = ["Files"]
     tags=TAGS,
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
 )
-async def get_snapshot(
+async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     request: Request[Any, Any, Any],
     table: TableInPath,
     database: NamedDependency[Database],
@@ -36,21 +38,32 @@ async def get_snapshot(
         time_parameter("as_of", "A completion time: exactly what completed at it or before is seen."),
     ] = None,
     partition_path: Annotated[str | None, QueryParameter(description="Only this partition.")] = None,
+    view: Annotated[View, QueryParameter(description="Which slice of each file group.")] = View.MERGED,
+    before_or_on: Annotated[
+        str | None,
+        time_parameter("before_or_on", "Only slices whose base instant time is this or before."),
+    ] = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> Snapshot | Stream:
     """The file slices that are live as of a completion time, now unless one is given, page by page.
 
     Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
-    data file.
+    data file; of the merged view only.
     """
-    time = parameters.optional_time("as_of", as_of)
-    if partition_path is not None and "\0" in partition_path:
-        raise errors.InvalidParameter("a partition path holds no character U+0000", parameter="partition_path")
-    name = parameters.table(table)
+    name, time = parameters.table(table), parameters.optional_time("as_of", as_of)
+    until = parameters.optional_time("before_or_on", before_or_on)
+    if partition_path is not None:
+        parameters.plain_text("partition_path", partition_path)
+    is_merged = view is View.MERGED and until is None
     if _wants_arrow(request, cursor):
+        if not is_merged:
+            raise errors.InvalidParameter("as Arrow there is the merged view of all slices", parameter="view")
         return _streamed(await file_streams.snapshot(database, name, time, partition_path))
-    return await queries.snapshot(database, name, time, partition_path, limit, cursor)
+    if is_merged:
+        return await queries.snapshot(database, name, time, partition_path, limit, cursor)
+    wanted = Wanted(view, time, until, partition_path)
+    return await slices.snapshot(database, name, wanted, limit, cursor)
 
 
 @get(

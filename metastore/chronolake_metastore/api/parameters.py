@@ -61,6 +61,11 @@ def time_parameter(name: str, description: str) -> QueryParameter:
     return QueryParameter(name=name, description=f"{description} 17 or 20 digits, UTC.")
 
 
+AsOf = Annotated[
+    str | None, time_parameter("as_of", "What had happened at this time or before; now unless given.")
+]
+
+
 def table(name: str) -> str:
     """``namespace.table`` from the path; raises ``InvalidParameter``."""
     try:
@@ -101,6 +106,13 @@ def schema_version(text: str) -> int:
             parameter="schema_version",
         )
     return int(text)
+
+
+def plain_text(parameter: str, text: str) -> str:
+    """A text that the database can hold; raises ``InvalidParameter``."""
+    if "\0" in text:
+        raise errors.InvalidParameter(f"{parameter} holds no character U+0000", parameter=parameter)
+    return text
 
 
 def header(name: str, value: str) -> str:

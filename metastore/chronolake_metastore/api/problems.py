@@ -113,7 +113,9 @@ def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Resp
 def _invalid(request: Request[Any, Any, Any], exc: ValidationException) -> Response[Problem]:
     extra = exc.extra if isinstance(exc.extra, list) else []
     places = [_place(request, entry) for entry in extra]
-    in_body = not extra or any(entry.get("source", "body") == "body" for entry in extra)
+    in_body = request.method != "GET" and (
+        not extra or any(entry.get("source", "body") == "body" for entry in extra)
+    )
     code = ProblemCode.INVALID_REQUEST if in_body else ProblemCode.INVALID_PARAMETER
     return answer(request, code, "; ".join(places) or str(exc.detail))
 

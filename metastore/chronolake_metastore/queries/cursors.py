@@ -30,7 +30,8 @@ def decode(cursor: str, place: type[Place]) -> Place:
     try:
         raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
         decoded = msgspec.json.decode(raw, type=place)
-    except (UnicodeError, binascii.Error, msgspec.MsgspecError) as exc:
+    # msgspec goes through lists in lists as deep as they are, when it looks for the tag of a place.
+    except (UnicodeError, binascii.Error, msgspec.MsgspecError, RecursionError) as exc:
         raise errors.InvalidCursor(_ADVICE) from exc
     if b"\\u0000" in raw:
         raise errors.InvalidCursor(_ADVICE)

@@ -200,18 +200,18 @@ def _slice(files: Sequence[PublishedFile], tick: Tick) -> wire.FileSlice:
     bases = [file for file in files if file.kind == FileKind.BASE]
     logs = [file for file in files if file.kind == FileKind.LOG]
     assert len(bases) <= 1, "a file group has one live base file"
-    # A group that has only logs yet is a slice by the first of them.
-    instant_time = (bases or logs)[0].requested_time
+    instant_time = bases[0].requested_time if bases else min(log.requested_time for log in logs)
     return wire.FileSlice(
         partition_path=files[0].partition_path,
         file_id=files[0].file_id,
         base_instant_time=format_time(instant_time, tick),
-        base_file=_document(bases[0], tick) if bases else None,
-        log_files=[_document(log, tick) for log in logs],
+        base_file=document(bases[0], tick) if bases else None,
+        log_files=[document(log, tick) for log in logs],
     )
 
 
-def _document(file: PublishedFile, tick: Tick) -> wire.DataFile:
+def document(file: PublishedFile, tick: Tick) -> wire.DataFile:
+    """The file as the REST API shows it."""
     folder = f"{file.partition_path}/" if file.partition_path else ""
     return wire.DataFile(
         path=folder + file.file_name,

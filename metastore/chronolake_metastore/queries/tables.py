@@ -5,10 +5,11 @@ from __future__ import annotations
 from chronolake_metastore import errors
 from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import cursors
-from chronolake_metastore.store import catalog
+from chronolake_metastore.store import catalog, clocks
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros
 
 
 async def find(connection: Reader, name: str) -> tables.Table:
@@ -17,6 +18,16 @@ async def find(connection: Reader, name: str) -> tables.Table:
     if table is None:
         raise errors.TableNotFound(name)
     return table
+
+
+async def last_time(connection: Reader, table: tables.Table, until: Micros | None) -> Micros | None:
+    """The last time of a table's log, by ``until`` if that is given: nothing happens at it or before any more.
+
+    None when the table was not there yet.
+    """
+    last = await clocks.last_time(connection, table.table_id)
+    time = last if until is None else min(until, last)
+    return None if time < table.created_at else Micros(time - time % table.definition.tick.micros)
 
 
 async def get(database: Database, name: str) -> wire.Table:

@@ -25,6 +25,8 @@ _TURNS: Final = 1_024
 """Locks that names are spread over, so that however large groups are, PostgreSQL has room for all of them."""
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 
+_LAST_TIME: Final = text("SELECT micros(last_time) FROM clock WHERE table_id = :table_id")
+
 
 def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> list[Statement]:
     """Lock the clocks of the named tables and of the ``others``, in one fixed order, and read them last.
@@ -88,3 +90,9 @@ async def tell(connection: AsyncConnection) -> tuple[Micros, Micros]:
 async def now(connection: AsyncConnection) -> Micros:
     """The wall clock of the database, never behind what was told, for reading."""
     return Micros((await connection.exec_driver_sql(_NOW)).scalar_one())
+
+
+async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:
+    """The last time issued to a table: nothing happens at it or before any more."""
+    time = (await connection.execute(_LAST_TIME, {"table_id": table_id})).scalar_one()
+    return Micros(time)

@@ -69,8 +69,12 @@ async def snapshot(
     partition_path: str | None,
     after: GroupKey,
     groups: int,
+    kind: FileKind | None = None,
 ) -> list[PublishedFile]:
-    """The files of the first ``groups`` file groups behind ``after`` that were live as of a completion time."""
+    """The files of the first ``groups`` file groups behind ``after`` that were live as of a completion time.
+
+    Only those of a ``kind``, if one is given, and of groups that have such.
+    """
     rows = await connection.execute(
         _SNAPSHOT,
         {
@@ -80,6 +84,7 @@ async def snapshot(
             "after_partition": after[0],
             "after_file_id": after[1],
             "groups": groups,
+            "kind": kind,
         },
     )
     return [PublishedFile(*row) for row in rows]

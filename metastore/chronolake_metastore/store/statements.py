@@ -13,8 +13,24 @@ _INSTANT: Final = """
 """
 """An instant's columns, in the order in which ``store.instants`` reads them."""
 
+_PENDING: Final = """
+    i.requested_time <= moment(:as_of)
+    AND (
+        i.state IN ('requested', 'inflight')
+        OR moment(:as_of) < coalesce(
+            i.completion_time,
+            i.undone_completion_time,
+            (SELECT e.time FROM event e WHERE e.table_id = i.table_id AND e.version = i.version)
+        )
+    )
+"""
+"""Whether the instant ``i`` was pending as of a time; when it was rolled back, its last event says."""
+
 
 def load(name: str) -> str:
-    """The text of ``sql/<name>.sql``; ``{instant}`` in it stands for the columns of the instant ``i``."""
+    """The text of ``sql/<name>.sql``.
+
+    ``{instant}`` in it stands for the columns of the instant ``i``, ``{pending}`` for whether it was pending.
+    """
     found = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
-    return found.replace("{instant}", _INSTANT.strip())
+    return found.replace("{instant}", _INSTANT.strip()).replace("{pending}", _PENDING.strip())

@@ -13,6 +13,7 @@ FROM (
             AND f.live_from <= moment(:as_of)
             AND (f.partition_path, f.file_id) > (:after_partition, :after_file_id)
             AND (CAST(:partition_path AS text) IS NULL OR f.partition_path = :partition_path)
+            AND (CAST(:kind AS text) IS NULL OR f.kind = :kind)
         UNION ALL
         SELECT *
         FROM file f
@@ -21,6 +22,7 @@ FROM (
             AND f.live_from <= moment(:as_of)
             AND (f.partition_path, f.file_id) > (:after_partition, :after_file_id)
             AND (CAST(:partition_path AS text) IS NULL OR f.partition_path = :partition_path)
+            AND (CAST(:kind AS text) IS NULL OR f.kind = :kind)
     ) AS live
 ) AS ranked
 WHERE nth <= :groups

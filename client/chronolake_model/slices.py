@@ -1,0 +1,103 @@
+"""Bodies of the REST API for what is known of file groups and partitions beyond the live slices.
+
+``as_of`` in all of them is the time that the answer is of; null when there was nothing yet.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.files import DataFile
+from chronolake_model.vocabulary import Action, Operation
+
+
+class HistoricSlice(msgspec.Struct, frozen=True):
+    """A slice that a file group has or had. ``pending`` is that of a compaction that has not completed."""
+
+    base_instant_time: str
+    base_file: DataFile | None
+    log_files: list[DataFile]
+    pending: bool
+    superseded_at: Annotated[
+        str | None, Meta(description="When a newer base file completed, or the group was replaced.")
+    ]
+
+
+class GroupReplacement(msgspec.Struct, frozen=True):
+    """The instant that replaced a file group."""
+
+    requested_time: str
+    completion_time: str
+    action: Action
+    operation: Operation
+
+
+class FileGroupHistory(msgspec.Struct, frozen=True):
+    """A file group with all its slices, the newest last; none when there was no such group. A page."""
+
+    table: str
+    as_of: str | None
+    partition_path: str
+    file_id: str
+    replaced: Annotated[
+        GroupReplacement | None, Meta(description="By what it was replaced; null when it was not.")
+    ]
+    slices: list[HistoricSlice]
+    next_cursor: str | None
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """The totals over the live file slices of one partition path."""
+
+    partition_path: str
+    file_groups: int
+    files: int
+    size_bytes: int
+    records: Annotated[int, Meta(description="Records in base files.")]
+
+
+class Partitions(msgspec.Struct, frozen=True):
+    """The partition paths that have live file slices, by name. A page."""
+
+    table: str
+    as_of: str | None
+    partitions: list[Partition]
+    next_cursor: str | None
+
+
+class ReplacedFileGroup(msgspec.Struct, frozen=True):
+    """A file group that is gone, and by what."""
+
+    partition_path: str
+    file_id: str
+    replaced: GroupReplacement
+
+
+class ReplacedFileGroups(msgspec.Struct, frozen=True):
+    """The file groups that had been replaced, by name. A page."""
+
+    table: str
+    as_of: str | None
+    file_groups: list[ReplacedFileGroup]
+    next_cursor: str | None
+
+
+class PendingFileGroup(msgspec.Struct, frozen=True):
+    """A file group for which a table service is planned: the plan is the instant's of ``requested_time``."""
+
+    partition_path: str
+    file_id: str
+    requested_time: str
+    action: Action
+
+
+class PendingFileGroups(msgspec.Struct, frozen=True):
+    """The file groups in plans of table services that had neither completed nor been rolled back. A page."""
+
+    table: str
+    as_of: str | None
+    file_groups: list[PendingFileGroup]
+    next_cursor: str | None

@@ -1,0 +1,76 @@
+"""/v1/tables/{table}/file-groups/history, /replaced-file-groups and /pending-file-groups"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
+from chronolake_metastore.queries import file_groups as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.problems import ProblemCode
+from chronolake_model.slices import FileGroupHistory, PendingFileGroups, ReplacedFileGroups
+
+TAGS = ["Files"]
+_PROBLEMS = problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR)
+
+
+@get(
+    "/tables/{table:str}/file-groups/history",
+    summary="One file group with all its slices",
+    tags=TAGS,
+    responses=_PROBLEMS,
+)
+async def get_history(
+    table: TableInPath,
+    database: NamedDependency[Database],
+    file_id: Annotated[str, QueryParameter(min_length=1, max_length=255, description="The file group.")],
+    partition_path: Annotated[str, QueryParameter(description="Its partition path.")] = "",
+    as_of: AsOf = None,
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> FileGroupHistory:
+    """All slices that a file group has or had, the oldest first, and what replaced it; page by page."""
+    group = parameters.plain_text("partition_path", partition_path), parameters.plain_text("file_id", file_id)
+    time = parameters.optional_time("as_of", as_of)
+    return await queries.history(database, parameters.table(table), group, time, limit, cursor)
+
+
+@get(
+    "/tables/{table:str}/replaced-file-groups",
+    summary="The file groups that were replaced",
+    tags=TAGS,
+    responses=_PROBLEMS,
+)
+async def list_replaced(
+    table: TableInPath,
+    database: NamedDependency[Database],
+    as_of: AsOf = None,
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> ReplacedFileGroups:
+    """The file groups that are gone as of a completion time, each with what replaced it, page by page."""
+    time = parameters.optional_time("as_of", as_of)
+    return await queries.replaced(database, parameters.table(table), time, limit, cursor)
+
+
+@get(
+    "/tables/{table:str}/pending-file-groups",
+    summary="The file groups for which table services are pending",
+    tags=TAGS,
+    responses=_PROBLEMS,
+)
+async def list_pending(
+    table: TableInPath,
+    database: NamedDependency[Database],
+    as_of: AsOf = None,
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> PendingFileGroups:
+    """The file groups in plans that had been requested, and neither completed nor rolled back, page by page."""
+    time = parameters.optional_time("as_of", as_of)
+    return await queries.pending(database, parameters.table(table), time, limit, cursor)

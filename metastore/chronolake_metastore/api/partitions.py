@@ -1,0 +1,33 @@
+"""/v1/tables/{table}/partitions"""
+
+from __future__ import annotations
+
+from litestar import get
+from litestar.di import NamedDependency
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
+from chronolake_metastore.queries import partitions as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.problems import ProblemCode
+from chronolake_model.slices import Partitions
+
+TAGS = ["Files"]
+
+
+@get(
+    "/tables/{table:str}/partitions",
+    summary="The partitions with their totals",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_partitions(
+    table: TableInPath,
+    database: NamedDependency[Database],
+    as_of: AsOf = None,
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> Partitions:
+    """The partition paths that have live file slices as of a completion time, by name, page by page."""
+    time = parameters.optional_time("as_of", as_of)
+    return await queries.page(database, parameters.table(table), time, limit, cursor)

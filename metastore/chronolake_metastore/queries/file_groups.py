@@ -1,0 +1,147 @@
+"""Reading file groups: the history of one, which were replaced, for which table services are pending."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain import slices
+from chronolake_metastore.domain.slices import FileSlice, Slices
+from chronolake_metastore.queries import cursors, files, tables
+from chronolake_metastore.store import instants as stored_instants, slices as stored
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.slices import AsOf, ReplacedGroup
+from chronolake_model import slices as wire
+from chronolake_model.times import Micros, Tick, format_time
+
+
+class _HistoryPlace(msgspec.Struct, tag="history", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    as_of: cursors.Time
+    group: GroupKey
+    slice_time: cursors.Time
+
+
+class _ReplacedPlace(msgspec.Struct, tag="replaced", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    as_of: cursors.Time
+    group: GroupKey
+
+
+class _PendingPlace(msgspec.Struct, tag="pending", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    as_of: cursors.Time
+    group: GroupKey
+
+
+async def history(
+    database: Database, table_name: str, group: GroupKey, as_of: Micros | None, limit: int, cursor: str | None
+) -> wire.FileGroupHistory:
+    """A page of ``limit`` slices of a file group; raises ``TableNotFound`` or ``InvalidCursor``.
+
+    Each page reads all that the group ever had: its history is short beside the table's.
+    """
+    after = None
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            time = await tables.last_time(connection, table, as_of)
+        else:
+            place = cursors.decode(cursor, _HistoryPlace)
+            cursors.refuse_unless((place.table_id, place.group) == (table.table_id, group))
+            time, after = Micros(place.as_of), place.slice_time
+        if time is None:
+            return wire.FileGroupHistory(table.name, None, *group, None, [], None)
+        at = AsOf(table.table_id, time)
+        published = await stored.history(connection, at, group)
+        compactions = await stored.pending_compactions(connection, at, [group])
+        replaced = await stored.replacement(connection, at, group)
+    whole = slices.cut(published, compactions[group], None if replaced is None else replaced.replacement)
+    page = [one for one in whole.all if after is None or one.time > after][:limit]
+    more = (
+        cursors.encode(_HistoryPlace(table.table_id, time, group, page[-1].time))
+        if len(page) == limit
+        else None
+    )
+    tick = table.definition.tick
+    return wire.FileGroupHistory(
+        table=table.name,
+        as_of=format_time(time, tick),
+        partition_path=group[0],
+        file_id=group[1],
+        replaced=None if replaced is None else _replacement(replaced, tick),
+        slices=[_slice(whole, one, tick) for one in page],
+        next_cursor=more,
+    )
+
+
+async def replaced(
+    database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
+) -> wire.ReplacedFileGroups:
+    """A page of ``limit`` file groups that had been replaced; raises ``TableNotFound`` or ``InvalidCursor``."""
+    after: GroupKey = ("", "")
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            time = await stored_instants.latest_completion(connection, table.table_id, as_of)
+        else:
+            place = cursors.decode(cursor, _ReplacedPlace)
+            cursors.refuse_unless(place.table_id == table.table_id)
+            time, after = Micros(place.as_of), place.group
+        if time is None:
+            return wire.ReplacedFileGroups(table.name, None, [], None)
+        found = await stored.replaced(connection, AsOf(table.table_id, time), after, limit)
+    more = None
+    if len(found) == limit:
+        more = cursors.encode(_ReplacedPlace(table.table_id, time, found[-1].group))
+    tick = table.definition.tick
+    groups = [wire.ReplacedFileGroup(*one.group, _replacement(one, tick)) for one in found]
+    return wire.ReplacedFileGroups(table.name, format_time(time, tick), groups, more)
+
+
+async def pending(
+    database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
+) -> wire.PendingFileGroups:
+    """A page of ``limit`` file groups in pending plans; raises ``TableNotFound`` or ``InvalidCursor``."""
+    after: GroupKey = ("", "")
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            time = await tables.last_time(connection, table, as_of)
+        else:
+            place = cursors.decode(cursor, _PendingPlace)
+            cursors.refuse_unless(place.table_id == table.table_id)
+            time, after = Micros(place.as_of), place.group
+        if time is None:
+            return wire.PendingFileGroups(table.name, None, [], None)
+        found = await stored.pending(connection, AsOf(table.table_id, time), after, limit)
+    more = None
+    if len(found) == limit:
+        more = cursors.encode(_PendingPlace(table.table_id, time, found[-1].group))
+    tick = table.definition.tick
+    groups = [
+        wire.PendingFileGroup(*one.group, format_time(one.requested_time, tick), one.action) for one in found
+    ]
+    return wire.PendingFileGroups(table.name, format_time(time, tick), groups, more)
+
+
+def _slice(whole: Slices[PublishedFile], one: FileSlice[PublishedFile], tick: Tick) -> wire.HistoricSlice:
+    superseded_at = whole.superseded_at(one)
+    return wire.HistoricSlice(
+        base_instant_time=format_time(one.time, tick),
+        base_file=None if one.base is None else files.document(one.base, tick),
+        log_files=[files.document(log, tick) for log in one.logs],
+        pending=one.is_pending,
+        superseded_at=None if superseded_at is None else format_time(superseded_at, tick),
+    )
+
+
+def _replacement(one: ReplacedGroup, tick: Tick) -> wire.GroupReplacement:
+    return wire.GroupReplacement(
+        requested_time=format_time(one.replacement.requested_time, tick),
+        completion_time=format_time(one.replacement.completion_time, tick),
+        action=one.action,
+        operation=one.operation,
+    )

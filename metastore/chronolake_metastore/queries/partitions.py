@@ -1,0 +1,41 @@
+"""Reading the partitions of a table."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import instants as stored_instants, partitions as stored
+from chronolake_metastore.store.engine import Database
+from chronolake_model.slices import Partitions
+from chronolake_model.times import Micros, format_time
+
+
+class _Place(msgspec.Struct, tag="partitions", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    as_of: cursors.Time
+    partition_path: str
+
+
+async def page(
+    database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
+) -> Partitions:
+    """A page of ``limit`` partition paths with their totals; raises ``TableNotFound`` or ``InvalidCursor``."""
+    after = None
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            time = await stored_instants.latest_completion(connection, table.table_id, as_of)
+        else:
+            place = cursors.decode(cursor, _Place)
+            cursors.refuse_unless(place.table_id == table.table_id)
+            time, after = Micros(place.as_of), place.partition_path
+        if time is None:
+            return Partitions(table.name, None, [], None)
+        found = await stored.page(connection, table.table_id, time, after, limit)
+    more = None
+    if len(found) == limit:
+        more = cursors.encode(_Place(table.table_id, time, found[-1].partition_path))
+    return Partitions(table.name, format_time(time, table.definition.tick), found, more)

@@ -1,0 +1,118 @@
+"""Snapshots of another slice than the merged one, or of slices of a base instant time or before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import assert_never
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain import slices
+from chronolake_metastore.domain.slices import FileSlice, Slices
+from chronolake_metastore.queries import cursors, files, tables
+from chronolake_metastore.store import files as stored_files, slices as stored
+from chronolake_metastore.store.engine import Database, Reader
+from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.slices import AsOf
+from chronolake_model import files as wire
+from chronolake_model.file_names import FileKind
+from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.vocabulary import View
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which slices are asked for."""
+
+    view: View
+    as_of: Micros | None = None
+    before_or_on: Micros | None = None
+    partition_path: str | None = None
+
+
+class _Place(msgspec.Struct, tag="slices", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    as_of: cursors.Time
+    group: GroupKey
+
+
+async def snapshot(
+    database: Database, table_name: str, wanted: Wanted, limit: int, cursor: str | None
+) -> wire.Snapshot:
+    """A page of slices, of ``limit`` file groups at most; raises ``TableNotFound`` or ``InvalidCursor``.
+
+    As of the last time of the table's log, not of its last completion: a compaction opens a slice when it is
+    requested.
+    """
+    after: GroupKey = ("", "")
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        if cursor is None:
+            time = await tables.last_time(connection, table, wanted.as_of)
+        else:
+            place = cursors.decode(cursor, _Place)
+            cursors.refuse_unless(place.table_id == table.table_id)
+            time, after = Micros(place.as_of), place.group
+        if time is None:
+            return wire.Snapshot(table.name, None, [], None)
+        at = AsOf(table.table_id, time)
+        groups, published = await _published(connection, at, wanted, after, limit)
+        compactions = await _compactions(connection, at, wanted, groups)
+    tick = table.definition.tick
+    found = [
+        _document(group, seen, tick)
+        for group, of_group in groupby(published, key=lambda file: file.group)
+        if (seen := _seen(slices.cut(of_group, compactions.get(group, ())), wanted)) is not None
+    ]
+    more = cursors.encode(_Place(table.table_id, time, groups[-1])) if len(groups) == limit else None
+    return wire.Snapshot(table.name, format_time(time, tick), found, more)
+
+
+async def _published(
+    connection: Reader, at: AsOf, wanted: Wanted, after: GroupKey, limit: int
+) -> tuple[list[GroupKey], list[PublishedFile]]:
+    """The file groups of a page, and those of their files that the slice that is wanted may have."""
+    if wanted.before_or_on is not None:
+        groups = await stored.groups_before_or_on(
+            connection, at, wanted.before_or_on, wanted.partition_path, after, limit
+        )
+        return groups, await stored.files_before_or_on(connection, at, wanted.before_or_on, groups)
+    kind = FileKind.BASE if wanted.view is View.READ_OPTIMISED else None
+    live = await stored_files.snapshot(
+        connection, at.table_id, at.as_of, wanted.partition_path, after, limit, kind
+    )
+    return list(dict.fromkeys(file.group for file in live)), live
+
+
+async def _compactions(
+    connection: Reader, at: AsOf, wanted: Wanted, groups: Sequence[GroupKey]
+) -> dict[GroupKey, list[Micros]]:
+    # Which base file is the latest does not hang on them.
+    if wanted.view is View.READ_OPTIMISED or not groups:
+        return {}
+    return await stored.pending_compactions(connection, at, groups)
+
+
+def _seen(group: Slices[PublishedFile], wanted: Wanted) -> FileSlice[PublishedFile] | None:
+    if wanted.before_or_on is not None:
+        group = group.before_or_on(wanted.before_or_on)
+    match wanted.view:
+        case View.MERGED:
+            return group.merged()
+        case View.LATEST:
+            return group.latest()
+        case View.READ_OPTIMISED:
+            return group.read_optimised()
+        case _:
+            assert_never(wanted.view)
+
+
+def _document(group: GroupKey, one: FileSlice[PublishedFile], tick: Tick) -> wire.FileSlice:
+    return wire.FileSlice(
+        partition_path=group[0],
+        file_id=group[1],
+        base_instant_time=format_time(one.time, tick),
+        base_file=None if one.base is None else files.document(one.base, tick),
+        log_files=[files.document(log, tick) for log in one.logs],
+    )

@@ -1,0 +1,147 @@
+"""File groups as of a time: what they had published, what replaced them, what was pending for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.actions import begun_as
+from chronolake_metastore.domain.slices import Replacement
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Operation
+
+_PENDING: Final = text(statements.load("pending_groups"))
+_COMPACTIONS: Final = text(statements.load("pending_compactions"))
+_REPLACED: Final = text(statements.load("replaced_groups"))
+_REPLACEMENT: Final = text(statements.load("group_replacement"))
+_HISTORY: Final = text(statements.load("group_history"))
+_GROUPS_BEFORE_OR_ON: Final = text(statements.load("groups_before_or_on"))
+_FILES_BEFORE_OR_ON: Final = text(statements.load("files_before_or_on"))
+
+
+class AsOf(msgspec.Struct, frozen=True):
+    """A table as of a time: what had happened at it or before."""
+
+    table_id: UUID
+    as_of: Micros
+
+
+class PendingGroup(msgspec.Struct, frozen=True):
+    """A file group in the plan of a table service that is pending; ``action`` is the one that was begun."""
+
+    group: GroupKey
+    requested_time: Micros
+    action: Action
+
+
+class ReplacedGroup(msgspec.Struct, frozen=True):
+    """A file group that is gone, and the instant that replaced it."""
+
+    group: GroupKey
+    replacement: Replacement
+    action: Action
+    operation: Operation
+
+
+async def pending(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
+    """The first ``groups`` file groups behind ``after`` for which a table service was pending."""
+    rows = await connection.execute(_PENDING, _of(at) | _behind(after) | {"groups": groups})
+    return [
+        PendingGroup((partition, file_id), Micros(requested), begun_as(Action(action), Operation(operation)))
+        for partition, file_id, requested, action, operation in rows
+    ]
+
+
+async def pending_compactions(
+    connection: AsyncConnection, at: AsOf, groups: Sequence[GroupKey]
+) -> dict[GroupKey, list[Micros]]:
+    """The requested times of the compactions of ``groups`` that were pending, by file group."""
+    found: dict[GroupKey, list[Micros]] = defaultdict(list)
+    rows = await connection.execute(_COMPACTIONS, _of(at) | _named(groups))
+    for partition_path, file_id, requested_time in rows:
+        found[partition_path, file_id].append(Micros(requested_time))
+    return found
+
+
+async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
+    """The first ``groups`` file groups behind ``after`` that had been replaced."""
+    rows = await connection.execute(_REPLACED, _of(at) | _behind(after) | {"groups": groups})
+    return _replaced_groups(rows)
+
+
+async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
+    """What had replaced a file group."""
+    found = _replaced_groups(await connection.execute(_REPLACEMENT, _of(at) | _one(group)))
+    assert len(found) <= 1, "a file group is replaced once"
+    return found[0] if found else None
+
+
+async def history(connection: AsyncConnection, at: AsOf, group: GroupKey) -> list[PublishedFile]:
+    """All files that a file group had published."""
+    rows = await connection.execute(_HISTORY, _of(at) | _one(group))
+    return [PublishedFile(*row) for row in rows]
+
+
+async def groups_before_or_on(
+    connection: AsyncConnection,
+    at: AsOf,
+    before_or_on: Micros,
+    partition_path: str | None,
+    after: GroupKey,
+    groups: int,
+) -> list[GroupKey]:
+    """The first ``groups`` file groups behind ``after`` that may have slices of a time or before.
+
+    None that had been replaced by an instant requested by then.
+    """
+    parameters = {"before_or_on": before_or_on, "partition_path": partition_path, "groups": groups}
+    rows = await connection.execute(_GROUPS_BEFORE_OR_ON, _of(at) | _behind(after) | parameters)
+    return [(partition, file_id) for partition, file_id in rows]
+
+
+async def files_before_or_on(
+    connection: AsyncConnection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
+) -> list[PublishedFile]:
+    """Of each of ``groups`` the newest base file of a time or before, and the logs up to the next one."""
+    parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
+    rows = await connection.execute(_FILES_BEFORE_OR_ON, parameters)
+    return [PublishedFile(*row) for row in rows]
+
+
+def _replaced_groups(rows: Iterable[Sequence[Any]]) -> list[ReplacedGroup]:
+    return [
+        ReplacedGroup(
+            (partition_path, file_id),
+            Replacement(Micros(requested), Micros(completed)),
+            Action(action),
+            Operation(operation),
+        )
+        for partition_path, file_id, requested, completed, action, operation in rows
+    ]
+
+
+def _of(at: AsOf) -> dict[str, object]:
+    return msgspec.structs.asdict(at)
+
+
+def _one(group: GroupKey) -> dict[str, object]:
+    return {"partition_path": group[0], "file_id": group[1]}
+
+
+def _behind(after: GroupKey) -> dict[str, object]:
+    return {"after_partition": after[0], "after_file_id": after[1]}
+
+
+def _named(groups: Sequence[GroupKey]) -> dict[str, object]:
+    return {
+        "partition_paths": [partition_path for partition_path, _ in groups],
+        "file_ids": [file_id for _, file_id in groups],
+    }

@@ -1,0 +1,13 @@
+-- All files that a file group had published as of a completion time, in its latest slice or in one before; those not that
+-- a restore had undone by then. Each once: the first life of a file begins with its completion.
+SELECT
+    f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),
+    micros(f.completion_time)
+FROM file f
+WHERE f.table_id = :table_id
+    AND f.partition_path = :partition_path
+    AND f.file_id = :file_id
+    AND f.live_from = f.completion_time
+    AND f.completion_time <= moment(:as_of)
+    AND (f.withdrawn_at IS NULL OR f.withdrawn_at > moment(:as_of))
+ORDER BY f.kind, f.completion_time, f.file_name

@@ -1,0 +1,216 @@
+"""What the views of a table show of histories that are written out, as of any time of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from chronolake_metastore.domain import tables
+from chronolake_metastore.queries import file_groups, partitions, slices
+from chronolake_metastore.queries.slices import Wanted
+from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.slices import (
+    FileGroupHistory,
+    Partition,
+    Partitions,
+    PendingFileGroups,
+    ReplacedFileGroups,
+)
+from chronolake_model.times import Micros, parse_time
+from chronolake_model.vocabulary import Action, Operation, View
+from tests.store.test_actions import COW, MOR, Timeline, group, stat
+
+_Slice = tuple[str | None, list[str]]
+"""The instants of a slice's base file and of its log files."""
+BY_DAY: Final = "shop.by_day"
+FIRST: Final = bucket_file_id(1)
+
+
+class Lake(Timeline):
+    """A lake whose views are asked for: as of now, or of a time."""
+
+    def view(
+        self, view: View, as_of: str | None = None, before_or_on: str | None = None, table: str = MOR
+    ) -> dict[str, _Slice]:
+        wanted = Wanted(view, _time(as_of), _time(before_or_on))
+        found = self._runner.run(slices.snapshot(self._database, table, wanted, 100, None))
+        return {
+            one.file_id: (
+                None if one.base_file is None else one.base_file.requested_time,
+                [log.requested_time for log in one.log_files],
+            )
+            for one in found.slices
+        }
+
+    def history(self, as_of: str | None = None, table: str = MOR) -> FileGroupHistory:
+        asked = file_groups.history(self._database, table, ("", FIRST), _time(as_of), 100, None)
+        return self._runner.run(asked)
+
+    def pending(self, as_of: str | None = None) -> PendingFileGroups:
+        return self._runner.run(file_groups.pending(self._database, MOR, _time(as_of), 100, None))
+
+    def replaced(self, table: str, as_of: str | None = None) -> ReplacedFileGroups:
+        return self._runner.run(file_groups.replaced(self._database, table, _time(as_of), 100, None))
+
+    def partitions(self, as_of: str | None = None, limit: int = 100, cursor: str | None = None) -> Partitions:
+        return self._runner.run(partitions.page(self._database, BY_DAY, _time(as_of), limit, cursor))
+
+    def log(self, instant: wire.Instant) -> wire.Instant:
+        return self.finish(instant, stat(instant, 1, log=True))
+
+
+@pytest.fixture
+def lake(dsn: str) -> Iterator[Lake]:
+    with Lake(dsn) as made:
+        made.make()
+        yield made
+
+
+def in_partition(instant: wire.Instant, path: str, bucket: int, size_bytes: int = 100) -> WriteStat:
+    file_id = bucket_file_id(bucket)
+    return WriteStat(path, file_id, base_file_name(file_id, "0-0-0", instant.requested_time), size_bytes, 10)
+
+
+def _time(time: str | None) -> Micros | None:
+    return None if time is None else parse_time(time)
+
+
+def test_the_worked_example_of_rfc_66_while_it_happens(lake: Lake) -> None:
+    """Delta writers are in flight while a compaction is scheduled, and while it completes."""
+    base = lake.written(MOR, Action.DELTACOMMIT, 1)
+    first, second, third = (lake.start(MOR, Action.DELTACOMMIT) for _ in range(3))
+    lake.log(first)
+    before = lake.log(second)
+    compaction = lake.planned(MOR, Action.COMPACTION, group(1))
+    done = lake.finish(compaction, stat(compaction, 1))
+    after = lake.log(third)
+    old = (base.requested_time, [first.requested_time, second.requested_time])
+    new = (compaction.requested_time, [third.requested_time])
+
+    assert lake.view(View.LATEST) == lake.view(View.MERGED) == {FIRST: new}
+    assert lake.view(View.MERGED, compaction.requested_time) == {FIRST: old}
+    assert lake.view(View.LATEST, compaction.requested_time) == {FIRST: (None, [])}
+    assert lake.view(View.LATEST, before.completion_time) == {FIRST: old}
+    assert lake.view(View.READ_OPTIMISED, before.completion_time) == {FIRST: (base.requested_time, [])}
+    assert lake.view(View.READ_OPTIMISED) == {FIRST: (compaction.requested_time, [])}
+    assert lake.view(View.LATEST, done.completion_time) == {FIRST: (compaction.requested_time, [])}
+    assert lake.view(View.MERGED, before_or_on=third.requested_time) == {FIRST: old}
+    assert lake.view(View.MERGED, before_or_on=after.completion_time) == {FIRST: new}
+    history = lake.history().slices
+    assert [one.base_instant_time for one in history] == [base.requested_time, compaction.requested_time]
+    assert [one.superseded_at for one in history] == [done.completion_time, None]
+    assert [len(one.log_files) for one in history] == [2, 1]
+
+
+def test_a_pending_compaction_opens_a_slice_until_it_completes_or_is_rolled_back(lake: Lake) -> None:
+    first = lake.log(lake.start(MOR, Action.DELTACOMMIT))
+    planned = lake.planned(MOR, Action.COMPACTION, group(1), inflight=False)
+    second = lake.log(lake.start(MOR, Action.DELTACOMMIT))
+    both = (None, [first.requested_time, second.requested_time])
+    assert lake.view(View.LATEST) == {FIRST: (None, [second.requested_time])}
+    assert lake.view(View.MERGED) == {FIRST: both}
+    assert lake.view(View.READ_OPTIMISED) == {}
+    assert [one.pending for one in lake.history().slices] == [False, True]
+
+    undone = lake.undo(planned)
+
+    assert undone.rolled_back_by is not None
+    assert lake.view(View.LATEST) == {FIRST: both}
+    assert lake.pending().file_groups == []
+    assert [one.pending for one in lake.history().slices] == [False]
+    for as_of in (planned.requested_time, second.completion_time, undone.rolled_back_by):
+        [waiting] = lake.pending(as_of).file_groups
+        assert (waiting.file_id, waiting.requested_time) == (FIRST, planned.requested_time)
+        assert waiting.action is Action.COMPACTION
+        assert lake.history(as_of).slices[-1].pending
+
+
+@pytest.mark.parametrize("action", [Action.LOGCOMPACTION, Action.CLUSTERING])
+def test_a_pending_log_compaction_or_clustering_opens_no_slice(lake: Lake, action: Action) -> None:
+    written = lake.log(lake.start(MOR, Action.DELTACOMMIT))
+    lake.planned(MOR, action, group(1))
+
+    assert lake.view(View.LATEST) == lake.view(View.MERGED) == {FIRST: (None, [written.requested_time])}
+    assert [one.action for one in lake.pending().file_groups] == [action]
+
+
+def test_what_is_pending_is_known_before_anything_completes_behind_it(lake: Lake) -> None:
+    """The answer is of the last time of the log, and so it stays."""
+    lake.log(lake.start(MOR, Action.DELTACOMMIT))
+    planned = lake.planned(MOR, Action.COMPACTION, group(1))
+
+    found = lake.pending()
+
+    assert found.as_of == planned.requested_time
+    lake.finish(planned, stat(planned, 1))
+    assert lake.pending().file_groups == []
+    assert lake.pending(found.as_of) == found
+
+
+def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(lake: Lake) -> None:
+    written = lake.written(COW, Action.COMMIT, 1)
+    saved = lake.save(COW)
+    overwrite = lake.start(COW, Action.REPLACECOMMIT, operation=Operation.INSERT_OVERWRITE)
+    done = lake.finish(overwrite, stat(overwrite, 1, generation=1), replaced=(group(1),))
+
+    [gone] = lake.replaced(COW).file_groups
+    history = lake.history(table=COW)
+
+    assert (gone.file_id, gone.replaced) == (FIRST, history.replaced)
+    assert gone.replaced.requested_time == overwrite.requested_time
+    assert gone.replaced.completion_time == done.completion_time
+    assert (gone.replaced.action, gone.replaced.operation) == (
+        Action.REPLACECOMMIT,
+        Operation.INSERT_OVERWRITE,
+    )
+    assert [one.superseded_at for one in history.slices] == [done.completion_time]
+    assert lake.replaced(COW, saved.completion_time).file_groups == []
+    there: dict[str, _Slice] = {FIRST: (written.requested_time, [])}
+    assert lake.view(View.MERGED, before_or_on=written.requested_time, table=COW) == there
+    assert lake.view(View.LATEST, as_of=saved.completion_time, table=COW) == there
+    assert FIRST not in lake.view(View.MERGED, before_or_on=overwrite.requested_time, table=COW)
+
+
+def test_a_group_that_nobody_wrote_has_no_history(lake: Lake) -> None:
+    written = lake.log(lake.start(MOR, Action.DELTACOMMIT))
+
+    assert lake.history(written.requested_time).slices == []
+    assert lake.history("20000101000000000").as_of is None
+    assert lake.history(table=COW).slices == []
+
+
+def test_partitions_add_up_what_is_live(lake: Lake) -> None:
+    lake.done(
+        tables.CreateTable(
+            wire_tables.CreateTable(
+                name=BY_DAY,
+                base_path="s3://lake/by_day",
+                schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],
+                record_key_fields=["id"],
+                partition_fields=["day"],
+            )
+        )
+    )
+    write = lake.start(BY_DAY, Action.COMMIT)
+    first = lake.finish(write, *(in_partition(write, path, bucket) for path in "abc" for bucket in (0, 1)))
+    again = lake.start(BY_DAY, Action.COMMIT)
+    lake.finish(again, in_partition(again, "b", 1, size_bytes=7))
+    gone = lake.start(BY_DAY, Action.REPLACECOMMIT)
+    lake.finish(gone, replaced=tuple(FileGroupName("c", bucket_file_id(bucket)) for bucket in (0, 1)))
+
+    page = lake.partitions(limit=1)
+    rest = lake.partitions(limit=2, cursor=page.next_cursor)
+
+    assert lake.partitions(first.requested_time).partitions == []
+    assert lake.partitions(first.completion_time).partitions == [
+        Partition(path, 2, 2, 200, 20) for path in "abc"
+    ]
+    assert [*page.partitions, *rest.partitions] == [
+        Partition("a", 2, 2, 200, 20),
+        Partition("b", 2, 2, 107, 20),
+    ]
+    assert rest.next_cursor is None
