@@ -56,9 +56,20 @@ from chronolake_model.schemas import (
     TableSchema,
     WidenColumn,
 )
+from chronolake_model.slices import (
+    FileGroupHistory,
+    GroupReplacement,
+    HistoricSlice,
+    Partition,
+    Partitions,
+    PendingFileGroup,
+    PendingFileGroups,
+    ReplacedFileGroup,
+    ReplacedFileGroups,
+)
 from chronolake_model.tables import BucketIndex, Field, Namespace, SchemaField
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch, View
 
 __version__ = _version()
 
@@ -82,19 +93,28 @@ __all__ = [
     "Direction",
     "DropColumn",
     "Field",
+    "FileGroupHistory",
     "FileGroupName",
     "FileSlice",
     "Filter",
+    "GroupReplacement",
+    "HistoricSlice",
     "Instant",
     "LoggedEvent",
     "Namespace",
     "Operation",
     "Outcome",
+    "Partition",
+    "Partitions",
+    "PendingFileGroup",
+    "PendingFileGroups",
     "Plan",
     "Problem",
     "ProblemCode",
     "RecordedPlan",
     "RenameColumn",
+    "ReplacedFileGroup",
+    "ReplacedFileGroups",
     "SchemaChange",
     "SchemaField",
     "SetNullable",
@@ -109,6 +129,7 @@ __all__ = [
     "Timeline",
     "Touch",
     "TouchedFileGroup",
+    "View",
     "WidenColumn",
     "Write",
     "WriteStat",

@@ -26,8 +26,9 @@ from chronolake_model.instants import (
     TakeInflight,
 )
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
+from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,9 +218,16 @@ class AsyncTable:
         )
         return AsyncTimeline(self._transport, self.name, wanted).take(limit)
 
-    async def snapshot(self, as_of: Moment | None = None, partition_path: str | None = None) -> Snapshot:
+    async def snapshot(
+        self,
+        as_of: Moment | None = None,
+        partition_path: str | None = None,
+        *,
+        view: View = View.MERGED,
+        before_or_on: Moment | None = None,
+    ) -> Snapshot:
         """As ``Table.snapshot``."""
-        call = _calls.snapshot(self.name, as_of, partition_path)
+        call = _calls.snapshot(self.name, as_of, partition_path, view, before_or_on)
         return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
 
     async def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
@@ -235,6 +243,28 @@ class AsyncTable:
         """As ``Table.scan``."""
         call = _calls.scan(self.name, as_of, partition_paths, filter)
         return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
+
+    async def file_group(
+        self, file_id: str, partition_path: str = "", as_of: Moment | None = None
+    ) -> FileGroupHistory:
+        """As ``Table.file_group``."""
+        call = _calls.file_group(self.name, file_id, partition_path, as_of)
+        return _calls.merge_pages([page async for page in self._transport.pages(call)], "slices")
+
+    async def partitions(self, as_of: Moment | None = None) -> Partitions:
+        """As ``Table.partitions``."""
+        call = _calls.partitions(self.name, as_of)
+        return _calls.merge_pages([page async for page in self._transport.pages(call)], "partitions")
+
+    async def replaced_file_groups(self, as_of: Moment | None = None) -> ReplacedFileGroups:
+        """As ``Table.replaced_file_groups``."""
+        call = _calls.replaced_file_groups(self.name, as_of)
+        return _calls.merge_pages([page async for page in self._transport.pages(call)], "file_groups")
+
+    async def pending_file_groups(self, as_of: Moment | None = None) -> PendingFileGroups:
+        """As ``Table.pending_file_groups``."""
+        call = _calls.pending_file_groups(self.name, as_of)
+        return _calls.merge_pages([page async for page in self._transport.pages(call)], "file_groups")
 
     async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """As ``Table.changes``."""

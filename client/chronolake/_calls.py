@@ -38,6 +38,7 @@ from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.outcomes import Outcome
 from chronolake_model.scans import Scan
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
+from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.tables import (
     CreateNamespace,
     CreateTable,
@@ -47,7 +48,7 @@ from chronolake_model.tables import (
     TablePage,
 )
 from chronolake_model.times import Moment, digits_of, parse_time
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
 
 LIMIT_MAX = 1_000
 """The largest page of instants, tables or namespaces that a server gives."""
@@ -56,6 +57,7 @@ FILES_LIMIT_MAX = 10_000
 """The largest page of file slices or file groups."""
 
 Answer = TypeVar("Answer")
+Listed = TypeVar("Listed", bound=msgspec.Struct)
 _Query = tuple[tuple[str, str], ...]
 _NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
 _KEY = re.compile(r"(?=.{1,255}\Z)[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -259,9 +261,21 @@ def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> C
     return Call("GET", f"{_table_path(name)}/instants", InstantPage, pairs)
 
 
-def snapshot(name: str, as_of: Moment | None, partition_path: str | None) -> Call[Snapshot]:
+def snapshot(
+    name: str,
+    as_of: Moment | None,
+    partition_path: str | None,
+    view: View = View.MERGED,
+    before_or_on: Moment | None = None,
+) -> Call[Snapshot]:
     """The live file slices."""
-    pairs = _query(as_of=_digits(as_of), partition_path=partition_path, limit=FILES_LIMIT_MAX)
+    pairs = _query(
+        as_of=_digits(as_of),
+        partition_path=partition_path,
+        view=None if view is View.MERGED else view,
+        before_or_on=_digits(before_or_on),
+        limit=FILES_LIMIT_MAX,
+    )
     return Call("GET", f"{_table_path(name)}/snapshot", Snapshot, pairs)
 
 
@@ -272,6 +286,30 @@ def scan(
     paths = None if partition_paths is None else list(partition_paths)
     asked = _post(f"{_table_path(name)}/scan", Snapshot, Scan(_digits(as_of), paths, filter, FILES_LIMIT_MAX))
     return msgspec.structs.replace(asked, is_query=True)
+
+
+def file_group(name: str, file_id: str, partition_path: str, as_of: Moment | None) -> Call[FileGroupHistory]:
+    """One file group with all its slices."""
+    pairs = _query(file_id=file_id, partition_path=partition_path, as_of=_digits(as_of), limit=FILES_LIMIT_MAX)
+    return Call("GET", f"{_table_path(name)}/file-groups/history", FileGroupHistory, pairs)
+
+
+def partitions(name: str, as_of: Moment | None) -> Call[Partitions]:
+    """The partitions with their totals."""
+    pairs = _query(as_of=_digits(as_of), limit=FILES_LIMIT_MAX)
+    return Call("GET", f"{_table_path(name)}/partitions", Partitions, pairs)
+
+
+def replaced_file_groups(name: str, as_of: Moment | None) -> Call[ReplacedFileGroups]:
+    """The file groups that were replaced."""
+    pairs = _query(as_of=_digits(as_of), limit=FILES_LIMIT_MAX)
+    return Call("GET", f"{_table_path(name)}/replaced-file-groups", ReplacedFileGroups, pairs)
+
+
+def pending_file_groups(name: str, as_of: Moment | None) -> Call[PendingFileGroups]:
+    """The file groups for which table services are pending."""
+    pairs = _query(as_of=_digits(as_of), limit=FILES_LIMIT_MAX)
+    return Call("GET", f"{_table_path(name)}/pending-file-groups", PendingFileGroups, pairs)
 
 
 def changes(name: str, from_: Moment | None, to: Moment | None) -> Call[Changes]:
@@ -305,8 +343,13 @@ def time() -> Call[TimeInterval]:
 
 def merge_snapshot(pages: Sequence[Snapshot]) -> Snapshot:
     """One snapshot of all its pages."""
-    slices = [one for page in pages for one in page.slices]
-    return msgspec.structs.replace(pages[0], slices=slices, next_cursor=None)
+    return merge_pages(pages, "slices")
+
+
+def merge_pages(pages: Sequence[Listed], entries: str) -> Listed:
+    """One answer of all its pages, whose ``entries`` are what the pages list."""
+    listed = [one for page in pages for one in getattr(page, entries)]
+    return msgspec.structs.replace(pages[0], **{entries: listed}, next_cursor=None)
 
 
 def merge_changes(pages: Sequence[Changes]) -> Changes:

@@ -28,8 +28,9 @@ from chronolake_model.instants import (
     TakeInflight,
 )
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
+from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,12 +256,20 @@ class Table:
         )
         return Timeline(self._transport, self.name, wanted).take(limit)
 
-    def snapshot(self, as_of: Moment | None = None, partition_path: str | None = None) -> Snapshot:
+    def snapshot(
+        self,
+        as_of: Moment | None = None,
+        partition_path: str | None = None,
+        *,
+        view: View = View.MERGED,
+        before_or_on: Moment | None = None,
+    ) -> Snapshot:
         """The live file slices: of everything completed at or before ``as_of``, or of now.
 
-        All pages are of one completion time, whatever completes meanwhile.
+        ``view`` says which slice of each file group; with ``before_or_on`` only those count whose base instant
+        time is this or before. All pages are of one time, whatever completes meanwhile.
         """
-        call = _calls.snapshot(self.name, as_of, partition_path)
+        call = _calls.snapshot(self.name, as_of, partition_path, view, before_or_on)
         return _calls.merge_snapshot(list(self._transport.pages(call)))
 
     def snapshot_batches(
@@ -289,6 +298,31 @@ class Table:
         """
         call = _calls.scan(self.name, as_of, partition_paths, filter)
         return _calls.merge_snapshot(list(self._transport.pages(call)))
+
+    def file_group(
+        self, file_id: str, partition_path: str = "", as_of: Moment | None = None
+    ) -> FileGroupHistory:
+        """A file group with all the slices that it had by ``as_of``, the newest last, and what replaced it.
+
+        Without slices when there was no such group.
+        """
+        call = _calls.file_group(self.name, file_id, partition_path, as_of)
+        return _calls.merge_pages(list(self._transport.pages(call)), "slices")
+
+    def partitions(self, as_of: Moment | None = None) -> Partitions:
+        """The partition paths that had live file slices by ``as_of``, with their totals."""
+        call = _calls.partitions(self.name, as_of)
+        return _calls.merge_pages(list(self._transport.pages(call)), "partitions")
+
+    def replaced_file_groups(self, as_of: Moment | None = None) -> ReplacedFileGroups:
+        """The file groups that were gone by ``as_of``, each with what replaced it."""
+        call = _calls.replaced_file_groups(self.name, as_of)
+        return _calls.merge_pages(list(self._transport.pages(call)), "file_groups")
+
+    def pending_file_groups(self, as_of: Moment | None = None) -> PendingFileGroups:
+        """The file groups in plans of table services that were pending as of ``as_of``."""
+        call = _calls.pending_file_groups(self.name, as_of)
+        return _calls.merge_pages(list(self._transport.pages(call)), "file_groups")
 
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.

@@ -59,6 +59,20 @@ def table(client: chronolake.Client, namespace: str) -> chronolake.Table:
 
 
 @pytest.fixture
+def clicks(client: chronolake.Client, table: chronolake.Table) -> chronolake.Table:
+    """A merge-on-read table beside the other."""
+    definition = table.definition
+    return client.create_table(
+        f"{table.name}_clicks",
+        base_path="file:///lake/clicks",
+        schema=definition.schema,
+        record_key_fields=["id"],
+        ordering_field="id",
+        type=chronolake.TableType.MERGE_ON_READ,
+    )
+
+
+@pytest.fixture
 def gateway(server_url: str) -> Iterator[Gateway]:
     """A gateway before the server that fails as it is told to."""
     with Gateway(server_url) as gateway:

@@ -13,20 +13,6 @@ from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import publish, stat_of
 
 
-@pytest.fixture
-def clicks(client: chronolake.Client, table: chronolake.Table) -> chronolake.Table:
-    """A merge-on-read table beside the other."""
-    definition = table.definition
-    return client.create_table(
-        f"{table.name}_clicks",
-        base_path="file:///lake/clicks",
-        schema=definition.schema,
-        record_key_fields=["id"],
-        ordering_field="id",
-        type=chronolake.TableType.MERGE_ON_READ,
-    )
-
-
 def group(bucket: int, generation: int = 0) -> FileGroupName:
     return FileGroupName("", bucket_file_id(bucket, generation))
 

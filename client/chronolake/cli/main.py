@@ -12,6 +12,7 @@ from chronolake import _transport, errors
 from chronolake.cli import (
     context,
     events,
+    files,
     instants,
     namespaces,
     options,
@@ -58,6 +59,9 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("restore")(options.with_common_options(savepoints.restore))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
+    app.command("files")(options.with_common_options(files.files))
+    app.command("partitions")(options.with_common_options(files.partitions))
+    app.command("file-group")(options.with_common_options(files.file_group))
     app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))
     app.command("time")(options.with_common_options(timeline.time))
