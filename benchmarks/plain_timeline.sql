@@ -60,8 +60,8 @@ BEGIN
     SELECT id, number, ordinal, '', file_id, file_id || '_' || requested, 'base', 1000, 10, 10, 0, 0
     FROM unnest(file_ids) WITH ORDINALITY AS named (file_id, ordinal);
     INSERT INTO plain.file (table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
-        completion_time, live_from)
-    SELECT id, '', file_id, requested, file_id || '_' || requested, 'base', 1000, 10, completed, completed
+        completion_time, live_from, schema_version)
+    SELECT id, '', file_id, requested, file_id || '_' || requested, 'base', 1000, 10, completed, completed, 1
     FROM unnest(file_ids) AS named (file_id);
     UPDATE plain.file SET superseded_at = completed
     WHERE table_id = id AND partition_path = '' AND file_id = ANY (file_ids) AND requested_time < requested

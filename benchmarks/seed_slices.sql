@@ -2,13 +2,13 @@
 -- and the instants that wrote them, as far as a reader looks at them. Version k was written in the k-th hour.
 INSERT INTO chronolake.file (
     table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
-    superseded_at
+    superseded_at, schema_version
 )
 SELECT
     t.table_id, 'day=' || (date '2024-01-01' + partition)::text, file_id, requested_time,
     file_id || '_0-0-0_' || to_char(requested_time, 'YYYYMMDDHH24MISSMS') || '.parquet', 'base', 120000000 + bucket,
     1000000 + bucket, requested_time + interval '20 ms', requested_time + interval '20 ms',
-    CASE WHEN version < versions THEN requested_time + interval '1 hour' + interval '20 ms' END
+    CASE WHEN version < versions THEN requested_time + interval '1 hour' + interval '20 ms' END, 1
 FROM chronolake.lake_table t
 CROSS JOIN generate_series(0, 999) AS partition
 CROSS JOIN generate_series(0, 999) AS bucket

@@ -55,11 +55,11 @@ FROM past;
 
 INSERT INTO chronolake.file (
     table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
-    superseded_at
+    superseded_at, schema_version
 )
 SELECT
     table_id, '', file_id, requested_time, file_id || '_0-0-0_' || k || '.parquet', 'base', 1000, 10, completion_time,
-    completion_time, CASE WHEN is_superseded THEN next_time END
+    completion_time, CASE WHEN is_superseded THEN next_time END, 1
 FROM past;
 
 UPDATE chronolake.clock

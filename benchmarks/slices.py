@@ -39,7 +39,8 @@ _COPY = """
     COPY (
         SELECT
             partition_path, file_id, requested_time AS base_instant_time, kind,
-            partition_path || '/' || file_name AS path, size_bytes, records, requested_time, completion_time
+            partition_path || '/' || file_name AS path, size_bytes, records, requested_time, completion_time,
+            schema_version
         FROM chronolake.file
         WHERE table_id = {} AND superseded_at IS NULL
     ) TO STDOUT (FORMAT binary)

@@ -68,13 +68,17 @@ class FileGroupName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """One published data file; ``path`` is relative to the table's base path."""
+    """One published data file; ``path`` is relative to the table's base path.
+
+    ``schema_version`` is the version of the table's schema that it was written with.
+    """
 
     path: str
     size_bytes: int
     records: int
     requested_time: str
     completion_time: str
+    schema_version: int = 1
 
 
 class FileSlice(msgspec.Struct, frozen=True):

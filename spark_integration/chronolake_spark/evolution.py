@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import chronolake
-from chronolake_model.files import DataFile, FileSlice
+from chronolake_model.files import FileSlice
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import columns
 
@@ -15,17 +15,11 @@ from chronolake_spark import columns
 class Versions:
     """The definition of a table, and what its files were written with.
 
-    ``fields`` holds the versions of the schema that are not the definition's, ``written_with`` the version of
-    each instant that wrote one of the files.
+    ``fields`` holds the versions of the schema that are not the definition's.
     """
 
     table: Table
     fields: Mapping[int, Sequence[SchemaField]]
-    written_with: Mapping[str, int]
-
-    def of(self, file: DataFile) -> int:
-        """The version of the schema that the file was written with."""
-        return self.written_with.get(file.requested_time, self.table.schema_version)
 
     def fields_of(self, version: int) -> Sequence[SchemaField]:
         """The columns of a version, as its files have them."""
@@ -40,12 +34,6 @@ class Versions:
 
 def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSlice]) -> Versions:
     """What the base files of ``slices`` were written with, to be read as ``definition`` has it."""
-    times = [slice_.base_file.requested_time for slice_ in slices if slice_.base_file is not None]
-    if definition.schema_version == 1 or not times:
-        return Versions(definition, {}, {})
-    first = table.instant(min(times))
-    later = table.instants(requested_from=min(times), requested_to=max(times))
-    # What was begun before there were versions does not say its own.
-    written_with = {one.requested_time: one.schema_version or 1 for one in (first, *later)}
-    used = {written_with[time] for time in times} - {definition.schema_version}
-    return Versions(definition, {version: table.schema(version).fields for version in used}, written_with)
+    used = {slice_.base_file.schema_version for slice_ in slices if slice_.base_file is not None}
+    used.discard(definition.schema_version)
+    return Versions(definition, {version: table.schema(version).fields for version in used})

@@ -62,7 +62,7 @@ def incremental(
 def _records(spark: SparkSession, written: Versions, slices: Sequence[FileSlice]) -> DataFrame:
     by_version: dict[int, list[str]] = {}
     for file in (slice_.base_file for slice_ in slices if slice_.base_file is not None):
-        by_version.setdefault(written.of(file), []).append(file.path)
+        by_version.setdefault(file.schema_version, []).append(file.path)
     if not by_version:
         return spark.createDataFrame([], schema.file_struct_of(written.table.schema))
     frames = [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]
@@ -98,7 +98,7 @@ def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
 def _deletes(spark: SparkSession, written: Versions, changes: Changes) -> DataFrame:
     struct = schema.file_struct_of(written.table.schema)
     groups = [
-        (*_location(group.before), written.of(group.before.base_file), *_location(group.after))
+        (*_location(group.before), group.before.base_file.schema_version, *_location(group.after))
         for group in changes.file_groups
         if group.before is not None and group.before.base_file is not None
     ]

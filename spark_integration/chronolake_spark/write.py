@@ -23,7 +23,6 @@ from chronolake_model.instants import Instant
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import casts, columns, datasource, errors, evolution, failures, keys, schema
-from chronolake_spark.evolution import Versions
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
 
@@ -103,7 +102,7 @@ def run(
             ordering_field=definition.ordering_field,
             existing=existing,
             field_ids={field.name: field.field_id for field in definition.schema},
-            base_files=_base_files(snapshot, written),
+            base_files=_base_files(snapshot),
             names={version: written.names(version) for version in {*written.fields, definition.schema_version}},
             schema_version=definition.schema_version,
             extra_metadata=dict(extra_metadata or {}),
@@ -201,14 +200,14 @@ def _refuse_another_schema(prepared: Table, instant: Instant) -> None:
         )
 
 
-def _base_files(snapshot: Snapshot, written: Versions) -> list[BaseFile]:
+def _base_files(snapshot: Snapshot) -> list[BaseFile]:
     return [
         BaseFile(
             slice_.partition_path,
             slice_.file_id,
             slice_.base_file.path,
             slice_.base_file.size_bytes,
-            written.of(slice_.base_file),
+            slice_.base_file.schema_version,
         )
         for slice_ in snapshot.slices
         if slice_.base_file is not None

@@ -22,6 +22,7 @@ from tests.server.rest import Table, log_stat, succeeded, write_stat
 
 MANY_FILES = 300_000
 WAIT_SECONDS = 20.0
+_COLUMNS = ("path", "size_bytes", "records", "requested_time", "completion_time", "schema_version")
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def rows_of_slices(slices: Sequence[Any], *more: str) -> list[tuple[Any, ...]]:
             one["file_id"],
             one["base_instant_time"],
             kind,
-            *(file[name] for name in ("path", "size_bytes", "records", "requested_time", "completion_time")),
+            *(file[name] for name in _COLUMNS),
             *more,
         )
         for one in slices
@@ -156,9 +157,9 @@ def large(shared_server: ServerProcess, table: Table) -> Table:
         shared_server.dsn,
         f"""
         INSERT INTO chronolake.file (table_id, partition_path, file_id, requested_time, file_name, kind,
-            size_bytes, records, completion_time, live_from)
+            size_bytes, records, completion_time, live_from, schema_version)
         SELECT f.table_id, 'p', lpad(n::text, 40, 'x'), f.requested_time, lpad(n::text, 80, 'y'), 'base', n, n,
-            f.completion_time, f.live_from
+            f.completion_time, f.live_from, 1
         FROM chronolake.file f
         JOIN chronolake.lake_table t USING (table_id)
         CROSS JOIN generate_series(1, {MANY_FILES}) AS n

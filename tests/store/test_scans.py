@@ -72,9 +72,9 @@ class Lake:
 _INSERT: Final = """
     INSERT INTO file (
         table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
-        completion_time, live_from, column_stats
+        completion_time, live_from, column_stats, schema_version
     )
-    VALUES (%s, %s, %s, %s, %s, %s, 1, %s, %s, %s, %s::jsonb)
+    VALUES (%s, %s, %s, %s, %s, %s, 1, %s, %s, %s, %s::jsonb, 1)
 """
 
 

@@ -59,7 +59,7 @@ BEFORE_SCHEMA_VERSIONS = """
     DROP TABLE schema_version;
     ALTER TABLE instant DROP COLUMN schema_version;
     ALTER TABLE write_stat DROP COLUMN column_stats;
-    ALTER TABLE file DROP COLUMN column_stats;
+    ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version;
     UPDATE alembic_version SET version_num = '0005';
 """
 

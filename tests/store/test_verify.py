@@ -255,7 +255,8 @@ PROJECTED = [
     "UPDATE file SET column_stats = NULL",
     "DELETE FROM file WHERE superseded_at IS NOT NULL",
     "INSERT INTO file SELECT table_id, partition_path, file_id, requested_time, 'more', kind, size_bytes, "
-    "records, completion_time, superseded_at, live_from FROM file LIMIT 1",
+    "records, completion_time, superseded_at, live_from, withdrawn_at, column_stats, schema_version FROM file "
+    "LIMIT 1",
 ]
 
 

@@ -219,4 +219,5 @@ def document(file: PublishedFile, tick: Tick) -> wire.DataFile:
         records=file.records,
         requested_time=format_time(file.requested_time, tick),
         completion_time=format_time(file.completion_time, tick),
+        schema_version=file.schema_version,
     )

@@ -26,6 +26,7 @@ _FILE: Final = (
     pa.field("records", pa.int64(), nullable=False),
     pa.field("requested_time", _TIME, nullable=False),
     pa.field("completion_time", _TIME, nullable=False),
+    pa.field("schema_version", pa.int32(), nullable=False),
 )
 SNAPSHOT: Final = pa.schema(_FILE)
 """``path`` is relative to the base path, ``kind`` is base or log; the first three columns name the slice."""

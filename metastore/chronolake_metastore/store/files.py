@@ -45,6 +45,7 @@ class PublishedFile(msgspec.Struct, frozen=True):
     records: int
     requested_time: Micros
     completion_time: Micros
+    schema_version: int
 
     @property
     def group(self) -> GroupKey:

@@ -22,6 +22,7 @@ SELECT
     f.records,
     f.requested_time,
     f.completion_time,
+    f.schema_version,
     sides.side
 FROM changed
 CROSS JOIN sides

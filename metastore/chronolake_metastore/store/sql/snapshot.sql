@@ -2,7 +2,8 @@
 -- are live still, and those that were superseded since. In two parts, each with an index of its own: the latest
 -- snapshot then costs what is live, however much there has been.
 SELECT
-    partition_path, file_id, file_name, kind, size_bytes, records, micros(requested_time), micros(completion_time)
+    partition_path, file_id, file_name, kind, size_bytes, records, micros(requested_time), micros(completion_time),
+    schema_version
 FROM (
     SELECT live.*, dense_rank() OVER (ORDER BY partition_path, file_id) AS nth
     FROM (

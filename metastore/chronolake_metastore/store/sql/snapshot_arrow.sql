@@ -18,7 +18,8 @@ SELECT
     f.size_bytes,
     f.records,
     f.requested_time,
-    f.completion_time
+    f.completion_time,
+    f.schema_version
 FROM (
     SELECT *
     FROM file
