@@ -115,6 +115,7 @@ class Views:
                 file.records,
                 Micros(file.requested_time),
                 Micros(file.completion_time),
+                schema_version=1,
             )
             for file in self._expected.files
             if file.group == group

@@ -26,11 +26,23 @@ _PENDING: Final = """
 """
 """Whether the instant ``i`` was pending as of a time; when it was rolled back, its last event says."""
 
+_FILE: Final = """
+    f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),
+    micros(f.completion_time), f.schema_version
+"""
+"""A data file's columns, in the order in which ``store.files.PublishedFile`` has them."""
+
+
+_MEANINGS: Final = {"{instant}": _INSTANT.strip(), "{file}": _FILE.strip(), "{pending}": _PENDING.strip()}
+
 
 def load(name: str) -> str:
     """The text of ``sql/<name>.sql``.
 
-    ``{instant}`` in it stands for the columns of the instant ``i``, ``{pending}`` for whether it was pending.
+    ``{instant}`` in it stands for the columns of the instant ``i``, ``{file}`` for those of the file ``f``,
+    ``{pending}`` for whether the instant was pending.
     """
     found = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
-    return found.replace("{instant}", _INSTANT.strip()).replace("{pending}", _PENDING.strip())
+    for place, meaning in _MEANINGS.items():
+        found = found.replace(place, meaning)
+    return found

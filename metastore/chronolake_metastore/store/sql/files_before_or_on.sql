@@ -25,9 +25,7 @@ slice AS (
     WHERE kind = 'base'
     GROUP BY partition_path, file_id
 )
-SELECT
-    f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),
-    micros(f.completion_time)
+SELECT {file}
 FROM published f
 LEFT JOIN slice USING (partition_path, file_id)
 WHERE CASE f.kind

@@ -1,7 +1,5 @@
 -- The files of the slices that the named file groups had as of a completion time.
-SELECT
-    f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),
-    micros(f.completion_time), f.schema_version
+SELECT {file}
 FROM file f
 JOIN unnest(CAST(:partition_paths AS text[]), CAST(:file_ids AS text[])) AS named (partition_path, file_id)
     USING (partition_path, file_id)

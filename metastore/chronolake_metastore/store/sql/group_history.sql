@@ -1,8 +1,6 @@
 -- All files that a file group had published as of a completion time, in its latest slice or in one before; those not that
 -- a restore had undone by then. Each once: the first life of a file begins with its completion.
-SELECT
-    f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),
-    micros(f.completion_time)
+SELECT {file}
 FROM file f
 WHERE f.table_id = :table_id
     AND f.partition_path = :partition_path

@@ -1,9 +1,7 @@
 -- A page of the file groups that were live as of a completion time, with the files of each one's slice: those that
 -- are live still, and those that were superseded since. In two parts, each with an index of its own: the latest
 -- snapshot then costs what is live, however much there has been.
-SELECT
-    partition_path, file_id, file_name, kind, size_bytes, records, micros(requested_time), micros(completion_time),
-    schema_version
+SELECT {file}
 FROM (
     SELECT live.*, dense_rank() OVER (ORDER BY partition_path, file_id) AS nth
     FROM (
@@ -25,6 +23,6 @@ FROM (
             AND (CAST(:partition_path AS text) IS NULL OR f.partition_path = :partition_path)
             AND (CAST(:kind AS text) IS NULL OR f.kind = :kind)
     ) AS live
-) AS ranked
-WHERE nth <= :groups
-ORDER BY partition_path, file_id, kind, completion_time, file_name
+) AS f
+WHERE f.nth <= :groups
+ORDER BY f.partition_path, f.file_id, f.kind, f.completion_time, f.file_name
