@@ -89,6 +89,11 @@ def _savepointed(table: Table, key: str) -> httpx.Response:
     return _post(table.http, f"{path}/restore", body, key)
 
 
+def _drop_column(table: Table, key: str, column: str, **body: object) -> httpx.Response:
+    changes = [{"change": "drop", "name": column}]
+    return _post(table.http, f"/v1/tables/{table.name}/schema", {"changes": changes} | body, key)
+
+
 def _delete(http: httpx.Client, path: str, key: str) -> httpx.Response:
     return http.delete(path, headers=keyed(key))
 
@@ -121,6 +126,8 @@ REFUSALS: dict[str, Refusing] = {
     "action-not-supported": lambda table, key: table.begin(key, action="compaction"),
     "invalid-plan": lambda table, key: table.begin(key, action="clustering"),
     "savepointed": _savepointed,
+    "incompatible-schema": lambda table, key: _drop_column(table, key, "id"),
+    "schema-changed": lambda table, key: _drop_column(table, key, "name", expected_schema_version=7),
 }
 
 
@@ -186,6 +193,7 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     decided = {str(leaf.code) for kind in kinds for leaf in kind.__subclasses__()}
     decided |= {"instant-rolled-back"}
     decided -= {"outcome-not-found", "idempotency-key-reused"}
+    decided -= {"schema-not-found", "invalid-filter"}  # whoever asks is told
 
     assert set(REFUSALS) == decided
 
