@@ -1,6 +1,6 @@
 """The files of a table of a million slices: read whole, by partition, in the past; and 100,000 written at once.
 
-``make bench-slices`` builds its tables once and keeps them in ``.bench``, 3 GB. ``CASES=ab`` runs these alone;
+``make bench-slices`` builds its tables once and keeps them in ``.bench``, 5 GB. ``CASES=ab`` runs these alone;
 ``FILES=10000`` completes fewer at once; ``CHECK=1`` exits 1 when a target is missed.
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -202,3 +204,9 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(shared_server: ServerProc
         assert time.monotonic() < deadline, "queries go on for readers that went away"
         time.sleep(0.05)
     assert arrow(large, "snapshot").num_rows == MANY_FILES + 1
+
+
+def test_a_server_that_nobody_asks_for_arrow_does_not_load_it() -> None:
+    loaded = "import sys, chronolake_metastore.app; print(*{'pyarrow', 'pandas'} & sys.modules.keys())"
+    ran = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True)
+    assert ran.stdout.split() == []
