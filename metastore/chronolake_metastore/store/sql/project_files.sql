@@ -1,4 +1,4 @@
--- The files that the named events published.
+-- The files that the named events published. OFFSET 0 keeps the planner to looking rows up by their keys.
 INSERT INTO file (
     table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
     column_stats, schema_version
@@ -14,6 +14,12 @@ SELECT
 FROM unnest(
     %(table_id)s::uuid[], %(version)s::bigint[], %(requested_time)s::bigint[], %(completion_time)s::bigint[]
 ) AS published (table_id, version, requested_time, completion_time)
-JOIN instant i
-    ON i.table_id = published.table_id AND i.requested_time = moment(published.requested_time)
-JOIN write_stat w ON w.table_id = published.table_id AND w.version = published.version
+CROSS JOIN LATERAL (
+    SELECT wrote.schema_version
+    FROM instant wrote
+    WHERE wrote.table_id = published.table_id AND wrote.requested_time = moment(published.requested_time)
+    OFFSET 0
+) AS i
+CROSS JOIN LATERAL (
+    SELECT * FROM write_stat s WHERE s.table_id = published.table_id AND s.version = published.version OFFSET 0
+) AS w
