@@ -12,7 +12,11 @@ from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
 from chronolake_metastore.domain.events import (
     Event,
+    InstantCompleted,
+    InstantInflight,
     InstantRequested,
+    InstantRolledBack,
+    LeaseRenewed,
     Origin,
     Payload,
     TableCreated,
@@ -74,18 +78,18 @@ def move(verb: str, instant: Instant) -> Payload:
 
 
 @pytest.mark.parametrize(
-    ("state", "verb"),
+    ("state", "verb", "event"),
     [
-        (State.REQUESTED, "inflight"),
-        (State.REQUESTED, "rollback"),
-        (State.REQUESTED, "heartbeat"),
-        (State.INFLIGHT, "complete"),
-        (State.INFLIGHT, "rollback"),
-        (State.INFLIGHT, "heartbeat"),
+        (State.REQUESTED, "inflight", InstantInflight),
+        (State.REQUESTED, "rollback", InstantRolledBack),
+        (State.REQUESTED, "heartbeat", LeaseRenewed),
+        (State.INFLIGHT, "complete", InstantCompleted),
+        (State.INFLIGHT, "rollback", InstantRolledBack),
+        (State.INFLIGHT, "heartbeat", LeaseRenewed),
     ],
 )
-def test_a_legal_move_gives_an_event(state: State, verb: str) -> None:
-    move(verb, an_instant(state))
+def test_a_legal_move_gives_its_event(state: State, verb: str, event: type[Payload]) -> None:
+    assert type(move(verb, an_instant(state))) is event
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -15,6 +16,16 @@ Time = Annotated[int, msgspec.Meta(ge=0, le=MICROS_MAX)]
 """A time inside a cursor, in microseconds; no other number passes for one."""
 
 Place = TypeVar("Place")
+
+
+class InTable(Protocol):
+    """A place in a list of one table's."""
+
+    @property
+    def table_id(self) -> UUID: ...
+
+
+PlaceInTable = TypeVar("PlaceInTable", bound=InTable)
 
 _ADVICE = "begin again without a cursor, or pass next_cursor as it was given"
 
@@ -38,7 +49,19 @@ def decode(cursor: str, place: type[Place]) -> Place:
     return decoded
 
 
+def in_table(cursor: str | None, place: type[PlaceInTable], table_id: UUID) -> PlaceInTable | None:
+    """The place that ``cursor`` stands for in a list of this table's; none on the first page.
+
+    Raises ``InvalidCursor``, also when it is of another table: of the same name, and dropped since, perhaps.
+    """
+    if cursor is None:
+        return None
+    decoded = decode(cursor, place)
+    refuse_unless(decoded.table_id == table_id)
+    return decoded
+
+
 def refuse_unless(fits: bool) -> None:
-    """Raise ``InvalidCursor`` unless the cursor fits what is read: it may be of a table dropped since."""
+    """Raise ``InvalidCursor`` unless the cursor fits what is read."""
     if not fits:
         raise errors.InvalidCursor(_ADVICE)

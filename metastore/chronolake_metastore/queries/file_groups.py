@@ -11,7 +11,7 @@ from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, tables
 from chronolake_metastore.store import instants as stored_instants, slices as stored
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_metastore.store.slices import AsOf, ReplacedGroup
 from chronolake_model import slices as wire
 from chronolake_model.times import Micros, Tick, format_time
@@ -43,15 +43,11 @@ async def history(
 
     Each page reads all that the group ever had: its history is short beside the table's.
     """
-    after = None
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            time = await tables.last_time(connection, table, as_of)
-        else:
-            place = cursors.decode(cursor, _HistoryPlace)
-            cursors.refuse_unless((place.table_id, place.group) == (table.table_id, group))
-            time, after = Micros(place.as_of), place.slice_time
+        place = cursors.in_table(cursor, _HistoryPlace, table.table_id)
+        cursors.refuse_unless(place is None or place.group == group)
+        time = await tables.last_time(connection, table, as_of) if place is None else Micros(place.as_of)
         if time is None:
             return wire.FileGroupHistory(table.name, None, *group, None, [], None)
         at = AsOf(table.table_id, time)
@@ -59,7 +55,7 @@ async def history(
         compactions = await stored.pending_compactions(connection, at, [group])
         replaced = await stored.replacement(connection, at, group)
     whole = slices.cut(published, compactions[group], None if replaced is None else replaced.replacement)
-    page = [one for one in whole.all if after is None or one.time > after][:limit]
+    page = [one for one in whole.all if place is None or one.time > place.slice_time][:limit]
     more = (
         cursors.encode(_HistoryPlace(table.table_id, time, group, page[-1].time))
         if len(page) == limit
@@ -81,15 +77,15 @@ async def replaced(
     database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
 ) -> wire.ReplacedFileGroups:
     """A page of ``limit`` file groups that had been replaced; raises ``TableNotFound`` or ``InvalidCursor``."""
-    after: GroupKey = ("", "")
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            time = await stored_instants.latest_completion(connection, table.table_id, as_of)
-        else:
-            place = cursors.decode(cursor, _ReplacedPlace)
-            cursors.refuse_unless(place.table_id == table.table_id)
-            time, after = Micros(place.as_of), place.group
+        place = cursors.in_table(cursor, _ReplacedPlace, table.table_id)
+        time = (
+            await stored_instants.latest_completion(connection, table.table_id, as_of)
+            if place is None
+            else Micros(place.as_of)
+        )
+        after = FIRST if place is None else place.group
         if time is None:
             return wire.ReplacedFileGroups(table.name, None, [], None)
         found = await stored.replaced(connection, AsOf(table.table_id, time), after, limit)
@@ -105,15 +101,11 @@ async def pending(
     database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
 ) -> wire.PendingFileGroups:
     """A page of ``limit`` file groups in pending plans; raises ``TableNotFound`` or ``InvalidCursor``."""
-    after: GroupKey = ("", "")
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            time = await tables.last_time(connection, table, as_of)
-        else:
-            place = cursors.decode(cursor, _PendingPlace)
-            cursors.refuse_unless(place.table_id == table.table_id)
-            time, after = Micros(place.as_of), place.group
+        place = cursors.in_table(cursor, _PendingPlace, table.table_id)
+        time = await tables.last_time(connection, table, as_of) if place is None else Micros(place.as_of)
+        after = FIRST if place is None else place.group
         if time is None:
             return wire.PendingFileGroups(table.name, None, [], None)
         found = await stored.pending(connection, AsOf(table.table_id, time), after, limit)

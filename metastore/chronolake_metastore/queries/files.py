@@ -13,7 +13,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import files as stored, instants as stored_instants, scans
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
 from chronolake_model.scans import Scan
@@ -23,8 +23,6 @@ BEFORE_ALL = Micros(0)
 """Earlier than any instant."""
 CHANGED_INSTANTS_MAX = 100_000
 """Instants that one answer about changes covers; a longer range is answered up to the last of them."""
-
-_FIRST: GroupKey = ("", "")
 
 
 class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -96,13 +94,13 @@ async def changes(
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            between = await range_of(connection, table, after_time, until)
-            after = _FIRST
-        else:
-            place = cursors.decode(cursor, _ChangesPlace)
-            cursors.refuse_unless(place.table_id == table.table_id)
-            between, after = (Micros(place.start), Micros(place.end)), place.group
+        place = cursors.in_table(cursor, _ChangesPlace, table.table_id)
+        between = (
+            await range_of(connection, table, after_time, until)
+            if place is None
+            else (Micros(place.start), Micros(place.end))
+        )
+        after = FIRST if place is None else place.group
         between, head = await changes_head(connection, table, between)
         groups = await stored.changed_groups(connection, table.table_id, between, after, limit)
         before = await stored.files_of(connection, table.table_id, groups, between[0])
@@ -153,12 +151,11 @@ async def _place(
     connection: Reader, table: Table, as_of: Micros | None, cursor: str | None
 ) -> tuple[Micros | None, GroupKey]:
     """The completion time that a snapshot is of, and the file group that its page begins behind."""
-    if cursor is None:
+    place = cursors.in_table(cursor, _SnapshotPlace, table.table_id)
+    if place is None:
         # The last completion, not the time that was asked for: nothing completes at or before it any more, so
         # that the answer stays true.
-        return await stored_instants.latest_completion(connection, table.table_id, as_of), _FIRST
-    place = cursors.decode(cursor, _SnapshotPlace)
-    cursors.refuse_unless(place.table_id == table.table_id)
+        return await stored_instants.latest_completion(connection, table.table_id, as_of), FIRST
     return Micros(place.as_of), place.group
 
 

@@ -40,10 +40,9 @@ async def page(
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
-    place = None if cursor is None else cursors.decode(cursor, _Place)
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        cursors.refuse_unless(place is None or place.table_id == table.table_id)
+        place = cursors.in_table(cursor, _Place, table.table_id)
         after = None if place is None else Micros(place.time)
         found = await stored.page(connection, table.table_id, wanted, after, limit, 0 if place else skip)
     more = (

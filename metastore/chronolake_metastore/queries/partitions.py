@@ -23,15 +23,15 @@ async def page(
     database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
 ) -> Partitions:
     """A page of ``limit`` partition paths with their totals; raises ``TableNotFound`` or ``InvalidCursor``."""
-    after = None
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            time = await stored_instants.latest_completion(connection, table.table_id, as_of)
-        else:
-            place = cursors.decode(cursor, _Place)
-            cursors.refuse_unless(place.table_id == table.table_id)
-            time, after = Micros(place.as_of), place.partition_path
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        time = (
+            await stored_instants.latest_completion(connection, table.table_id, as_of)
+            if place is None
+            else Micros(place.as_of)
+        )
+        after = None if place is None else place.partition_path
         if time is None:
             return Partitions(table.name, None, [], None)
         found = await stored.page(connection, table.table_id, time, after, limit)

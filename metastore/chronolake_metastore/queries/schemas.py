@@ -35,10 +35,9 @@ async def get(database: Database, table_name: str, schema_version: int) -> wire.
 
 async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.TableSchemaPage:
     """All versions, oldest first; raises ``TableNotFound`` or ``InvalidCursor``."""
-    place = None if cursor is None else cursors.decode(cursor, _Place)
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        cursors.refuse_unless(place is None or place.table_id == table.table_id)
+        place = cursors.in_table(cursor, _Place, table.table_id)
         found = await stored.page(connection, table.table_id, place.schema_version if place else 0, limit)
     more = (
         cursors.encode(_Place(table.table_id, found[-1].schema_version, "schemas"))

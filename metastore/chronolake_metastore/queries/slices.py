@@ -14,7 +14,7 @@ from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_metastore.store.slices import AsOf
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
@@ -45,15 +45,11 @@ async def snapshot(
     As of the last time of the table's log, not of its last completion: a compaction opens a slice when it is
     requested.
     """
-    after: GroupKey = ("", "")
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if cursor is None:
-            time = await tables.last_time(connection, table, wanted.as_of)
-        else:
-            place = cursors.decode(cursor, _Place)
-            cursors.refuse_unless(place.table_id == table.table_id)
-            time, after = Micros(place.as_of), place.group
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        time = await tables.last_time(connection, table, wanted.as_of) if place is None else Micros(place.as_of)
+        after = FIRST if place is None else place.group
         if time is None:
             return wire.Snapshot(table.name, None, [], None)
         at = AsOf(table.table_id, time)

@@ -23,6 +23,8 @@ _GROUP_FILES: Final = text(statements.load("group_files"))
 
 GroupKey = tuple[str, str]
 """Partition path and file id: a file group within its table, and the order of pages."""
+FIRST: Final[GroupKey] = ("", "")
+"""Before all file groups."""
 
 
 class Publication(msgspec.Struct, frozen=True):
