@@ -5,7 +5,9 @@
 -- The answer depends on the files alone, not on how many events are projected at once: a rebuild gives the same. What a
 -- restore withdrew supersedes nothing any more.
 -- While a table grows faster than statistics are taken, the planner would go through all that a file group ever had,
--- or along the completion times of the whole table: OFFSET 0 and MATERIALIZED keep it to the live files of each group.
+-- or along the completion times of the whole table: OFFSET 0 and MATERIALIZED keep it to the live files of each group,
+-- which only the index of the live files has in this order. Nobody else changes files while the table is locked, so
+-- that a row found is found again by its place.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id
     FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[]) AS published (table_id, version)
@@ -13,7 +15,7 @@ WITH touched AS (
 ),
 superseded AS MATERIALIZED (
     SELECT
-        f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name, f.live_from,
+        f.place,
         least(
             (
                 SELECT min(later.completion_time)
@@ -37,10 +39,11 @@ superseded AS MATERIALIZED (
         ) AS at
     FROM touched t
     CROSS JOIN LATERAL (
-        SELECT *
+        SELECT live.ctid AS place, live.*
         FROM file live
         WHERE (live.table_id, live.partition_path, live.file_id) = (t.table_id, t.partition_path, t.file_id)
             AND live.superseded_at IS NULL
+        ORDER BY live.completion_time
         OFFSET 0
     ) AS f
 )
@@ -48,6 +51,4 @@ UPDATE file f
 SET superseded_at = superseded.at
 FROM superseded
 WHERE superseded.at IS NOT NULL
-    AND (f.table_id, f.partition_path, f.file_id) = (superseded.table_id, superseded.partition_path, superseded.file_id)
-    AND (f.requested_time, f.file_name, f.live_from)
-        = (superseded.requested_time, superseded.file_name, superseded.live_from)
+    AND f.ctid = superseded.place
