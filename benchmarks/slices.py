@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import httpx
 import psycopg
@@ -19,6 +20,8 @@ from psycopg import sql
 
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
+from benchmarks.rest_load import Figures
+from chronolake._progress import STAGED_AT_ONCE
 from chronolake_metastore import embedded
 from chronolake_metastore.store import migrations
 from chronolake_model.file_names import base_file_name
@@ -138,14 +141,13 @@ class Bench:
         """(d): what other writers of a table feel while very many files are completed at once."""
         name = f"bench.large{time.time_ns()}_"
         running.make_table(self._client, f"{name}0", tick="1us", index={"type": "simple"})
-        before = running.load(name, 1, WRITERS, LOAD_SECONDS)
-        taken: list[float] = []
-        completing = threading.Timer(LOAD_SECONDS / 4, lambda: taken.append(self._complete_many(f"{name}0")))
-        completing.start()
-        during = running.load(name, 1, WRITERS, LOAD_SECONDS)
-        completing.join()
-        yield Row(f"(d) completing {FILES:,} files, as the writer sees it", f"{taken[0]:.1f} s")
-        for when, figures in (("before", before), ("meanwhile", during)):
+        large = _LargeInstant(self._client, f"{name}0")
+        rows = [("before", running.load(name, 1, WRITERS, LOAD_SECONDS))]
+        for what, step in (("staging", large.stage), ("completing", large.complete)):
+            seconds, figures = _beside(step, lambda: running.load(name, 1, WRITERS, LOAD_SECONDS))
+            rows.append((f"while it is {what}", figures))
+            yield Row(f"(d) {what} {FILES:,} files, as the writer sees it", f"{seconds:.2f} s")
+        for when, figures in rows:
             waits = f"p99 {figures.latency_ms_p99:,.0f} ms, longest {figures.latency_ms_max:,.0f} ms"
             yield Row(f"(d) cycles of {WRITERS} other writers of the table, {when}", waits)
 
@@ -171,23 +173,52 @@ class Bench:
         assert found is not None
         return float(found[1])
 
-    def _complete_many(self, table: str) -> float:
+
+class _LargeInstant:
+    """An instant of very many files."""
+
+    def __init__(self, client: httpx.Client, table: str) -> None:
         path = f"/v1/tables/{table}/instants"
-        begun = self._client.post(path, json={"writer": "many"}).raise_for_status().json()["requested_time"]
-        stats = [
-            {
-                "partition_path": "",
-                "file_id": f"many-{number}",
-                "file_name": base_file_name(f"many-{number}", "0-0-0", begun),
-                "size_bytes": 1_000,
-                "records": 10,
-            }
-            for number in range(FILES)
-        ]
+        begun = client.post(path, json={"writer": "many", "lease_seconds": 3_600}).raise_for_status().json()
+        self._requested_time = begun["requested_time"]
+        self._path = f"{path}/{self._requested_time}"
+        self._client = client
+        self._staged: list[int] = []
+
+    def stage(self) -> None:
+        """Report the files, as many at a time as the client does."""
+        for first in range(0, FILES, STAGED_AT_ONCE):
+            stats = [self._stat(number) for number in range(first, min(first + STAGED_AT_ONCE, FILES))]
+            self._staged.append(self._post("write-stats", {"write_stats": stats})["version"])
+
+    def complete(self) -> None:
+        """Publish them."""
+        self._post("complete", {"staged": self._staged})
+
+    def _stat(self, number: int) -> dict[str, object]:
+        file_id = f"many-{number}"
+        name = base_file_name(file_id, "0-0-0", self._requested_time)
+        return {
+            "partition_path": "",
+            "file_id": file_id,
+            "file_name": name,
+            "size_bytes": 1_000,
+            "records": 10,
+        }
+
+    def _post(self, step: str, body: dict[str, object]) -> dict[str, Any]:
+        answer = self._client.post(f"{self._path}/{step}", json=body, timeout=600).raise_for_status()
+        return cast(dict[str, Any], answer.json())
+
+
+def _beside(step: Callable[[], None], load: Callable[[], Figures]) -> tuple[float, Figures]:
+    """How long a step takes in the middle of a load, and the figures of the load."""
+    with ThreadPoolExecutor(1) as beside:
+        loading = beside.submit(load)
+        time.sleep(LOAD_SECONDS / 4)
         began = time.perf_counter()
-        body = {"write_stats": stats}
-        self._client.post(f"{path}/{begun}/complete", json=body, timeout=600).raise_for_status()
-        return time.perf_counter() - began
+        step()
+        return time.perf_counter() - began, loading.result()
 
 
 def _in_turn(*measured: Callable[[], None]) -> list[float]:

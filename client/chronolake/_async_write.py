@@ -13,7 +13,7 @@ from chronolake._lease import lost_by, pause_seconds_of
 from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import Conflict, Instant, TouchedFileGroup
+from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 
 _Answer = TypeVar("_Answer")
 
@@ -83,7 +83,9 @@ class AsyncWrite:
         """As ``Write.complete``."""
         if self._lost is not None:
             raise self._lost
-        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups, schema_version)
+        stats = list(write_stats)
+        staged = [await self._stage(call) for call in self._progress.staging_calls(stats)]
+        call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
         return self._progress.learn(await self._command(call))
 
     async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
@@ -176,6 +178,12 @@ class AsyncWrite:
         answer = await self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
         self._progress.given_up_here = True
         return self._progress.learn(answer)
+
+    async def _stage(self, call: Call[StagedWriteStats]) -> int:
+        version = self._progress.staged_under(call)
+        if version is not None:
+            return version
+        return self._progress.has_staged(call, (await self._command(call)).version)
 
     async def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
         key = self._progress.key_of(call)

@@ -31,6 +31,8 @@ from chronolake_model.instants import (
     RestoreTable,
     ReturnToRequested,
     RollbackInstant,
+    StagedWriteStats,
+    StageWriteStats,
     TakeInflight,
     TimeInterval,
 )
@@ -206,6 +208,11 @@ def complete_instant(name: str, requested_time: str, body: CompleteInstant) -> C
 def rollback_instant(name: str, requested_time: str, body: RollbackInstant) -> Call[Instant]:
     """Give an instant up."""
     return _post(f"{_instant_path(name, requested_time)}/rollback", Instant, body)
+
+
+def stage_write_stats(name: str, requested_time: str, body: StageWriteStats) -> Call[StagedWriteStats]:
+    """Report files before the instant completes."""
+    return _post(f"{_instant_path(name, requested_time)}/write-stats", StagedWriteStats, body)
 
 
 def complete_together(body: CompleteTogether) -> Call[CompletedTogether]:

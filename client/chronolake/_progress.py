@@ -21,6 +21,8 @@ from chronolake_model.instants import (
     Instant,
     ReturnToRequested,
     RollbackInstant,
+    StagedWriteStats,
+    StageWriteStats,
     TouchedFileGroup,
 )
 from chronolake_model.vocabulary import Action, State, Touch
@@ -39,6 +41,10 @@ KEEP_THEIR_PLAN: Final = frozenset(
 )
 """What goes back to requested when its execution fails, and waits there to be executed again."""
 
+STAGED_FROM: Final = 5_000
+"""With more files than that they are reported before the instant completes, so that nobody waits for them."""
+STAGED_AT_ONCE: Final = 2_000
+
 BEST_EFFORT_SECONDS = 10.0
 """How long a rollback is tried for that is only a courtesy: the lease ends in any case."""
 
@@ -54,6 +60,7 @@ class Progress:
         self._stats: list[WriteStat] = []
         self._replaced: list[FileGroupName] = []
         self._unanswered: dict[Call[Any], str] = {}
+        self._staged: dict[Call[StagedWriteStats], int] = {}
         self.extra_metadata: dict[str, str] = {}
         self.given_up_here = False
 
@@ -125,21 +132,44 @@ class Progress:
         """Go to inflight."""
         return _calls.to_inflight(*self._name)
 
+    def staging_calls(self, write_stats: Iterable[WriteStat]) -> list[Call[StagedWriteStats]]:
+        """Report what was added, and what is given here, before it is published; nothing where it is little."""
+        stats = [*self.stats, *write_stats]
+        if len(stats) <= STAGED_FROM:
+            return []
+        return [
+            _calls.stage_write_stats(
+                *self._name, StageWriteStats(stats[first : first + STAGED_AT_ONCE], self._writer)
+            )
+            for first in range(0, len(stats), STAGED_AT_ONCE)
+        ]
+
+    def staged_under(self, call: Call[StagedWriteStats]) -> int | None:
+        """The version under which ``call`` has staged; None as long as it has not."""
+        return self._staged.get(call)
+
+    def has_staged(self, call: Call[StagedWriteStats], version: int) -> int:
+        """Remember the answer: whoever completes once more need not stage once more."""
+        self._staged[call] = version
+        return version
+
     def complete_call(
         self,
         write_stats: Iterable[WriteStat],
         extra_metadata: Mapping[str, str] | None,
         replaced_file_groups: Iterable[FileGroupName] = (),
         schema_version: int | None = None,
+        staged: Sequence[int] = (),
     ) -> Call[Instant]:
-        """Publish what was added, and what is given here."""
+        """Publish what was ``staged``, or else what was added and what is given here."""
         with self._lock:
             body = CompleteInstant(
-                [*self._stats, *write_stats],
+                [] if staged else [*self._stats, *write_stats],
                 {**self.extra_metadata, **(extra_metadata or {})},
                 [*self._replaced, *replaced_file_groups],
                 self._writer,
                 schema_version,
+                list(staged),
             )
         return _calls.complete_instant(*self._name, body)
 

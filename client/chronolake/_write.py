@@ -12,7 +12,7 @@ from chronolake._lease import LeaseRenewal
 from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import Conflict, Instant, TouchedFileGroup
+from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 
 _Answer = TypeVar("_Answer")
 
@@ -93,6 +93,7 @@ class Write:
         """Publish the files that were added and ``write_stats``, all at once.
 
         The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
+        Thousands of files are reported part by part before, so that other writers of the table hardly wait.
         ``schema_version`` is that of the schema which the files were written with; the one that the table had
         when the instant was begun, unless given.
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
@@ -103,7 +104,9 @@ class Write:
         """
         if self.lost is not None:
             raise self.lost
-        call = self._progress.complete_call(write_stats, extra_metadata, replaced_file_groups, schema_version)
+        stats = list(write_stats)
+        staged = [self._stage(call) for call in self._progress.staging_calls(stats)]
+        call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
         return self._progress.learn(self._command(call))
 
     def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
@@ -199,6 +202,12 @@ class Write:
         answer = self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
         self._progress.given_up_here = True
         return self._progress.learn(answer)
+
+    def _stage(self, call: Call[StagedWriteStats]) -> int:
+        version = self._progress.staged_under(call)
+        if version is not None:
+            return version
+        return self._progress.has_staged(call, self._command(call).version)
 
     def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
         key = self._progress.key_of(call)

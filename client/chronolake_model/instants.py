@@ -23,6 +23,10 @@ InstantTime = Annotated[
     str, Meta(pattern=INSTANT_TIME_PATTERN, description="An instant's requested time, 17 or 20 digits.")
 ]
 WRITE_STATS_MAX = 1_000_000
+STAGED_MAX = 10_000
+"""Write stats that are staged at once."""
+STAGED_CHUNKS_MAX = 10_000
+"""Stagings that make up one instant."""
 REQUESTED_TIMES_MAX = 10_000
 FILE_GROUPS_MAX = 10_000
 """File groups that a plan, or a replacement, names; more of them take more instants."""
@@ -85,6 +89,39 @@ class ReturnToRequested(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     reason: Reason = ""
 
 
+class WriteSummary(msgspec.Struct, frozen=True):
+    """Totals over the write stats of a completed instant."""
+
+    files: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+
+class StageWriteStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Report files that an instant wrote before it completes, thousands at a time.
+
+    Nobody sees them before the instant completes and names the answer's ``version`` in ``staged``; what it does
+    not name never counts.
+    """
+
+    write_stats: Annotated[list[WriteStat], Meta(min_length=1, max_length=STAGED_MAX)]
+    writer: Annotated[
+        Writer | None, Meta(description="Who stages; refused when another has taken the instant over.")
+    ] = None
+
+
+class StagedWriteStats(msgspec.Struct, frozen=True):
+    """Write stats that were staged: ``version`` is what completing the instant names them by."""
+
+    table: str
+    requested_time: str
+    version: int
+    summary: WriteSummary
+
+
 class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Publish an instant with the files it wrote, all at once.
 
@@ -101,6 +138,13 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
         SchemaVersion | None,
         Meta(description="Of the schema that the files were written with; the instant's own unless given."),
     ] = None
+    staged: Annotated[
+        list[Annotated[int, Meta(ge=1, le=2**62)]],
+        Meta(
+            max_length=STAGED_CHUNKS_MAX,
+            description="The versions that staging the write stats was answered with, in place of write_stats.",
+        ),
+    ] = []
 
 
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -197,17 +241,6 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     writer: Annotated[
         Writer | None, Meta(description="Whose lease it is; refused when another has taken the instant over.")
     ] = None
-
-
-class WriteSummary(msgspec.Struct, frozen=True):
-    """Totals over the write stats of a completed instant."""
-
-    files: int = 0
-    size_bytes: int = 0
-    records: int = 0
-    inserts: int = 0
-    updates: int = 0
-    deletes: int = 0
 
 
 class Instant(msgspec.Struct, frozen=True):

@@ -20,8 +20,10 @@ from chronolake_metastore.bell import Bell
 from chronolake_metastore.commands import group, needs
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import CarriedOut, Request, Result
+from chronolake_metastore.commands.staging import completes_staged
 from chronolake_metastore.domain.commands import CatalogCommand, Command
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant
+from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.transactions import CompleteTogether
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
@@ -193,8 +195,9 @@ class Sequencer:
             raise _stopping()
         command = request.command
         files = _files_of(command)
+        is_large = files >= self._large_files or _is_bulk(command)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        line = self._large if files >= self._large_files else self._line
+        line = self._large if is_large else self._line
         line.put(_Waiting(request, answer, _tables_of(command), files))
         return await answer
 
@@ -207,7 +210,7 @@ def _tables_of(command: Command) -> frozenset[str]:
 
 def _files_of(command: Command) -> int:
     match command:
-        case CompleteInstant():
+        case CompleteInstant() | StageWriteStats():
             return len(command.request.write_stats)
         case CompleteTogether():
             return sum(len(member.request.write_stats) for member in command.members)
@@ -215,6 +218,11 @@ def _files_of(command: Command) -> int:
             return command.request.count or 0
         case _:
             return 0
+
+
+def _is_bulk(command: Command) -> bool:
+    """Whether a command has to do with staged write stats: there are thousands wherever there are some."""
+    return isinstance(command, StageWriteStats) or completes_staged(command)
 
 
 def _stopping() -> errors.DatabaseUnavailable:

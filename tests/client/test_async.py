@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 import chronolake
-from chronolake import Action, FileGroupName, State, TouchedFileGroup, errors
+from chronolake import Action, FileGroupName, State, TouchedFileGroup, _progress, errors
 from chronolake_model.file_names import bucket_file_id
 from tests.client.conftest import SCHEMA
 from tests.client.gateway import Fault, Gateway
@@ -79,6 +79,19 @@ async def test_a_block_that_ends_well_publishes(async_table: chronolake.AsyncTab
     assert [one async for one in async_table.instants(limit=0)] == []
     assert len((await async_table.snapshot()).slices) == 3
     assert len((await async_table.changes(from_=done[0].completion_time)).instants) == 2
+
+
+async def test_very_many_files_are_staged_and_published_together(
+    async_table: chronolake.AsyncTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_progress, "STAGED_FROM", 3)
+    monkeypatch.setattr(_progress, "STAGED_AT_ONCE", 2)
+    async with await async_table.begin() as write:
+        for bucket in range(4):
+            write.add(stat_of(write, bucket))
+
+    assert write.instant.version == 5, "a table, an instant, two parts, and the end of it"
+    assert len((await async_table.snapshot()).slices) == 4
 
 
 async def test_a_block_that_raises_rolls_back(async_table: chronolake.AsyncTable) -> None:

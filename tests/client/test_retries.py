@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import chronolake
-from chronolake import State, errors
+from chronolake import State, _progress, errors
 from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import stat_of
 
@@ -48,6 +48,25 @@ def test_a_complete_that_was_given_up_may_be_repeated_for_its_outcome(
 
     assert instant.state is State.COMPLETED
     assert gateway.keys[1] == gateway.keys[2]
+
+
+def test_a_complete_that_is_repeated_stages_nothing_twice(
+    table: chronolake.Table, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_progress, "STAGED_FROM", 1)
+    monkeypatch.setattr(_progress, "STAGED_AT_ONCE", 1)
+    with chronolake.connect(gateway.url, retry_seconds=0) as impatient:
+        write = impatient.table(table.name).begin()
+        stats = [stat_of(write, bucket) for bucket in range(2)]
+        gateway.faults.append(Fault.LOSE_ANSWER)
+        with pytest.raises(errors.ConnectionFailed):
+            write.complete(stats)
+
+        instant = write.complete(stats)
+
+    assert instant.summary is not None
+    assert instant.summary.files == 2
+    assert instant.version == 5, "a table, an instant, two parts, and the end of it"
 
 
 def test_a_command_after_a_definite_answer_is_a_new_command(

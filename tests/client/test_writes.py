@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import chronolake
-from chronolake import Operation, State, WriteStat, _calls, errors
+from chronolake import Operation, State, WriteStat, _calls, _progress, errors
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from chronolake_model.instants import RollbackInstant
 
@@ -42,6 +42,49 @@ def test_a_block_that_ends_well_publishes_the_files_that_were_added(table: chron
     assert instant.summary is not None
     assert (instant.summary.files, instant.summary.records) == (2, 6)
     assert [one.file_id for one in table.snapshot().slices] == [bucket_file_id(0), bucket_file_id(1)]
+
+
+@pytest.fixture
+def staging_from_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many files are four, and they are staged two at a time."""
+    monkeypatch.setattr(_progress, "STAGED_FROM", 3)
+    monkeypatch.setattr(_progress, "STAGED_AT_ONCE", 2)
+
+
+@pytest.mark.usefixtures("staging_from_four")
+def test_very_many_files_are_staged_part_by_part_and_published_together(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    with table.begin() as write:
+        write.add(stat_of(write, 0))
+        write.complete([stat_of(write, bucket) for bucket in range(1, 4)], {"rows": "12"})
+
+    events = [event.type for event in client.events(table=table.name)]
+    assert events[-3:] == ["WriteStatsStaged", "WriteStatsStaged", "InstantCompleted"]
+    assert write.instant.summary is not None
+    assert (write.instant.summary.files, write.instant.summary.records) == (4, 12)
+    assert write.instant.extra_metadata == {"rows": "12"}
+    assert len(table.snapshot().slices) == 4
+
+
+@pytest.mark.usefixtures("staging_from_four")
+def test_few_files_are_not_staged(client: chronolake.Client, table: chronolake.Table) -> None:
+    with table.begin() as write:
+        for bucket in range(3):
+            write.add(stat_of(write, bucket))
+
+    events = [event.type for event in client.events(table=table.name)]
+    assert events[-2:] == ["InstantRequested", "InstantCompleted"]
+
+
+@pytest.mark.usefixtures("staging_from_four")
+def test_very_many_files_of_one_that_has_lost_are_rolled_back(table: chronolake.Table) -> None:
+    with pytest.raises(errors.WriteConflict), table.begin() as write:
+        for bucket in range(4):
+            write.add(stat_of(write, bucket))
+        publish(table, bucket=3)
+
+    assert table.instant(write.requested_time).state is State.ROLLED_BACK
 
 
 def test_a_block_that_raises_rolls_back_and_the_error_comes_through(table: chronolake.Table) -> None:

@@ -15,8 +15,8 @@ from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, Deed, Othe
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY, Table
-from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.file_names import bucket_file_id
+from chronolake_model.files import FileGroupName
 from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, State, Touch, Yields
@@ -177,10 +177,8 @@ def test_what_the_plan_of_each_action_stands_for(action: Action, deed: Deed | No
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_the_files_of_an_instant_are_known_by_what_it_was_begun_as(operation: Operation) -> None:
-    stat = WriteStat("", NAME.file_id, base_file_name(NAME.file_id, "0-0-0", format_time(MINE)), 1, 1)
-    [(deed, _)] = conflicts.deeds(
-        Action.COMPACTION if operation is Operation.COMPACT else Action.COMMIT, [stat], []
-    )
+    action = Action.COMPACTION if operation is Operation.COMPACT else Action.COMMIT
+    [(deed, _)] = conflicts.deeds(action, [(Touch.BASE, NAME)], [])
     assert deed is (Deed.COMPACT if operation is Operation.COMPACT else Deed.WRITE)
 
 

@@ -115,6 +115,16 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        "/v1/tables/{table}/instants/{requested_time}/write-stats",
+        lambda requested_time: {
+            "write_stats": [
+                write_stat(requested_time, updates=1, deletes=1, column_stats=[{"field_id": 1, "nulls": 0}])
+            ],
+            "writer": "w",
+        },
+    ),
+    Operation(
+        "POST",
         "/v1/tables/{table}/instants/{requested_time}/complete",
         lambda requested_time: {
             "write_stats": [
@@ -255,6 +265,13 @@ _WRONG: dict[type, tuple[str, ...]] = {
 }
 """For each type of JSON what cannot stand in its place, raw."""
 
+_OPTIONAL_OF_STATS = {
+    "write_stats.0.inserts",
+    "write_stats.0.updates",
+    "write_stats.0.deletes",
+    "write_stats.0.column_stats",
+    "write_stats.0.column_stats.0.nulls",
+}
 # By the names of the fields, dotted; properties may hold anything.
 _OPTIONAL = {
     "/v1/namespaces": {"properties"},
@@ -302,12 +319,9 @@ _OPTIONAL = {
         "replaced_file_groups",
         "writer",
         "schema_version",
-        "write_stats.0.inserts",
-        "write_stats.0.updates",
-        "write_stats.0.deletes",
-        "write_stats.0.column_stats",
-        "write_stats.0.column_stats.0.nulls",
+        *_OPTIONAL_OF_STATS,
     },
+    "/v1/tables/{table}/instants/{requested_time}/write-stats": {"writer", *_OPTIONAL_OF_STATS},
     "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason", "files_to_delete", "lease_seconds"},
     HEARTBEAT: {"lease_seconds", "writer"},
 }
@@ -360,7 +374,7 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
             in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
             or (operation.template.endswith("scan") and at == ("filter",))
             or (
-                operation.template.endswith(("heartbeat", "inflight", "complete"))
+                operation.template.endswith(("heartbeat", "inflight", "complete", "write-stats"))
                 and at[-1] in ("lease_seconds", "writer", "schema_version")
             )
         )

@@ -86,6 +86,18 @@ class Table:
         whole = {"write_stats": list(write_stats)} | body
         return self._post(f"instants/{requested_time}/complete", whole, key)
 
+    def stage(
+        self, requested_time: str, *write_stats: Json, key: str | None = None, **body: object
+    ) -> httpx.Response:
+        """Stage these files."""
+        whole = {"write_stats": list(write_stats)} | body
+        return self._post(f"instants/{requested_time}/write-stats", whole, key)
+
+    def staged(self, requested_time: str, *write_stats: Json) -> int:
+        """The version under which these files could be staged."""
+        version: int = succeeded(self.stage(requested_time, *write_stats))["version"]
+        return version
+
     def roll_back(
         self, requested_time: str, writer: str = "w", reason: str = "", key: str | None = None
     ) -> httpx.Response:

@@ -18,6 +18,7 @@ from chronolake_metastore.domain import (
     rollbacks,
     savepoints,
     schemas,
+    staging,
     tables,
     transactions,
 )
@@ -51,6 +52,7 @@ LEASE_SECONDS: Final = 60
 VERBS: Final = (
     *["begin"] * 10,
     *["complete"] * 14,
+    *["stage"] * 5,
     *["inflight", "inflight", "return", "heartbeat", "roll back", "roll back"],
     *["savepoint", "savepoint", "release", "restore", "together", "together", "drop"],
     *["schema", "schema"],
@@ -116,7 +118,13 @@ class Asking:
         """An instant to complete, with what it touches."""
         time = self._instant(name, lambda one: one.state is State.INFLIGHT)
         touched = self._touched(name, self._timelines[name].instants[time])
-        return time, touched, self._complete(name, time, touched)
+        staged = self._timelines[name].staged.get(time)
+        if not staged or not self._usually():
+            return time, touched, self._complete(name, time, touched)
+        versions = [*staged] if self._usually() else self._some([*staged, 1], 1)
+        replaced = [(how, group) for how, group in touched if how is Touch.REPLACED]
+        touched = [*(one for version in versions for one in staged.get(version, [])), *replaced]
+        return time, touched, self._complete_staged(name, time, versions, touched)
 
     def _sensible(self, name: str) -> list[str]:
         """The verbs for which there is an instant."""
@@ -124,7 +132,7 @@ class Asking:
         states = {one.state for one in known if one.action not in (Action.SAVEPOINT, Action.RESTORE)}
         senseless = set() if len(known) > 5 else {"drop"}
         if State.INFLIGHT not in states:
-            senseless |= {"complete", "return", "together"}
+            senseless |= {"complete", "stage", "return", "together"}
         if State.REQUESTED not in states:
             senseless |= {"inflight"}
         if not states & {State.REQUESTED, State.INFLIGHT}:
@@ -138,6 +146,7 @@ class Asking:
     def _change(self, verb: str, name: str) -> Asked:
         changes: dict[str, Callable[[str], Asked]] = {
             "complete": lambda name: self.completion(name)[2],
+            "stage": self._stage,
             "inflight": self._go_inflight,
             "return": self._return,
             "heartbeat": self._renew,
@@ -257,6 +266,43 @@ class Asking:
             command,
             lambda timeline: timeline.may_complete(time, touched, writer, self._now),
             happened,
+        )
+
+    def _stage(self, name: str) -> Asked:
+        time = self._instant(name, lambda one: one.state is State.INFLIGHT)
+        drawn = self._touched(name, self._timelines[name].instants[time])
+        written = [(how, group) for how, group in drawn if how is not Touch.REPLACED]
+        written = written or [(Touch.BASE, _current(self._timelines[name])[0])]
+        writer = None if self._usually() else self._writer_of(name, time)
+        digits = format_time(Micros(time), TABLES[name].tick)
+        request = wire.StageWriteStats([_stat(how, group, digits) for how, group in written], writer)
+
+        def happened(body: bytes) -> None:
+            document = msgspec.json.decode(body, type=wire.StagedWriteStats)
+            assert parse_time(document.requested_time) == time
+            assert document.summary.files == len(written)
+            self._timelines[name].has_staged(time, document.version, written)
+
+        return self._asked(
+            name,
+            time,
+            staging.StageWriteStats(name, Micros(time), request),
+            lambda timeline: timeline.may_stage(time, written, writer, self._now),
+            happened,
+        )
+
+    def _complete_staged(
+        self, name: str, time: int, versions: Sequence[int], touched: Sequence[Touched]
+    ) -> Asked:
+        writer = None if self._usually() else self._writer_of(name, time)
+        replaced = [group_name(group) for how, group in touched if how is Touch.REPLACED]
+        request = wire.CompleteInstant(replaced_file_groups=replaced, writer=writer, staged=[*versions])
+        return self._asked(
+            name,
+            time,
+            instants.CompleteInstant(name, Micros(time), request),
+            lambda timeline: timeline.may_complete_staged(time, versions, touched, writer, self._now),
+            lambda body: self._completed(name, time, touched, msgspec.json.decode(body, type=wire.Instant)),
         )
 
     def _complete_together(self) -> Asked:

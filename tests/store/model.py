@@ -95,6 +95,8 @@ class Timeline:
     followed: dict[Group, Slice] = field(default_factory=dict)
     """The slices as a reader has them who follows the changes."""
     followed_to: int | None = None
+    staged: dict[int, dict[int, list[Touched]]] = field(default_factory=dict)
+    """By instant, what was staged under each version."""
 
     # ------------------------------------------------------------------------------ what a reader sees
 
@@ -220,6 +222,28 @@ class Timeline:
         one = self.instants[time]
         self._lease(time, one.writer, lease_seconds or one.lease_seconds, now)
 
+    def may_stage(self, time: int, written: Sequence[Touched], writer: str | None, now: int) -> Refusals:
+        """As completing with nothing but that; what it goes with is seen when it completes."""
+        refusals = self.may_complete(time, written, writer, now)
+        one = self.instants[time]
+        if one.state is State.INFLIGHT and self._may_write(one, set(written)):
+            refusals.pop(Code.INVALID_PLAN, None)
+        return refusals
+
+    def has_staged(self, time: int, version: int, written: Sequence[Touched]) -> None:
+        self.staged.setdefault(time, {})[version] = [*written]
+
+    def may_complete_staged(
+        self, time: int, versions: Sequence[int], touched: Sequence[Touched], writer: str | None, now: int
+    ) -> Refusals:
+        """As completing with all that at once; ``touched`` has twice what was staged twice."""
+        refusals = self.may_complete(time, touched, writer, now)
+        is_repeated = len(set(touched)) < len(touched) or len(set(versions)) < len(versions)
+        is_known = set(versions) <= self.staged.get(time, {}).keys()
+        if self.instants[time].state is State.INFLIGHT and (is_repeated or not is_known):
+            refusals[Code.INVALID_WRITE_STAT] = None
+        return refusals
+
     def may_complete(self, time: int, touched: Iterable[Touched], writer: str | None, now: int) -> Refusals:
         one, touched = self.instants[time], set(touched)
         if one.state is not State.INFLIGHT:
@@ -277,14 +301,18 @@ class Timeline:
             return deed != "append" and was_scheduled_after
         return other.action is Action.REPLACECOMMIT and was_scheduled_after
 
+    def _may_write(self, one: Instant, touched: set[Touched]) -> bool:
+        if {how for how, _ in touched} - _TOUCHES.get(one.action, set()):
+            return False
+        written = {group for how, group in touched if how is not Touch.REPLACED}
+        return one.action not in (Action.COMPACTION, Action.LOGCOMPACTION) or written <= set(one.plan)
+
     def _fits(self, one: Instant, touched: set[Touched]) -> bool:
         bases_and_logs = {group for how, group in touched if how is not Touch.REPLACED}
         going = {group for how, group in touched if how is Touch.REPLACED}
-        if {how for how, _ in touched} - _TOUCHES.get(one.action, set()) or bases_and_logs & going:
+        if not self._may_write(one, touched) or bases_and_logs & going:
             return False
         if one.action is Action.CLUSTERING and going != set(one.plan):
-            return False
-        if one.action in (Action.COMPACTION, Action.LOGCOMPACTION) and bases_and_logs - set(one.plan):
             return False
         gone = self.replaced().keys() | going
         first_is_gone = all(n == 0 or (bucket, n - 1) in gone for bucket, n in bases_and_logs)

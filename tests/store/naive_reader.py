@@ -168,7 +168,8 @@ class Log:
                     state.pending[group, instant] = payload["action"]
             elif kind == "InstantCompleted":
                 _settle(state, instant)
-                state.files += self._files(version, instant, time)
+                for written_at in payload["staged"] or [version]:
+                    state.files += self._files(written_at, instant, time)
                 for group in _groups(payload["replaced_file_groups"]):
                     state.replaced[group] = instant, time
             elif kind == "InstantRolledBack":

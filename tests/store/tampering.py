@@ -16,7 +16,7 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.commands.rebuilding import Rebuilt
 from chronolake_metastore.commands.verifying import Report
-from chronolake_metastore.domain import commands, events, instants, leases, namespaces, schemas, tables
+from chronolake_metastore.domain import commands, events, instants, leases, namespaces, schemas, staging, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import Finding
@@ -81,6 +81,16 @@ class History:
         stats = [write_stat(bucket, time) for bucket in buckets]
         await self.run(instants.CompleteInstant(table, time, wire.CompleteInstant(stats)))
 
+    async def write_staged(self, table: str, *buckets: int) -> None:
+        """The same, with the file of each bucket staged by itself before."""
+        time = await self.begin(table)
+        staged = []
+        for bucket in buckets:
+            request = wire.StageWriteStats([write_stat(bucket, time)])
+            body = await self.run(staging.StageWriteStats(table, time, request))
+            staged.append(msgspec.json.decode(body, type=wire.StagedWriteStats).version)
+        await self.run(instants.CompleteInstant(table, time, wire.CompleteInstant(staged=staged)))
+
     async def close(self) -> None:
         """Give the connections back."""
         await self._session.close()
@@ -119,6 +129,16 @@ async def _make(history: History) -> None:
     note = wire_schemas.ChangeSchema([wire_schemas.AddColumn("note", "string")])
     await history.run(schemas.ChangeSchema("shop.clicks", note))
     await history.close()
+
+
+def stage(dsn: str) -> None:
+    """Have versions 4 and 5 of shop.clicks stage a file each, and 6 publish them."""
+
+    async def run(history: History) -> None:
+        await history.write_staged("shop.clicks", 0, 1)
+        await history.close()
+
+    asyncio.run(run(History(dsn, "staging")))
 
 
 def refuse(dsn: str) -> None:

@@ -161,6 +161,33 @@ def test_a_change_of_the_log_is_found_where_it_was_made(
     assert found(lake, table="shop.clicks") == set()
 
 
+def test_what_was_staged_counts_where_it_was_staged(lake: str) -> None:
+    tampering.stage(lake)
+
+    report = tampering.verify(lake)
+
+    assert (report.findings, report.files) == ([], 5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE write_stat SET size_bytes = size_bytes + 1",
+        "UPDATE write_stat SET version = 4, ordinal = 1",
+        "DELETE FROM write_stat",
+    ],
+)
+def test_a_change_of_what_was_staged_is_found_where_it_was_staged(lake: str, change: str) -> None:
+    tampering.stage(lake)
+    clicks = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
+    tamper(lake, f"{change} WHERE table_id = {clicks} AND version = 5")
+
+    everywhere = found(lake)
+
+    assert (Check.WRITE_STATS, "shop.clicks", 5) in everywhere
+    assert {table for _, table, _ in everywhere} == {"shop.clicks"}
+
+
 def test_two_events_that_were_swapped_are_found(lake: str) -> None:
     versions = f"UPDATE event SET version = CASE version WHEN 6 THEN 800 ELSE 600 END {EVENT}"
     tamper(

@@ -10,12 +10,15 @@ import msgspec
 from chronolake_metastore.commands import cataloging, undoing
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import instants, leases, savepoints, tables, transactions
+from chronolake_metastore.domain import instants, leases, savepoints, staging, tables, transactions
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, Origin, Payload
-from chronolake_model.instants import CompletedTogether, Instant, InstantPage
+from chronolake_model.instants import CompletedTogether, Instant, InstantPage, StagedWriteStats
 from chronolake_model.times import format_time
 
+_Write = (
+    instants.BeginInstant | staging.StageWriteStats | instants.CompleteInstant | transactions.CompleteTogether
+)
 _Change = instants.TakeInflight | instants.ReturnToRequested | leases.RenewLease | savepoints.ReleaseSavepoint
 
 
@@ -27,9 +30,15 @@ def carry_out(lake: Lake, command: Command, origin: Origin) -> Answer:
         return _change(lake, command, origin)
     if isinstance(command, undoing.Command):
         return undoing.carry_out(lake, command, origin)
+    return _write(lake, command, origin)
+
+
+def _write(lake: Lake, command: _Write, origin: Origin) -> Answer:
     match command:
         case instants.BeginInstant():
             return _begin(lake, command, origin)
+        case staging.StageWriteStats():
+            return _stage(lake, command, origin)
         case instants.CompleteInstant():
             return _complete(lake, command, origin)
         case transactions.CompleteTogether():
@@ -64,7 +73,7 @@ def _complete(lake: Lake, command: instants.CompleteInstant, origin: Origin) -> 
 
 
 def _complete_together(lake: Lake, command: transactions.CompleteTogether, origin: Origin) -> Answer:
-    transactions.refuse_repeated(command)
+    transactions.check(command)
     with lake.all_or_nothing():
         in_tables = [_complete_one(lake, member, origin) for member in command.members]
     done = [
@@ -77,9 +86,19 @@ def _complete_together(lake: Lake, command: transactions.CompleteTogether, origi
 def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin) -> tables.Table:
     table = lake.table(command.table)
     instant = lake.instant(table, command.requested_time)
-    payload = instants.complete(table, instant, command.request, lake.others, origin.now)
+    payload = instants.complete(table, instant, command.request, lake.others, origin.now, lake.staged)
     lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
     return table
+
+
+def _stage(lake: Lake, command: staging.StageWriteStats, origin: Origin) -> Answer:
+    table = lake.table(command.table)
+    instant = lake.instant(table, command.requested_time)
+    payload = staging.stage(table, instant, command.request, lake.others, origin.now)
+    event = lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
+    requested_time = format_time(instant.requested_time, table.definition.tick)
+    staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)
+    return answer(201, staged, table.table_id)
 
 
 def _change(lake: Lake, command: _Change, origin: Origin) -> Answer:

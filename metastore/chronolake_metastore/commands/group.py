@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import needs
+from chronolake_metastore.commands import needs, staging
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.carry_out import carry_out
 from chronolake_metastore.commands.lake import Lake
@@ -93,19 +93,26 @@ async def run(session: Session, requests: Sequence[Request], drift_max_us: int) 
 def _cut(requests: Sequence[Request]) -> list[list[Request]]:
     """Requests that may share a transaction.
 
-    A restore brings back what was in file groups before, which nothing loads that does not ask for it.
+    A restore brings back what was in file groups before, which nothing loads that does not ask for it; nor does
+    anything else know the file groups of what was staged.
     """
     cut: list[list[Request]] = [[]]
     for request in requests:
+        is_alone = staging.completes_staged(request.command)
+        if is_alone:
+            cut.append([])
         cut[-1].append(request)
-        if isinstance(request.command, restores.RestoreTable):
+        if is_alone or isinstance(request.command, restores.RestoreTable):
             cut.append([])
     return [together for together in cut if together]
 
 
 async def _run_together(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
     async with session.begin() as tx:
-        lake, now, known = await _load(tx, requests)
+        commands = [request.command for request in requests]
+        ahead = await staging.look_ahead(tx, commands)
+        lake, now, known = await _load(tx, commands, requests)
+        await staging.load(tx, lake, commands, ahead)
         before = dict(lake.clocks)
         records = _Records(known)
         results = [_decide(lake, request, now, records) for request in requests]
@@ -128,9 +135,8 @@ def _commit_wait(lake: Lake, command: Command, waits: Mapping[UUID, float]) -> f
 
 
 async def _load(
-    tx: Transaction, requests: Sequence[Request]
+    tx: Transaction, commands: Sequence[Command], requests: Sequence[Request]
 ) -> tuple[Lake, Micros, dict[str, outcomes.Outcome]]:
-    commands = [request.command for request in requests]
     lake = Lake()
     (
         _,
@@ -268,8 +274,8 @@ def _save(lake: Lake, records: _Records) -> list[Statement]:
     if not lake.events:
         return saved
     saved.append(event_log.append(lake.events))
-    if any(entry.write_stats for entry in lake.published):
-        saved.append(event_log.append_write_stats(lake.published))
+    if lake.written:
+        saved.append(event_log.append_write_stats(lake.written))
     return saved + project(lake)
 
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, events, instants, namespaces, schemas, tables
+from chronolake_metastore.domain import conflicts, events, files, instants, namespaces, schemas, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
-from chronolake_metastore.domain.files import FileGroup
-from chronolake_metastore.store.event_log import PublishedFiles
+from chronolake_metastore.domain.files import NOTHING_STAGED, FileGroup, Staged
+from chronolake_metastore.store.event_log import WrittenFiles
 from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Restored
 from chronolake_metastore.store.files import Publication
 from chronolake_metastore.store.schemas import SchemaOfTable
@@ -36,8 +36,9 @@ class Lake:
         self.last_times: dict[str, Micros] = {}
         self.instants: dict[tuple[UUID, Micros], instants.Instant] = {}
         self.others: dict[FileGroup, tuple[Other, ...]] = {}
+        self.staged: Staged = NOTHING_STAGED
         self.events: list[events.Event] = []
-        self.published: list[PublishedFiles] = []
+        self.written: list[WrittenFiles] = []
         self.publications: list[Publication] = []
         self.replacements: list[Replacement] = []
         self.restored: list[Restored] = []
@@ -56,7 +57,7 @@ class Lake:
     def forget_changes(self) -> None:
         """Regard what has changed as written; what is known stays."""
         self.events.clear()
-        self.published.clear()
+        self.written.clear()
         self.publications.clear()
         self.replacements.clear()
         self.restored.clear()
@@ -109,13 +110,14 @@ class Lake:
         """Append an event to a table's log, and bring the state up to it."""
         event = events.next_event(self.clocks[table_id], origin, payload, instant)
         self.events.append(event)
-        if isinstance(payload, events.InstantCompleted):
-            self.published.append(PublishedFiles(table_id, event.version, write_stats))
-        self.apply(event)
         if write_stats:
+            self.written.append(WrittenFiles(table_id, event.version, write_stats))
+        self.apply(event)
+        if write_stats and isinstance(payload, events.InstantCompleted):
             assert instant is not None
-            written = self.instants[table_id, instant]
-            self._know(table_id, conflicts.deeds(written.begun_as, write_stats, []), written)
+            completed = self.instants[table_id, instant]
+            touched = conflicts.deeds(completed.begun_as, files.touches(write_stats), [])
+            self._know(table_id, touched, completed)
         return event
 
     def apply(self, event: events.Event) -> None:
@@ -226,8 +228,10 @@ class Lake:
     ) -> None:
         replaced = payload.replaced_file_groups
         if payload.summary.files:
-            publication = Publication(event.table_id, event.version, requested_time, event.time)
-            self.publications.append(publication)
+            self.publications.extend(
+                Publication(event.table_id, version, requested_time, event.time)
+                for version in payload.staged or [event.version]
+            )
         if replaced:
             self.replacements.append(Replacement(event.table_id, requested_time, event.time, replaced))
             touched = conflicts.deeds(instant.begun_as, [], replaced)

@@ -12,12 +12,13 @@ from chronolake_metastore.domain import (
     restores,
     rollbacks,
     savepoints,
+    staging,
     tables,
     transactions,
 )
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.commands import CatalogCommand, Command, InstantCommand
-from chronolake_model.files import FileGroupName
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -104,10 +105,18 @@ def savepoints_restored(commands: Iterable[Command]) -> set[InstantName]:
 def file_groups_named(commands: Iterable[Command]) -> set[tuple[str, str, str]]:
     """The file groups that commands touch or plan for, by table, partition path and file id."""
     return {
-        (table, group.partition_path, group.file_id)
+        key
         for command in commands
         for table, touched in _touched_by(command)
-        for name in touched
+        for key in with_previous(table, touched)
+    }
+
+
+def with_previous(table: str, names: Iterable[FileGroupName]) -> set[tuple[str, str, str]]:
+    """File groups of a table, and of each the one before it in its bucket."""
+    return {
+        (table, group.partition_path, group.file_id)
+        for name in names
         for group in (name, plans.previous_group(name))
         if group is not None
     }
@@ -131,12 +140,17 @@ def _touched_by(command: Command) -> Iterator[tuple[str, Sequence[FileGroupName]
         case instants.BeginInstant():
             if command.request.plan is not None:
                 yield command.table, command.request.plan.file_groups
+        case staging.StageWriteStats():
+            yield command.table, _written(command.request.write_stats)
         case instants.CompleteInstant():
-            stats = command.request.write_stats
-            yield command.table, [FileGroupName(stat.partition_path, stat.file_id) for stat in stats]
+            yield command.table, _written(command.request.write_stats)
             yield command.table, command.request.replaced_file_groups
         case transactions.CompleteTogether():
             for member in command.members:
                 yield from _touched_by(member)
         case _:
             pass
+
+
+def _written(stats: Sequence[WriteStat]) -> list[FileGroupName]:
+    return [FileGroupName(stat.partition_path, stat.file_id) for stat in stats]

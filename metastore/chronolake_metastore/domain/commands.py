@@ -13,12 +13,19 @@ from chronolake_metastore.domain.restores import RestoreTable
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
 from chronolake_metastore.domain.schemas import ChangeSchema
+from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.tables import CreateTable, DropTable
 from chronolake_metastore.domain.transactions import CompleteTogether
 
 CatalogCommand = CreateNamespace | DropNamespace | CreateTable | DropTable
 InstantCommand = (
-    TakeInflight | ReturnToRequested | CompleteInstant | RollbackInstant | RenewLease | ReleaseSavepoint
+    TakeInflight
+    | ReturnToRequested
+    | StageWriteStats
+    | CompleteInstant
+    | RollbackInstant
+    | RenewLease
+    | ReleaseSavepoint
 )
 """Commands that name one instant of one table."""
 TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable | ChangeSchema

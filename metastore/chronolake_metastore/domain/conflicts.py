@@ -13,11 +13,10 @@ from typing import Final, assert_never
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.files import FileGroup, kind_of
+from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
-from chronolake_model.file_names import FileKind
-from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State, Touch, Yields
 
@@ -123,18 +122,11 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 def deeds(
-    action: Action, stats: Sequence[WriteStat], replaced: Sequence[FileGroupName]
+    action: Action, written: Sequence[Touched], replaced: Sequence[FileGroupName]
 ) -> list[tuple[Deed, FileGroupName]]:
-    """What completing an instant does to each file group that it touches; ``stats`` were checked."""
-    touched = [
-        (Touch.LOG if kind_of(stat) is FileKind.LOG else Touch.BASE, stat.partition_path, stat.file_id)
-        for stat in stats
-    ]
-    gone = [(Touch.REPLACED, group.partition_path, group.file_id) for group in replaced]
-    return [
-        (deed_of(action, touch), FileGroupName(partition_path, file_id))
-        for touch, partition_path, file_id in dict.fromkeys(touched + gone)
-    ]
+    """What completing an instant does to each file group that it touches."""
+    gone = [(Touch.REPLACED, name) for name in dict.fromkeys(replaced)]
+    return [(deed_of(action, touch), name) for touch, name in [*written, *gone]]
 
 
 def deed_of(action: Action, touch: Touch) -> Deed:

@@ -104,10 +104,21 @@ class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
     reason: str
 
 
+class WriteStatsStaged(Payload, frozen=True, kw_only=True):
+    """Files that are written, and that nobody sees before the instant completes and names this event's version.
+
+    They are rows of ``write_stat`` under it; ``write_stats_digest`` seals them.
+    """
+
+    summary: WriteSummary
+    write_stats_digest: str
+
+
 class InstantCompleted(Payload, frozen=True, kw_only=True):
     """The files are rows of ``write_stat`` under this event's version; ``write_stats_digest`` seals them.
 
-    ``schema_version`` is that of the schema that they were written with.
+    Or they were ``staged`` under these versions. ``summary`` is of all of them, ``schema_version`` that of the
+    schema that they were written with.
     """
 
     summary: WriteSummary
@@ -115,6 +126,7 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     write_stats_digest: str
     replaced_file_groups: list[FileGroupName] = []
     schema_version: int | None = None
+    staged: list[int] = []
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):
@@ -152,6 +164,7 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
         InstantRequested,
         InstantInflight,
         InstantReturnedToRequested,
+        WriteStatsStaged,
         InstantCompleted,
         InstantRolledBack,
         SavepointReleased,

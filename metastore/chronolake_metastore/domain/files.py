@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -13,9 +14,9 @@ from chronolake_metastore.domain import column_stats
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import FileKind, bucket_file_id, bucket_of, generation_of, parse_file_name
-from chronolake_model.files import WriteStat
-from chronolake_model.instants import WriteSummary
-from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import CompleteInstant, WriteSummary
+from chronolake_model.vocabulary import IndexType, TableType, Touch
 
 PATH_BYTES_MAX = 1_024
 """Object stores take no longer names, and PostgreSQL no longer keys of an index."""
@@ -29,6 +30,26 @@ class FileGroup(msgspec.Struct, frozen=True):
     file_id: str
 
 
+Touched = tuple[Touch, FileGroupName]
+"""A file group, and how it was written to."""
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """What completing an instant asks of the write stats that were staged for it.
+
+    ``chunks`` are their totals by the version that they were staged under. ``touched`` are not all of their
+    file groups but those that others may have touched since, or that something has to be checked of.
+    ``repeated`` are files, or file groups with a base file, that they have twice: one of each will do.
+    """
+
+    chunks: Mapping[int, WriteSummary] = {}
+    touched: Sequence[Touched] = ()
+    repeated: Sequence[tuple[str, str, str]] = ()
+
+
+NOTHING_STAGED: Final = Staged()
+
+
 def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None:
     """Raise ``InvalidWriteStat`` unless each stat fits the instant, the table and its neighbours."""
     columns = column_stats.columns_of(table)
@@ -40,6 +61,38 @@ def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None
         _check_new(index, stat, "file", (stat.partition_path, stat.file_name), seen)
         if kind is FileKind.BASE:
             _check_new(index, stat, "base file of a group", (stat.partition_path, stat.file_id), bases)
+
+
+def check_staged(request: CompleteInstant, staged: Staged) -> None:
+    """Raise ``InvalidWriteStat`` unless what the request names was staged, and has each file once."""
+    if request.staged and request.write_stats:
+        raise errors.InvalidWriteStat("staged: write_stats come with the request too; stage all, or none")
+    if len(set(request.staged)) < len(request.staged):
+        raise errors.InvalidWriteStat("staged: a version is named twice")
+    missing = [version for version in request.staged if version not in staged.chunks]
+    if missing:
+        raise errors.InvalidWriteStat(
+            f"staged: this instant has no write stats under {len(missing)} of the versions; the first of them "
+            f"is {missing[0]}",
+            version=missing[0],
+        )
+    for what, partition_path, name in staged.repeated:
+        raise errors.InvalidWriteStat(
+            f"staged: the same {what} is reported twice: {name!r}", partition_path=partition_path, name=name
+        )
+
+
+def touches(stats: Sequence[WriteStat]) -> list[Touched]:
+    """The file groups that ``stats``, which were checked, write to; each once for each kind of file."""
+    return list(
+        dict.fromkeys(
+            (
+                Touch.LOG if kind_of(stat) is FileKind.LOG else Touch.BASE,
+                FileGroupName(stat.partition_path, stat.file_id),
+            )
+            for stat in stats
+        )
+    )
 
 
 def kind_of(stat: WriteStat) -> FileKind:
@@ -57,6 +110,12 @@ def summarise(stats: Sequence[WriteStat]) -> WriteSummary:
         updates=sum(stat.updates for stat in stats),
         deletes=sum(stat.deletes for stat in stats),
     )
+
+
+def total(summaries: Iterable[WriteSummary]) -> WriteSummary:
+    """The totals over several of them."""
+    sums = map(sum, zip(*map(msgspec.structs.astuple, summaries), strict=True))
+    return WriteSummary(*sums)
 
 
 def digest(stats: Sequence[WriteStat]) -> str:

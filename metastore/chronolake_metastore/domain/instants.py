@@ -24,6 +24,7 @@ from chronolake_metastore.domain.events import (
     LeaseRenewed,
     Plan,
     SavepointReleased,
+    WriteStatsStaged,
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
@@ -151,7 +152,12 @@ def return_to_requested(
 
 
 def complete(
-    table: Table, instant: Instant, request: wire.CompleteInstant, others: conflicts.Others, now: Micros
+    table: Table,
+    instant: Instant,
+    request: wire.CompleteInstant,
+    others: conflicts.Others,
+    now: Micros,
+    staged: files.Staged = files.NOTHING_STAGED,
 ) -> InstantCompleted:
     """Publish an inflight instant.
 
@@ -162,17 +168,20 @@ def complete(
     refuse_another(instant, request.writer)
     stats, replaced = request.write_stats, request.replaced_file_groups
     files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
+    files.check_staged(request, staged)
     _refuse_unknown_schema(table, request.schema_version)
-    touched = conflicts.deeds(instant.begun_as, stats, replaced)
-    plans.check_touched(instant.begun_as, instant.plan, stats, replaced)
+    written = [*files.touches(stats), *staged.touched]
+    plans.check_touched(instant.begun_as, instant.plan, written, replaced)
+    touched = conflicts.deeds(instant.begun_as, written, replaced)
     conflicts.refuse(table, instant.requested_time, touched, others, now)
     plans.check_groups(table, touched, others)
     return InstantCompleted(
-        summary=files.summarise(stats),
+        summary=files.total(staged.chunks.values()) if request.staged else files.summarise(stats),
         extra_metadata=request.extra_metadata,
         write_stats_digest=files.digest(stats),
         replaced_file_groups=replaced,
         schema_version=request.schema_version or instant.schema_version,
+        staged=request.staged,
     )
 
 
@@ -221,23 +230,35 @@ def refuse_another(instant: Instant, writer: str | None) -> None:
 
 def evolve(instant: Instant | None, event: Event) -> Instant:
     """The instant after ``event``: the only way its state changes, live and on rebuild."""
-    change: dict[str, object]
+    payload = event.payload
+    if isinstance(payload, InstantRequested):
+        assert instant is None
+        return _begun(event, payload)
+    assert instant is not None
+    return msgspec.structs.replace(instant, version=event.version, **_change(instant, event))
+
+
+def _begun(event: Event, payload: InstantRequested) -> Instant:
+    return Instant(
+        requested_time=event.time,
+        action=payload.action,
+        operation=payload.operation,
+        state=payload.state,
+        writer=payload.writer,
+        lease_seconds=payload.lease_seconds,
+        lease_expires_at=payload.lease_expires_at,
+        version=event.version,
+        target=payload.target,
+        plan=payload.plan,
+        schema_version=payload.schema_version,
+    )
+
+
+def _change(instant: Instant, event: Event) -> dict[str, object]:
+    change: dict[str, object] = {}
     match event.payload:
-        case InstantRequested() as payload:
-            assert instant is None
-            return Instant(
-                requested_time=event.time,
-                action=payload.action,
-                operation=payload.operation,
-                state=payload.state,
-                writer=payload.writer,
-                lease_seconds=payload.lease_seconds,
-                lease_expires_at=payload.lease_expires_at,
-                version=event.version,
-                target=payload.target,
-                plan=payload.plan,
-                schema_version=payload.schema_version,
-            )
+        case WriteStatsStaged():
+            pass
         case InstantInflight() as payload:
             change = {"state": State.INFLIGHT}
             if payload.writer is not None:
@@ -250,7 +271,6 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
         case InstantReturnedToRequested():
             change = {"state": State.REQUESTED, "lease_expires_at": None}
         case InstantCompleted() as payload:
-            assert instant is not None
             change = {
                 "state": State.COMPLETED,
                 "action": actions.RULES[instant.action].completed_as,
@@ -261,34 +281,28 @@ def evolve(instant: Instant | None, event: Event) -> Instant:
                 "schema_version": payload.schema_version,
             }
         case InstantRolledBack() as payload:
-            assert instant is not None
-            change = {
-                "state": State.ROLLED_BACK,
-                "completion_time": None,
-                "lease_expires_at": None,
-                "rollback_reason": payload.reason,
-                "rolled_back_by": payload.rollback,
-                "undone_completion_time": instant.completion_time,
-            }
+            change = _undone(instant, payload.reason)
+            change |= {"lease_expires_at": None, "rolled_back_by": payload.rollback}
         case SavepointReleased() as payload:
-            assert instant is not None
-            change = {
-                "state": State.ROLLED_BACK,
-                "completion_time": None,
-                "rollback_reason": payload.reason,
-                "undone_completion_time": instant.completion_time,
-            }
+            change = _undone(instant, payload.reason)
         case LeaseRenewed() as payload:
             change = {
                 "lease_seconds": payload.lease_seconds,
                 "lease_expires_at": payload.lease_expires_at,
+                "writer": payload.writer or instant.writer,
             }
-            if payload.writer is not None:
-                change["writer"] = payload.writer
         case _:
             raise AssertionError(f"{event.type} is no event of an instant")
-    assert instant is not None
-    return msgspec.structs.replace(instant, version=event.version, **change)
+    return change
+
+
+def _undone(instant: Instant, reason: str) -> dict[str, object]:
+    return {
+        "state": State.ROLLED_BACK,
+        "completion_time": None,
+        "rollback_reason": reason,
+        "undone_completion_time": instant.completion_time,
+    }
 
 
 def document(table: Table, instant: Instant) -> wire.Instant:

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, files
+from chronolake_metastore.domain import conflicts
 from chronolake_metastore.domain.actions import RULES, Rules
 from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, REPLACING, Deed, Others
 from chronolake_metastore.domain.events import Plan
-from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
-from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.files import FileGroupName
 from chronolake_model.vocabulary import Action, IndexType, Touch
 
 
@@ -43,29 +43,33 @@ def check(table: Table, request: wire.BeginInstant, rules: Rules, others: Others
 
 
 def check_touched(
-    action: Action, plan: Plan | None, stats: Sequence[WriteStat], replaced: Sequence[FileGroupName]
+    action: Action, plan: Plan | None, written: Sequence[Touched], replaced: Sequence[FileGroupName]
 ) -> None:
     """Raise ``InvalidPlan`` when the action may not touch file groups so, or its plan does not have them."""
-    rules = RULES[action]
-    touches = {Touch(files.kind_of(stat).value) for stat in stats} | ({Touch.REPLACED} if replaced else set())
-    if not touches <= rules.touches:
-        raise errors.InvalidPlan(
-            f"a {action} has no {' and no '.join(sorted(touches - rules.touches))} files",
-            action=action,
-        )
+    check_written(action, plan, written)
+    if replaced and Touch.REPLACED not in RULES[action].touches:
+        raise errors.InvalidPlan(f"a {action} has no {Touch.REPLACED} files", action=action)
     if len(set(replaced)) < len(replaced):
         raise errors.InvalidPlan("replaced_file_groups names a file group twice")
-    written = {FileGroupName(stat.partition_path, stat.file_id) for stat in stats}
-    if not written.isdisjoint(replaced):
+    names = {name for _, name in written}
+    if not names.isdisjoint(replaced):
         raise errors.InvalidPlan(
             "a file group that is replaced cannot be written too: nobody would ever see it; write another",
-            file_groups=[msgspec.to_builtins(name) for name in replaced if name in written][:GROUPS_NAMED_MAX],
+            file_groups=[msgspec.to_builtins(name) for name in replaced if name in names][:GROUPS_NAMED_MAX],
         )
-    planned = set() if plan is None else set(plan.file_groups)
-    if action is Action.CLUSTERING and set(replaced) != planned:
+    if action is Action.CLUSTERING and set(replaced) != _planned(plan):
         raise errors.InvalidPlan("a clustering replaces all file groups of its plan, and no others")
+
+
+def check_written(action: Action, plan: Plan | None, written: Sequence[Touched]) -> None:
+    """Raise ``InvalidPlan`` when the action may not write to file groups so, or its plan does not have them."""
+    strange_touches = {touch for touch, _ in written} - RULES[action].touches
+    if strange_touches:
+        raise errors.InvalidPlan(
+            f"a {action} has no {' and no '.join(sorted(strange_touches))} files", action=action
+        )
     if action in (Action.COMPACTION, Action.LOGCOMPACTION):
-        strange = written - planned
+        strange = {name for _, name in written} - _planned(plan)
         if strange:
             raise errors.InvalidPlan(
                 f"{len(strange)} of the file groups are not in the plan of the {action}; one is "
@@ -104,6 +108,10 @@ def previous_group(name: FileGroupName) -> FileGroupName | None:
     if generation == 0:
         return None
     return FileGroupName(name.partition_path, bucket_file_id(bucket, generation - 1))
+
+
+def _planned(plan: Plan | None) -> set[FileGroupName]:
+    return set() if plan is None else set(plan.file_groups)
 
 
 def _key(table: Table, name: FileGroupName) -> FileGroup:

@@ -14,11 +14,16 @@ class CompleteTogether(msgspec.Struct, frozen=True, tag=True):
     members: list[CompleteInstant]
 
 
-def refuse_repeated(command: CompleteTogether) -> None:
-    """Raise ``InvalidPlan`` when one instant is named twice."""
+def check(command: CompleteTogether) -> None:
+    """Raise ``InvalidPlan`` when one instant is named twice, ``InvalidWriteStat`` when one has staged."""
     seen: set[tuple[str, int]] = set()
     for index, member in enumerate(command.members):
         key = member.table, member.requested_time
         if key in seen:
             raise errors.InvalidPlan(f"instants[{index}] is named twice", index=index)
+        if member.request.staged:
+            raise errors.InvalidWriteStat(
+                f"instants[{index}]: what was staged completes by itself; send write_stats instead",
+                index=index,
+            )
         seen.add(key)

@@ -47,8 +47,8 @@ _STAT_COLUMNS: Final = (
 )
 
 
-class PublishedFiles(msgspec.Struct, frozen=True):
-    """The write stats that the event of this ``version`` published."""
+class WrittenFiles(msgspec.Struct, frozen=True):
+    """The write stats that the event of this ``version`` staged or published."""
 
     table_id: UUID
     version: int
@@ -71,11 +71,11 @@ def append(events: Sequence[Event]) -> Statement:
     }
 
 
-def append_write_stats(published: Sequence[PublishedFiles]) -> Statement:
-    """Append the files that completed instants published."""
+def append_write_stats(written: Sequence[WrittenFiles]) -> Statement:
+    """Append the files that were staged or published."""
     rows = [
         (entry.table_id, entry.version, ordinal, stat)
-        for entry in published
+        for entry in written
         for ordinal, stat in enumerate(entry.write_stats)
     ]
     parameters: dict[str, list[object]] = {

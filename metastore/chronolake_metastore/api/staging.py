@@ -1,0 +1,46 @@
+"""/v1/tables/{table}/instants/{instant}/write-stats"""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.domain.staging import StageWriteStats
+from chronolake_metastore.sequencer import Sequencer
+from chronolake_model import instants as wire
+from chronolake_model.instants import StagedWriteStats
+from chronolake_model.problems import ProblemCode
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/write-stats",
+    summary="Stage write stats",
+    tags=["Timeline"],
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.LEASE_LIVE,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.INSTANT_ROLLED_BACK,
+        ProblemCode.INVALID_WRITE_STAT,
+        ProblemCode.INVALID_PLAN,
+    ),
+)
+async def stage_write_stats(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.StageWriteStats],
+    caller: NamedDependency[Caller],
+    sequencer: NamedDependency[Sequencer],
+) -> Response[StagedWriteStats]:
+    """Report files before the instant completes: with very many of them, other writers hardly wait for it.
+
+    Completing names the `version` of each answer in `staged`. A conflict that it would lose is told here.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    return await submit(sequencer, caller, StageWriteStats(parameters.table(table), time, data))

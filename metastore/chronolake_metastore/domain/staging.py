@@ -1,0 +1,42 @@
+"""Staging: write stats that are reported before their instant completes, which then has little left to do.
+
+What was staged is an event like any other and never changes: whatever completing asks of it alone is looked up
+before the table is locked.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake_metastore.domain import conflicts, files, plans
+from chronolake_metastore.domain.events import WriteStatsStaged
+from chronolake_metastore.domain.instants import Instant, refuse_another, refuse_unless
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import State
+
+
+class StageWriteStats(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.StageWriteStats
+
+
+def stage(
+    table: Table, instant: Instant, request: wire.StageWriteStats, others: conflicts.Others, now: Micros
+) -> WriteStatsStaged:
+    """Keep write stats until the instant completes.
+
+    Raises ``IllegalTransition``, ``InstantRolledBack``, ``LeaseLive``, ``InvalidWriteStat``, ``InvalidPlan``,
+    or ``WriteConflict`` when completing would lose a conflict already.
+    """
+    refuse_unless(table, instant, {State.INFLIGHT}, "take write stats")
+    refuse_another(instant, request.writer)
+    stats = request.write_stats
+    files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
+    written = files.touches(stats)
+    plans.check_written(instant.begun_as, instant.plan, written)
+    touched = conflicts.deeds(instant.begun_as, written, [])
+    conflicts.refuse(table, instant.requested_time, touched, others, now)
+    return WriteStatsStaged(summary=files.summarise(stats), write_stats_digest=files.digest(stats))

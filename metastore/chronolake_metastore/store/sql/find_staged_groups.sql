@@ -1,0 +1,37 @@
+-- Of the file groups that were staged, those that completing has to look at: that others have written or replaced since
+-- the instant was requested (what they had done before was looked at when they were staged) or plan for, that it
+-- replaces itself, and those that are not the first of their bucket.
+WITH it AS MATERIALIZED (
+    SELECT t.table_id, moment(%(requested_time)s) AS requested_time, t.definition -> 'index' ->> 'type' AS index_type
+    FROM lake_table t
+    WHERE t.namespace = %(namespace)s AND t.name = %(name)s AND t.dropped_at IS NULL
+),
+staged AS MATERIALIZED (
+    SELECT DISTINCT w.kind, w.partition_path, w.file_id
+    FROM it
+    JOIN write_stat w ON w.table_id = it.table_id AND w.version = ANY (%(versions)s::bigint[])
+),
+looked_at AS MATERIALIZED (
+    SELECT f.partition_path, f.file_id
+    FROM it
+    JOIN file f ON f.table_id = it.table_id AND f.live_from > it.requested_time
+    UNION
+    SELECT r.partition_path, r.file_id
+    FROM it
+    JOIN replaced_group r ON r.table_id = it.table_id AND r.replaced_at > it.requested_time
+    UNION
+    SELECT p.partition_path, p.file_id
+    FROM it
+    JOIN planned_group p ON p.table_id = it.table_id AND p.requested_time <> it.requested_time
+    UNION
+    SELECT own.partition_path, own.file_id
+    FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS own (partition_path, file_id)
+)
+SELECT s.kind, s.partition_path, s.file_id
+FROM staged s
+JOIN looked_at USING (partition_path, file_id)
+UNION
+SELECT s.kind, s.partition_path, s.file_id
+FROM it
+CROSS JOIN staged s
+WHERE it.index_type = 'bucket' AND s.file_id NOT LIKE '%%-000000000000-0'

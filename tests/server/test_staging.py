@@ -1,0 +1,219 @@
+"""Write stats that are staged before their instant completes count as those that come with it, and only then.
+
+What completing decides of them is in the state machine (tests/store/test_timeline_machine.py), beside the same
+write stats that come with the request.
+"""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from tests.server import rest
+from tests.server.rest import Json, Table, refused, succeeded, write_stat
+
+
+def live(table: Table) -> dict[str, str]:
+    """The instants that wrote the base files of the buckets that a snapshot shows, by file id."""
+    snapshot = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot"))
+    return {one["file_id"][:8]: one["base_file"]["requested_time"] for one in snapshot["slices"]}
+
+
+# ---------------------------------------------------------------------------------- what counts, and when
+
+
+def test_nobody_sees_what_is_staged_before_the_instant_completes(table: Table) -> None:
+    begun = table.begun()
+    version = table.staged(begun, write_stat(begun, 1))
+    assert live(table) == {}
+    succeeded(table.complete(begun, staged=[version]))
+    assert live(table) == {"00000001": begun}
+
+
+def test_all_parts_count_together(table: Table) -> None:
+    begun = table.begun()
+    versions = [table.staged(begun, write_stat(begun, bucket)) for bucket in (1, 2, 3)]
+    done = succeeded(table.complete(begun, staged=versions))
+    assert done["summary"] == {
+        "files": 3,
+        "size_bytes": 3_000,
+        "records": 30,
+        "inserts": 30,
+        "updates": 0,
+        "deletes": 0,
+    }
+    assert live(table) == {"00000001": begun, "00000002": begun, "00000003": begun}
+
+
+def test_what_completing_does_not_name_never_counts(table: Table) -> None:
+    begun = table.begun()
+    table.staged(begun, write_stat(begun, 1))
+    version = table.staged(begun, write_stat(begun, 2))
+    succeeded(table.complete(begun, staged=[version]))
+    assert live(table) == {"00000002": begun}
+
+
+def test_the_answer_says_what_was_staged(table: Table) -> None:
+    begun = table.begun()
+    staged = succeeded(table.stage(begun, write_stat(begun, 1), write_stat(begun, 2)))
+    version = staged.pop("version")
+    assert succeeded(table.heartbeat(begun))["version"] == version + 1
+    assert staged == {
+        "table": table.name,
+        "requested_time": begun,
+        "summary": {
+            "files": 2,
+            "size_bytes": 2_000,
+            "records": 20,
+            "inserts": 20,
+            "updates": 0,
+            "deletes": 0,
+        },
+    }
+
+
+def test_staging_again_under_the_same_key_stages_once(table: Table) -> None:
+    begun = table.begun()
+    key = rest.new_key()
+    first = succeeded(table.stage(begun, write_stat(begun, 1), key=key))
+    again = succeeded(table.stage(begun, write_stat(begun, 1), key=key))
+    assert again == first
+    assert succeeded(table.complete(begun, staged=[first["version"]]))["summary"]["files"] == 1
+
+
+def test_what_was_staged_supersedes_what_was_there(table: Table) -> None:
+    first, second = table.begun(), ""
+    succeeded(table.complete(first, write_stat(first, 1)))
+    second = table.begun()
+    succeeded(table.complete(second, staged=[table.staged(second, write_stat(second, 1))]))
+    assert live(table) == {"00000001": second}
+
+
+# ---------------------------------------------------------------------------------- what is refused
+
+
+def test_a_version_that_staged_nothing_is_refused(table: Table) -> None:
+    begun = table.begun()
+    version = table.staged(begun, write_stat(begun, 1))
+    problem = refused(table.complete(begun, staged=[version, 1]), 422, "invalid-write-stat")
+    assert problem["context"] == {"version": 1}
+    assert table.state(begun) == "inflight"
+
+
+def test_what_another_instant_has_staged_is_refused(table: Table) -> None:
+    mine, theirs = table.begun(), table.begun()
+    version = table.staged(theirs, write_stat(theirs, 1))
+    refused(table.complete(mine, staged=[version]), 422, "invalid-write-stat")
+
+
+def test_what_was_staged_in_another_table_is_refused(table: Table, shared_http: httpx.Client) -> None:
+    other = rest.make_table(shared_http)
+    begun = other.begun()
+    version = other.staged(begun, write_stat(begun, 1))
+    mine = table.begun()
+    refused(table.complete(mine, staged=[version]), 422, "invalid-write-stat")
+
+
+@pytest.mark.parametrize("named", [[0], [-1], ["3"], [2**63], 3, [None]])
+def test_versions_that_cannot_be_are_refused(table: Table, named: object) -> None:
+    refused(table.complete(table.begun(), staged=named), 400, "invalid-request")
+
+
+def test_a_version_that_is_named_twice_is_refused(table: Table) -> None:
+    begun = table.begun()
+    version = table.staged(begun, write_stat(begun, 1))
+    refused(table.complete(begun, staged=[version, version]), 422, "invalid-write-stat")
+
+
+def test_a_file_that_was_staged_twice_is_refused(table: Table) -> None:
+    begun = table.begun()
+    versions = [table.staged(begun, write_stat(begun, 1)) for _ in range(2)]
+    problem = refused(table.complete(begun, staged=versions), 422, "invalid-write-stat")
+    assert problem["context"] == {"partition_path": "", "name": write_stat(begun, 1)["file_name"]}
+    succeeded(table.complete(begun, staged=versions[1:]))
+
+
+def test_two_base_files_of_one_group_are_refused(table: Table) -> None:
+    begun = table.begun()
+    file_id = bucket_file_id(1)
+    attempt = write_stat(begun, 1, file_name=base_file_name(file_id, "0-0-1", begun))
+    versions = [table.staged(begun, write_stat(begun, 1)), table.staged(begun, attempt)]
+    problem = refused(table.complete(begun, staged=versions), 422, "invalid-write-stat")
+    assert problem["context"] == {"partition_path": "", "name": file_id}
+
+
+def test_some_staged_and_some_not_is_refused(table: Table) -> None:
+    begun = table.begun()
+    version = table.staged(begun, write_stat(begun, 1))
+    refused(table.complete(begun, write_stat(begun, 2), staged=[version]), 422, "invalid-write-stat")
+
+
+def test_several_instants_that_complete_together_have_not_staged(table: Table) -> None:
+    begun = table.begun()
+    member: Json = {
+        "table": table.name,
+        "requested_time": begun,
+        "staged": [table.staged(begun, write_stat(begun, 1))],
+    }
+    answer = table.http.post("/v1/transactions/complete", json={"instants": [member]})
+    refused(answer, 422, "invalid-write-stat")
+
+
+def test_a_file_of_another_instant_cannot_be_staged(table: Table) -> None:
+    begun, other = table.begun(), table.begun()
+    problem = refused(table.stage(begun, write_stat(other, 1)), 422, "invalid-write-stat")
+    assert problem["context"]["index"] == 0
+
+
+def test_a_writer_that_was_rolled_back_is_told_to_stop(table: Table) -> None:
+    begun = table.begun()
+    succeeded(table.roll_back(begun, reason="too slow"))
+    problem = refused(table.stage(begun, write_stat(begun, 1)), 410, "instant-rolled-back")
+    assert problem["context"]["reason"] == "too slow"
+
+
+def test_nothing_is_staged_for_what_has_completed(table: Table) -> None:
+    begun = table.begun()
+    succeeded(table.complete(begun))
+    refused(table.stage(begun, write_stat(begun, 1)), 409, "illegal-transition")
+
+
+def test_another_than_the_writer_stages_nothing(table: Table) -> None:
+    begun = table.begun()
+    refused(table.stage(begun, write_stat(begun, 1), writer="another"), 409, "lease-live")
+
+
+# ---------------------------------------------------------------------------------- conflicts
+
+
+def test_a_conflict_is_told_when_it_is_staged(table: Table) -> None:
+    loser, winner = table.begun(), table.begun()
+    succeeded(table.complete(winner, write_stat(winner, 1)))
+    problem = refused(table.stage(loser, write_stat(loser, 1)), 409, "write-conflict")
+    assert problem["context"]["winner"] == winner
+
+
+def test_who_completes_behind_the_staging_wins(table: Table) -> None:
+    loser, winner = table.begun(), table.begun()
+    version = table.staged(loser, write_stat(loser, 1), write_stat(loser, 2))
+    succeeded(table.complete(winner, write_stat(winner, 2), write_stat(winner, 3)))
+    problem = refused(table.complete(loser, staged=[version]), 409, "write-conflict")
+    assert problem["context"]["winner"] == winner
+    assert [group["file_id"][:8] for group in problem["context"]["file_groups"]] == ["00000002"]
+
+
+def test_of_two_that_have_staged_the_first_to_complete_wins(table: Table) -> None:
+    loser, winner = table.begun(), table.begun()
+    lost, won = table.staged(loser, write_stat(loser, 1)), table.staged(winner, write_stat(winner, 1))
+    succeeded(table.complete(winner, staged=[won]))
+    problem = refused(table.complete(loser, staged=[lost]), 409, "write-conflict")
+    assert problem["context"]["winner"] == winner
+
+
+def test_those_who_stage_for_other_file_groups_do_not_meet(table: Table) -> None:
+    one, other = table.begun(), table.begun()
+    first, second = table.staged(one, write_stat(one, 1)), table.staged(other, write_stat(other, 2))
+    succeeded(table.complete(other, staged=[second]))
+    succeeded(table.complete(one, staged=[first]))
+    assert live(table) == {"00000001": one, "00000002": other}
