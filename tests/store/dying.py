@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import psycopg
 from typing_extensions import override
 
-from chronolake_metastore.store.connections import Connection
+from chronolake_metastore.store.connections import BoundedConnection
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session, Transaction
+from chronolake_metastore.store.pipelines import Answered
+from chronolake_metastore.store.transaction import Session, Statement, Transaction
 
 
 class DyingSession(Session):
@@ -26,7 +27,7 @@ class DyingSession(Session):
         self._steps: int | None = None
 
     def die_at(self, step: int) -> None:
-        """Sever the connection of the next transaction before one of its statements, or right after it is sent.
+        """Sever the connection of the next transaction before one of its statements, or right after it.
 
         Of its 2 n steps the even ones are before statement step / 2, counted from BEGIN, the odd ones after it;
         of a transaction that has fewer steps, the answer to its COMMIT is lost.
@@ -43,37 +44,32 @@ class DyingSession(Session):
             self._steps = None
 
     @override
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> BoundedConnection:
         connection = await super()._connected()
         if self._steps is None:
             return connection
-        return cast(Connection, _Dying(connection, self._steps, self._sever))
+        return cast(BoundedConnection, _Dying(connection, self._steps, self._sever))
 
 
 class _Dying:
     """As much of a connection as a transaction uses."""
 
-    def __init__(self, connection: Connection, steps: int, sever: Callable[[int], None]) -> None:
+    def __init__(self, connection: BoundedConnection, steps: int, sever: Callable[[int], None]) -> None:
         self._connection = connection
         self._steps = steps
         self._sever = sever
         self._process = connection.info.backend_pid
-        self._is_committed = False
 
-    @asynccontextmanager
-    async def pipeline(self) -> AsyncIterator[None]:
-        async with self._connection.pipeline():
-            yield
-        if self._is_committed:
+    async def run_together(self, statements: Sequence[Statement]) -> list[Answered]:
+        answered = []
+        for statement in statements:
+            self._step()
+            answered += await self._connection.run_together([statement])
+            self._step()
+        if statements[-1][0] == "COMMIT":
             self._sever(self._process)
             raise psycopg.OperationalError("the answer is lost")
-
-    async def execute(self, sql: str, parameters: Any) -> psycopg.AsyncCursor[Any]:
-        self._step()
-        cursor = await self._connection.execute(sql.encode(), parameters)
-        self._step()
-        self._is_committed = sql == "COMMIT"
-        return cursor
+        return answered
 
     async def rollback(self) -> None:
         await self._connection.rollback()

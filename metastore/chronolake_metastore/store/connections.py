@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg.rows import TupleRow
 
-Connection = psycopg.AsyncConnection[TupleRow]
+from chronolake_metastore.store.pipelines import Answered, Pipeline
 
 
 class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
@@ -26,6 +27,16 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
     """
 
     silent_seconds: float | None = None
+    _pipelined: Pipeline | None = None
+
+    async def run_together(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Answered]:
+        """Run ``statements`` in their order, in one round trip, and give the answer to each.
+
+        Raises the error of the first that fails; those behind it are not run.
+        """
+        if self._pipelined is None:
+            self._pipelined = Pipeline(self)
+        return await self._pipelined.run(statements)
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[explicit-override]
         """All that psycopg waits for on a connection passes through here."""

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import arrays
-from chronolake_metastore.store.connections import BoundedConnection, Connection
+from chronolake_metastore.store.connections import BoundedConnection
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
@@ -155,7 +155,9 @@ class Database:
             isolation_level="REPEATABLE READ",
         )
 
-    async def connect(self, silent_seconds: float | None = None, *, looks_up: bool = False) -> Connection:
+    async def connect(
+        self, silent_seconds: float | None = None, *, looks_up: bool = False
+    ) -> BoundedConnection:
         """A connection of one's own, given up when it is silent for so long; raises ``DatabaseUnavailable``.
 
         One that ``looks_up`` finds all rows by their keys.

@@ -13,11 +13,11 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-import psycopg
 from psycopg import errors as postgres_errors, sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import engine, schema, statements
+from chronolake_metastore.store.connections import BoundedConnection
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_metastore.store.transaction import Statement, Transaction
 
@@ -80,7 +80,7 @@ class Difference(msgspec.Struct, frozen=True):
 class Shadows:
     """A session with shadows of all projections; see ``opened``."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[psycopg.rows.TupleRow]) -> None:
+    def __init__(self, connection: BoundedConnection) -> None:
         self._connection = connection
         self._keys: dict[str, list[str]] = {}
 

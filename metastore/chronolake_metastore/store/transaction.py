@@ -16,7 +16,7 @@ from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import arrays, engine
-from chronolake_metastore.store.connections import Connection
+from chronolake_metastore.store.connections import BoundedConnection
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
@@ -34,7 +34,7 @@ class OutcomeRaced(Exception):
 class Transaction:
     """An open transaction, or one that its first statements open: of the latter ``commit`` makes an end."""
 
-    def __init__(self, connection: Connection, *, is_open: bool = True) -> None:
+    def __init__(self, connection: BoundedConnection, *, is_open: bool = True) -> None:
         self._connection = connection
         self._is_open = is_open
 
@@ -43,25 +43,17 @@ class Transaction:
         wanted = [statement for statement in statements if statement is not None]
         opening = [] if self._is_open else [_BEGIN]
         self._is_open = True
-        cursors = await self._send([*opening, *wanted])
-        answered = iter(cursors[len(opening) :])
-        return [[] if statement is None else await _rows(next(answered)) for statement in statements]
+        answered = iter((await self._connection.run_together([*opening, *wanted]))[len(opening) :])
+        return [[] if statement is None else next(answered).rows for statement in statements]
 
     async def commit(self, statements: Sequence[Statement] = ()) -> None:
         """Run the last ``statements`` and commit, in one round trip. Nothing may be run after it."""
         if not self._is_open:
             return
-        *_, committed = await self._send([*statements, _COMMIT])
+        *_, committed = await self._connection.run_together([*statements, _COMMIT])
         self._is_open = False
-        if committed.statusmessage != "COMMIT":
-            raise psycopg.OperationalError(f"the commit was answered {committed.statusmessage}")
-
-    async def _send(self, statements: Sequence[Statement]) -> list[psycopg.AsyncCursor[psycopg.rows.TupleRow]]:
-        async with self._connection.pipeline():
-            return [
-                await self._connection.execute(sql, arrays.bind(sql, parameters))
-                for sql, parameters in statements
-            ]
+        if committed.tag != "COMMIT":
+            raise psycopg.OperationalError(f"the commit was answered {committed.tag}")
 
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
         """Run one statement and give its rows."""
@@ -77,10 +69,6 @@ class Transaction:
                 yield row
 
 
-async def _rows(cursor: psycopg.AsyncCursor[psycopg.rows.TupleRow]) -> Rows:
-    return await cursor.fetchall() if cursor.description else []
-
-
 class Session:
     """A connection that runs one transaction after the other, and is made anew when it was lost.
 
@@ -90,7 +78,7 @@ class Session:
     def __init__(self, database: engine.Database, silent_seconds: float | None = None) -> None:
         self._database = database
         self._silent_seconds = silent_seconds
-        self._connection: Connection | None = None
+        self._connection: BoundedConnection | None = None
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
@@ -124,14 +112,14 @@ class Session:
             await self._connection.close()
             self._connection = None
 
-    async def _roll_back(self, connection: Connection) -> None:
+    async def _roll_back(self, connection: BoundedConnection) -> None:
         try:
             await connection.rollback()
         except psycopg.Error:
             # What led here is what counts, and is raised again; the transaction ends with its connection.
             await self.close()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> BoundedConnection:
         if self._connection is not None and self._connection.broken:
             await self.close()
         if self._connection is None:

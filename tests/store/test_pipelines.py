@@ -1,0 +1,141 @@
+"""Statements that travel together mean what they mean one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.connections import BoundedConnection
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.transaction import Statement
+
+pytestmark = pytest.mark.anyio
+
+TABLE: Statement = ("CREATE TEMPORARY TABLE t (n bigint CONSTRAINT t_once UNIQUE)", {})
+INSERT = "INSERT INTO t VALUES (%(n)s)"
+SUM: Statement = ("SELECT sum(n)::bigint FROM t", {})
+
+
+@pytest.fixture
+async def connection(dsn: str) -> AsyncIterator[BoundedConnection]:
+    database = Database(Settings(dsn=dsn))
+    connection = await database.connect()
+    await connection.set_autocommit(True)
+    yield connection
+    await connection.close()
+    await database.close()
+
+
+async def test_each_is_answered_in_its_order_with_rows_and_tag(connection: BoundedConnection) -> None:
+    answered = await connection.run_together([TABLE, (INSERT, {"n": 1}), (INSERT, {"n": 2}), SUM])
+    assert [one.tag for one in answered] == ["CREATE TABLE", "INSERT 0 1", "INSERT 0 1", "SELECT 1"]
+    assert [one.rows for one in answered] == [[], [], [], [(3,)]]
+
+
+async def test_values_come_back_as_they_went(connection: BoundedConnection) -> None:
+    values = {
+        "flag": True,
+        "number": -(2**62),
+        "text": "naïve % \U0001f600",
+        "octets": b"\x00\xff",
+        "key": uuid.uuid4(),
+        "nothing": None,
+        "numbers": [1, None, 2**40],
+        "texts": ["a", None, '{"}'],
+    }
+    sql = (
+        "SELECT %(flag)s::boolean, %(number)s::bigint, %(text)s::text, %(octets)s::bytea, %(key)s::uuid,"
+        " %(nothing)s::text, %(numbers)s::bigint[], %(texts)s::text[]"
+    )
+    [answered] = await connection.run_together([(sql, values)])
+    assert answered.rows == [tuple(values.values())]
+
+
+async def test_a_parameter_may_stand_twice_and_a_percent_sign_for_itself(
+    connection: BoundedConnection,
+) -> None:
+    statement = ("SELECT %(n)s::int, 7 %% %(n)s::int, %(m)s::int + %(n)s::int", {"m": 1, "n": 5})
+    [answered] = await connection.run_together([statement])
+    assert answered.rows == [(5, 2, 6)]
+
+
+@pytest.mark.parametrize("numbers", [(1, 40_000, 2**40, 1), (2**40, 1)])
+async def test_a_number_may_be_of_any_size_each_time(
+    connection: BoundedConnection, numbers: tuple[int, ...]
+) -> None:
+    again = [await connection.run_together([("SELECT %(n)s::bigint", {"n": n})]) for n in numbers]
+    assert [answered.rows for [answered] in again] == [[(n,)] for n in numbers]
+
+
+async def test_the_first_error_is_raised_and_nothing_behind_it_is_run(connection: BoundedConnection) -> None:
+    await connection.run_together([TABLE, (INSERT, {"n": 1})])
+    with pytest.raises(errors.UniqueViolation) as caught:
+        await connection.run_together(
+            [(INSERT, {"n": 2}), (INSERT, {"n": 1}), ("SELECT 1 / 0", {}), (INSERT, {"n": 4})]
+        )
+    assert caught.value.diag.constraint_name == "t_once"
+    [answered] = await connection.run_together([SUM])
+    assert answered.rows == [(1,)], "those before it were of the same, implicit transaction"
+
+
+async def test_what_could_not_be_prepared_may_be_tried_again(connection: BoundedConnection) -> None:
+    for _ in range(2):
+        with pytest.raises(errors.UndefinedTable):
+            await connection.run_together([SUM])
+    [_, answered] = await connection.run_together([TABLE, SUM])
+    assert answered.rows == [(None,)]
+
+
+async def test_a_failed_transaction_is_rolled_back_and_the_next_goes_on(connection: BoundedConnection) -> None:
+    await connection.run_together([TABLE])
+    with pytest.raises(errors.DivisionByZero):
+        await connection.run_together([("BEGIN", {}), (INSERT, {"n": 1}), ("SELECT 1 / 0", {})])
+    assert connection.info.transaction_status is TransactionStatus.INERROR
+    await connection.rollback()
+    *_, answered = await connection.run_together([("BEGIN", {}), (INSERT, {"n": 1}), ("COMMIT", {}), SUM])
+    assert answered.rows == [(1,)]
+
+
+async def test_very_much_may_go_both_ways_at_once(connection: BoundedConnection) -> None:
+    text = "x" * 4_000_000
+    answered = await connection.run_together([("SELECT %(text)s::text", {"text": text})] * 8)
+    assert {one.rows[0][0] == text for one in answered} == {True}
+
+
+async def test_a_connection_that_is_severed_is_lost(connection: BoundedConnection, dsn: str) -> None:
+    process = connection.info.backend_pid
+    waiting = asyncio.create_task(connection.run_together([TABLE, ("SELECT pg_sleep(60)", {}), SUM]))
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as admin:
+        await until_active(admin, process)
+        await admin.execute("SELECT pg_terminate_backend(%s)", [process])
+    with pytest.raises(psycopg.OperationalError):
+        await waiting
+    assert connection.broken
+
+
+async def test_a_connection_whose_answers_nobody_waits_for_is_given_up(
+    connection: BoundedConnection, dsn: str
+) -> None:
+    process = connection.info.backend_pid
+    waiting = asyncio.create_task(connection.run_together([("SELECT pg_sleep(60)", {})]))
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as admin:
+        await until_active(admin, process)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert connection.broken
+
+
+async def until_active(admin: psycopg.AsyncConnection[tuple[object, ...]], process: int) -> None:
+    """Wait until a server process is at its statement."""
+    active = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+    async with asyncio.timeout(20):
+        while not (await admin.execute(active, [process])).rowcount:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
