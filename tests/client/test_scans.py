@@ -9,8 +9,10 @@ import pytest
 import chronolake
 from chronolake import ColumnStats, Filter, _calls, col, errors
 from chronolake._filters import Value
+from chronolake.cli import output
 from chronolake_model.filters import Compare, ComparisonOperator, In, IsNull, Not, StartsWith
 from chronolake_model.scans import Scan
+from tests.client.conftest import Cli
 from tests.client.test_writes import stat_of
 
 
@@ -104,3 +106,60 @@ def test_columns_are_asked_in_words_too() -> None:
     assert (column != 1) == Compare("c", ComparisonOperator.NOT_EQUAL, 1)
     assert (column <= 1) == Compare("c", ComparisonOperator.LESS_OR_EQUAL, 1)
     assert (column >= 1) == Compare("c", ComparisonOperator.GREATER_OR_EQUAL, 1)
+
+
+# ---------------------------------------------------------------------------------- at the terminal
+
+
+@pytest.mark.parametrize("command", ["files", "snapshot"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id >= 10 and id not in (99)",
+        '{"type": "compare", "column": "id", "operator": ">=", "value": 10}',
+    ],
+)
+def test_files_are_listed_that_could_hold_a_record_like_this(
+    cli: Cli, ranges: chronolake.Table, command: str, where: str
+) -> None:
+    document = cli(command, ranges.name, "--where", where, "--json").json
+    shown = cli(command, ranges.name, "--where", where)
+    elsewhere = cli(command, ranges.name, "--where", where, "--partition", "x", "--json").json
+
+    assert [int(one["file_id"][:8]) for one in document["slices"]] == [1]
+    assert "1 file slices that could match id >= 10" in shown.out
+    assert elsewhere["slices"] == []
+
+
+def test_a_filter_at_the_terminal_is_as_of_a_time(cli: Cli, ranges: chronolake.Table) -> None:
+    [written] = ranges.instants()
+
+    then = cli("files", ranges.name, "--where", "id < 10", "--as-of", written.requested_time)
+
+    assert "nothing has completed" in then.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--where", "id >= "], "at character 7: expected a value"),
+        (["--where", '{"type": "nearly"}'], "Invalid value 'nearly'"),
+        (["--where", '{"type": "not", "filter":' * 100_000], "--where"),
+        (["--where", "id > 1", "--view", "latest"], "the merged view only"),
+    ],
+)
+def test_a_filter_that_is_none_is_wrong_usage(
+    cli: Cli, ranges: chronolake.Table, arguments: list[str], why: str
+) -> None:
+    ran = cli("files", ranges.name, *arguments)
+
+    assert ran.code == output.USAGE
+    assert why in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_a_filter_that_does_not_fit_the_table_is_told_by_the_server(cli: Cli, ranges: chronolake.Table) -> None:
+    ran = cli("files", ranges.name, "--where", "id > 1 and amount > 1")
+
+    assert ran.code != 0
+    assert "filter.filters[1]" in ran.err
+    assert "no column 'amount'" in ran.err

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from chronolake.cli import context, options, output
+from chronolake.cli import context, filters, options, output
 from chronolake_model.files import DataFile, FileSlice, Snapshot
 from chronolake_model.slices import FileGroupHistory, Partitions
 from chronolake_model.vocabulary import View
@@ -39,11 +39,18 @@ def files(
         ),
     ] = View.MERGED,
     as_of: AsOfOption = None,
+    where: filters.WhereOption = None,
 ) -> None:
     """List the data files of the live file slices: each is one line, and sizes are in bytes."""
+    if where is not None and view is not View.MERGED:
+        raise typer.BadParameter("it goes with the merged view only", param_hint="--where")
     with context.client() as client:
-        found = client.table(table).snapshot(as_of, partition, view=view)
-    output.show(found, lambda console: _print_files(console, found))
+        lake_table = client.table(table)
+        if view is View.MERGED:
+            found, which = filters.snapshot(lake_table, where, as_of, partition)
+        else:
+            found, which = lake_table.snapshot(as_of, partition, view=view), ""
+    output.show(found, lambda console: _print_files(console, found, which))
 
 
 def partitions(table: options.TableArgument, as_of: AsOfOption = None) -> None:
@@ -65,7 +72,7 @@ def file_group(
     output.show(found, lambda console: _print_file_group(console, found))
 
 
-def _print_files(console: Console, found: Snapshot) -> None:
+def _print_files(console: Console, found: Snapshot, which: str) -> None:
     if found.as_of is None:
         console.print(f"{found.table}: nothing has completed", soft_wrap=True)
         return
@@ -75,8 +82,9 @@ def _print_files(console: Console, found: Snapshot) -> None:
     count = sum(len(_files_of(one)) for one in found.slices)
     console.print(
         f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{count:,} files of {len(found.slices):,} file slices",
+        f"{count:,} files of {len(found.slices):,} file slices{which}",
         soft_wrap=True,
+        markup=False,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from chronolake.cli import context, options, output
+from chronolake.cli import context, filters, options, output
 from chronolake_model.files import Changes, FileSlice, Snapshot
 
 
@@ -25,11 +25,12 @@ def snapshot(
     partition: Annotated[
         str | None, typer.Option("--partition", metavar="PATH", help="Only this partition path.")
     ] = None,
+    where: filters.WhereOption = None,
 ) -> None:
     """Show the live file slices: what a reader reads."""
     with context.client() as client:
-        found = client.table(table).snapshot(as_of, partition)
-    output.show(found, lambda console: _print_snapshot(console, found))
+        found, which = filters.snapshot(client.table(table), where, as_of, partition)
+    output.show(found, lambda console: _print_snapshot(console, found, which))
 
 
 def changes(
@@ -52,7 +53,7 @@ def changes(
     output.show(found, lambda console: _print_changes(console, found))
 
 
-def _print_snapshot(console: Console, found: Snapshot) -> None:
+def _print_snapshot(console: Console, found: Snapshot, which: str) -> None:
     if found.as_of is None:
         console.print(f"{found.table}: nothing has completed", soft_wrap=True)
         return
@@ -73,8 +74,9 @@ def _print_snapshot(console: Console, found: Snapshot) -> None:
     records = sum(_records(one) for one in found.slices)
     console.print(
         f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{len(found.slices):,} file slices, {size_bytes:,} bytes, {records:,} records in files",
+        f"{len(found.slices):,} file slices{which}, {size_bytes:,} bytes, {records:,} records in files",
         soft_wrap=True,
+        markup=False,
     )
 
 

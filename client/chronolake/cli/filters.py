@@ -1,0 +1,45 @@
+"""The option ``--where``: a filter, as a person types it or as the REST API has it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+import chronolake
+from chronolake_model import filter_text
+from chronolake_model.files import Snapshot
+from chronolake_model.filters import Filter
+
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="FILTER",
+        help="Only slices that could hold a record like this: \"amount >= 10 and region in ('eu', 'us')\", or "
+        "a filter of the REST API in JSON.",
+    ),
+]
+_JSON: Final[msgspec.json.Decoder[Filter]] = msgspec.json.Decoder(Filter)
+
+
+def snapshot(
+    table: chronolake.Table, where: str | None, as_of: str | None, partition: str | None
+) -> tuple[Snapshot, str]:
+    """The live slices, those only that could match ``where`` if it is given; and how to say so behind them."""
+    if where is None:
+        return table.snapshot(as_of, partition), ""
+    wanted = parsed(where, table)
+    found = table.scan(wanted, as_of, None if partition is None else [partition])
+    return found, f" that could match {filter_text.written(wanted)}"
+
+
+def parsed(where: str, table: chronolake.Table) -> Filter:
+    """The filter that the text says of the table; anything else is a usage error."""
+    try:
+        if where.lstrip().startswith("{"):
+            return _JSON.decode(where)
+        return filter_text.parse(where, {field.name: field.type for field in table.definition.schema})
+    except (ValueError, RecursionError) as exc:
+        raise typer.BadParameter(str(exc), param_hint="--where") from exc
