@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Generator, Iterator
+import struct
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from chronolake import errors
@@ -13,6 +14,7 @@ from chronolake._transport import AsyncTransport, Transport
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_INT16, _INT32, _INT64 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<q")
 _READ_BYTES = 1024 * 1024
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """What an Arrow IPC stream ends with. One that does not was broken off, and must not pass for a whole one."""
@@ -30,6 +32,21 @@ def table(transport: Transport, call: Call[Any]) -> pa.Table:
     """The whole answer; tried again as others are."""
     _pyarrow()
     return _whole(transport.send_for_arrow(call))
+
+
+async def async_batches(transport: AsyncTransport, call: Call[Any]) -> AsyncIterator[pa.RecordBatch]:
+    """As ``batches``, awaited; each batch has the schema."""
+    pa = _pyarrow()
+    schema, splitter = None, _MessageSplitter()
+    async with transport.chunks(call) as chunks:
+        async for chunk in chunks:
+            for message in map(pa.ipc.read_message, splitter.messages_in(chunk)):
+                if schema is None:
+                    schema = pa.ipc.read_schema(message)
+                else:
+                    yield pa.ipc.read_record_batch(message, schema)
+    if not splitter.has_ended:
+        raise _broken_off()
 
 
 async def async_table(transport: AsyncTransport, call: Call[Any]) -> pa.Table:
@@ -86,6 +103,52 @@ class _Source(io.RawIOBase):
             self._tail = (self._tail + chunk[-len(_END) :])[-len(_END) :]
         if self._tail != _END:
             raise _broken_off()
+
+
+class _MessageSplitter:
+    """The messages of an Arrow IPC stream that comes in pieces: pyarrow itself would block for the next piece.
+
+    A message is -1 and the length of its metadata as two int32, the metadata, and a body, whose length is in
+    the metadata. One without metadata ends the stream.
+    """
+
+    def __init__(self) -> None:
+        self._begun = bytearray()
+        self.has_ended = False
+
+    def messages_in(self, chunk: bytes) -> Iterator[bytes]:
+        """The messages that ``chunk`` ends; what it begins is kept for the next."""
+        self._begun += chunk
+        while (length := self._length()) is not None:
+            message = bytes(self._begun[:length])
+            del self._begun[:length]
+            if message == _END:
+                self.has_ended = True
+                return
+            yield message
+
+    def _length(self) -> int | None:
+        """The length of the first message; None when it is not all there."""
+        if len(self._begun) < len(_END):
+            return None
+        body_begins = len(_END) + int(_INT32.unpack_from(self._begun, 4)[0])
+        if len(self._begun) < body_begins:
+            return None
+        if body_begins == len(_END):
+            return body_begins
+        end = body_begins + _body_length(bytes(self._begun[len(_END) : body_begins]))
+        return end if len(self._begun) >= end else None
+
+
+def _body_length(metadata: bytes) -> int:
+    """The field ``bodyLength`` of a flatbuffer ``Message``: the fourth of its table, 0 when it is left out."""
+    table = _INT32.unpack_from(metadata)[0]
+    fields = table - _INT32.unpack_from(metadata, table)[0]
+    place = 4 + 2 * 3
+    if place >= _INT16.unpack_from(metadata, fields)[0]:
+        return 0
+    offset = _INT16.unpack_from(metadata, fields + place)[0]
+    return int(_INT64.unpack_from(metadata, table + offset)[0]) if offset else 0
 
 
 def _broken_off() -> errors.ConnectionFailed:

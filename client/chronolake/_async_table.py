@@ -230,6 +230,12 @@ class AsyncTable:
         call = _calls.snapshot(self.name, as_of, partition_path, view, before_or_on)
         return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
 
+    def snapshot_batches(
+        self, as_of: Moment | None = None, partition_path: str | None = None
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """As ``Table.snapshot_batches``; each batch has the schema with its metadata."""
+        return _arrow.async_batches(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+
     async def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
         """As ``Table.snapshot_arrow``."""
         return await _arrow.async_table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
@@ -243,6 +249,19 @@ class AsyncTable:
         """As ``Table.scan``."""
         call = _calls.scan(self.name, as_of, partition_paths, filter)
         return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
+
+    def scan_batches(
+        self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """As ``Table.scan_batches``; each batch has the schema with its metadata."""
+        return _arrow.async_batches(self._transport, _calls.scan(self.name, as_of, partition_paths, filter))
+
+    async def scan_arrow(
+        self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
+    ) -> pa.Table:
+        """As ``Table.scan_arrow``."""
+        call = _calls.scan(self.name, as_of, partition_paths, filter)
+        return await _arrow.async_table(self._transport, call)
 
     async def file_group(
         self, file_id: str, partition_path: str = "", as_of: Moment | None = None
@@ -270,6 +289,12 @@ class AsyncTable:
         """As ``Table.changes``."""
         call = _calls.changes(self.name, from_, to)
         return _calls.merge_changes([page async for page in self._transport.pages(call)])
+
+    def changes_batches(
+        self, from_: Moment | None = None, to: Moment | None = None
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """As ``Table.changes_batches``; each batch has the schema with its metadata."""
+        return _arrow.async_batches(self._transport, _calls.changes(self.name, from_, to))
 
     async def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """As ``Table.changes_arrow``."""

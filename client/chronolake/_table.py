@@ -299,6 +299,18 @@ class Table:
         call = _calls.scan(self.name, as_of, partition_paths, filter)
         return _calls.merge_snapshot(list(self._transport.pages(call)))
 
+    def scan_batches(
+        self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """The same in record batches, see ``snapshot_batches``."""
+        return _arrow.batches(self._transport, _calls.scan(self.name, as_of, partition_paths, filter))
+
+    def scan_arrow(
+        self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
+    ) -> pa.Table:
+        """The same as an Arrow table; needs pyarrow."""
+        return _arrow.table(self._transport, _calls.scan(self.name, as_of, partition_paths, filter))
+
     def file_group(
         self, file_id: str, partition_path: str = "", as_of: Moment | None = None
     ) -> FileGroupHistory:

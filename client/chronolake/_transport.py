@@ -12,7 +12,7 @@ import socket
 import time
 import urllib.parse
 import uuid
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -68,7 +68,7 @@ class Transport:
 
     def send_for_arrow(self, call: Call[Any]) -> bytes:
         """The answer to ``call`` as an Arrow IPC stream."""
-        return self._respond(call, {"Accept": _ARROW_OR_PROBLEM}).content
+        return self._respond(call, arrow_headers_of(call)).content
 
     def _respond(
         self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
@@ -117,14 +117,7 @@ class Transport:
         """The bytes of an answer as an Arrow IPC stream, as they come; one try."""
         with (
             no_answer_is_an_error(self.endpoint.url),
-            self._http.stream(
-                call.method,
-                call.path,
-                params=call.query,
-                content=call.body,
-                headers={"Accept": _ARROW_OR_PROBLEM},
-                timeout=_stream_timeout(self.endpoint),
-            ) as response,
+            self._http.stream(**_arrow_request(call, self.endpoint)) as response,
         ):
             if not response.is_success:
                 response.read()
@@ -153,7 +146,7 @@ class AsyncTransport:
 
     async def send_for_arrow(self, call: Call[Any]) -> bytes:
         """As ``Transport.send_for_arrow``."""
-        return (await self._respond(call, {"Accept": _ARROW_OR_PROBLEM})).content
+        return (await self._respond(call, arrow_headers_of(call))).content
 
     async def _respond(
         self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
@@ -193,6 +186,16 @@ class AsyncTransport:
                 async for text in response.aiter_text():
                     for line in splitter.lines_in(text):
                         yield line
+
+    @contextlib.asynccontextmanager
+    async def chunks(self, call: Call[Any]) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """As ``Transport.chunks``."""
+        with no_answer_is_an_error(self.endpoint.url):
+            async with self._http.stream(**_arrow_request(call, self.endpoint)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise _error_of(response)
+                yield response.aiter_bytes()
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -306,6 +309,12 @@ def headers_of(call: Call[_Answer], key: str) -> dict[str, str]:
     return headers
 
 
+def arrow_headers_of(call: Call[Any]) -> dict[str, str]:
+    """The headers of one call, no command, that is to be answered as an Arrow IPC stream."""
+    assert not call.is_command
+    return {**headers_of(call, key=""), "Accept": _ARROW_OR_PROBLEM}
+
+
 def new_key() -> str:
     """A new idempotency key."""
     return str(uuid.uuid4())
@@ -319,6 +328,18 @@ def version() -> str:
 def actor() -> str:
     """Who we are: user@host."""
     return f"{_user()}@{socket.gethostname()}"
+
+
+def _arrow_request(call: Call[Any], endpoint: Endpoint) -> dict[str, Any]:
+    """What httpx streams the answer to."""
+    return {
+        "method": call.method,
+        "url": call.path,
+        "params": call.query,
+        "content": call.body,
+        "headers": arrow_headers_of(call),
+        "timeout": _stream_timeout(endpoint),
+    }
 
 
 def _stream_timeout(endpoint: Endpoint) -> httpx.Timeout:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import io
+import itertools
 import sys
+from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, strategies as st
 
 import chronolake
+from chronolake import col, errors
+from chronolake._arrow import _END, _MessageSplitter
 from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import stat_of
 
@@ -30,6 +38,20 @@ def test_snapshots_and_changes_have_the_files_of_the_others(table: chronolake.Ta
     assert table.changes_batches(first.completion_time).read_all() == changed
 
 
+def test_a_scan_has_the_files_of_the_other(table: chronolake.Table) -> None:
+    first = written(table, 0, 1)
+    wanted = col("id") >= 0
+    paths = [one.base_file.path for one in table.scan(wanted).slices if one.base_file]
+    assert table.scan_arrow(wanted)["path"].to_pylist() == paths
+    assert table.scan_batches(wanted).read_all() == table.scan_arrow(wanted)
+    assert table.scan_arrow(wanted, as_of=first.requested_time).num_rows == 0
+    assert table.scan_arrow(wanted, partition_paths=["elsewhere"]).num_rows == 0
+    with pytest.raises(errors.InvalidFilter):
+        table.scan_arrow(col("amount") > 1)
+    with pytest.raises(errors.InvalidFilter):
+        table.scan_batches(col("amount") > 1)
+
+
 @pytest.mark.anyio
 async def test_they_can_be_awaited(server_url: str, table: chronolake.Table) -> None:
     written(table, 0)
@@ -37,6 +59,45 @@ async def test_they_can_be_awaited(server_url: str, table: chronolake.Table) -> 
         awaited = await client.table(table.name)
         assert await awaited.snapshot_arrow() == table.snapshot_arrow()
         assert await awaited.changes_arrow() == table.changes_arrow()
+        wanted = col("id") >= 0
+        assert await awaited.scan_arrow(wanted) == table.scan_arrow(wanted)
+        for batches, whole in (
+            (awaited.snapshot_batches(), table.snapshot_arrow()),
+            (awaited.changes_batches(), table.changes_arrow()),
+            (awaited.scan_batches(wanted), table.scan_arrow(wanted)),
+        ):
+            found = pa.Table.from_batches([batch async for batch in batches])
+            assert found.equals(whole, check_metadata=True)
+        with pytest.raises(errors.InvalidFilter):
+            await anext(awaited.scan_batches(col("amount") > 1))
+
+
+@given(
+    st.lists(st.integers(0, 300), max_size=4),
+    st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    st.integers(0, 20),
+)
+def test_a_stream_in_any_pieces_gives_its_messages_and_shows_its_end(
+    rows: list[int], pieces: list[int], cut_off: int
+) -> None:
+    schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
+    batches = [pa.record_batch([range(count), ["é"] * count], schema=schema) for count in rows]
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    stream = sink.getvalue()[: len(sink.getvalue()) - cut_off]
+    splitter, sizes = _MessageSplitter(), itertools.cycle(pieces)
+    messages: list[bytes] = []
+    while stream:
+        size = next(sizes)
+        messages += splitter.messages_in(stream[:size])
+        stream = stream[size:]
+    assert splitter.has_ended == (cut_off == 0)
+    assert len(messages) == len(rows) + 1 or cut_off > len(_END)
+    assert [pa.ipc.read_record_batch(message, schema) for message in messages[1:]] == batches[
+        : len(messages) - 1
+    ]
 
 
 @pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.BUSY])
@@ -52,6 +113,14 @@ def test_without_pyarrow_it_says_what_to_install(
     table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for ask in (table.snapshot_arrow, table.snapshot_batches, table.changes_arrow, table.changes_batches):
+    asked: list[Callable[[], object]] = [
+        table.snapshot_arrow,
+        table.snapshot_batches,
+        table.changes_arrow,
+        table.changes_batches,
+        functools.partial(table.scan_arrow, col("id") > 1),
+        functools.partial(table.scan_batches, col("id") > 1),
+    ]
+    for ask in asked:
         with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
             ask()

@@ -172,11 +172,32 @@ def large(shared_server: ServerProcess, table: Table) -> Table:
 
 
 def test_a_large_answer_comes_in_batches(client: chronolake.Client, large: Table) -> None:
-    batches = client.table(large.name).snapshot_batches()
-    sizes = [batch.num_rows for batch in batches]
-    assert sum(sizes) == MANY_FILES + 1
-    assert len(sizes) > 5
+    everything = chronolake.col("id") > 0
+    for batches in (
+        client.table(large.name).snapshot_batches(),
+        client.table(large.name).scan_batches(everything),
+    ):
+        sizes = [batch.num_rows for batch in batches]
+        assert sum(sizes) == MANY_FILES + 1
+        assert len(sizes) > 5
     assert client.table(large.name).snapshot_arrow().num_rows == MANY_FILES + 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_large_answer_can_be_awaited_batch_by_batch(shared_server: ServerProcess, large: Table) -> None:
+    async with chronolake.connect_async(shared_server.url, retry_seconds=0) as client:
+        table = await client.table(large.name)
+        everything = table.scan_batches(chronolake.col("id") > 0)
+        sizes = [batch.num_rows async for batch in everything]
+        assert sum(sizes) == MANY_FILES + 1
+        assert len(sizes) > 5
+
+        broken_off = table.snapshot_batches()
+        await anext(broken_off)
+        assert database.sever(shared_server.dsn)
+        with pytest.raises(errors.ConnectionFailed):
+            _ = [batch async for batch in broken_off]
 
 
 def test_an_answer_that_breaks_off_does_not_pass_for_a_whole_one(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from chronolake_model.file_names import bucket_file_id
+from chronolake_model.files import ARROW
 from tests.server import rest
 from tests.server.rest import Json, Table, log_stat, refused, succeeded, write_stat
 
@@ -130,6 +132,66 @@ def test_what_a_restore_brings_back_is_pruned_as_before(shared_http: httpx.Clien
 
     assert found(table, filter=compare("id", "<", 10)) == [("", 0)]
     assert found(table, filter=compare("id", ">=", 10)) == []
+
+
+def streamed(table: Table, **body: object) -> pa.Table:
+    answer = table.http.post(f"/v1/tables/{table.name}/scan", json=body, headers={"Accept": ARROW})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == ARROW
+    return pa.ipc.open_stream(answer.content).read_all()
+
+
+def paths_of(page: Json) -> list[str]:
+    return [
+        file["path"]
+        for one in page["slices"]
+        for file in (*([one["base_file"]] if one["base_file"] else []), *one["log_files"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        compare("id", "<", 10),
+        compare("day", "=", "2026-01-02"),
+        {"type": "or", "filters": [compare("day", "<", "2026-01-02"), compare("id", ">=", 10)]},
+        compare("name", "=", "it's %s {0}"),
+        {"type": "is_null", "column": "day"},
+    ],
+)
+def test_as_arrow_it_has_the_files_of_the_pages(days: Table, wanted: Json) -> None:
+    for narrowed in ({}, {"partition_paths": [SECOND]}, {"partition_paths": [FIRST, SECOND], "limit": 1}):
+        found = streamed(days, filter=wanted, **narrowed)
+        shown = succeeded(scanned(days, filter=wanted, **{**narrowed, "limit": 1_000}))
+        assert found["path"].to_pylist() == paths_of(shown)
+        assert found.schema.metadata[b"chronolake.as_of"].decode() == shown["as_of"]
+    assert streamed(days).equals(streamed(days, filter={"type": "not", "filter": compare("id", "=", 10**9)}))
+
+
+def test_as_arrow_a_slice_stays_whole_too_and_is_as_of_a_time(shared_http: httpx.Client) -> None:
+    table = rest.make_table(shared_http, type="merge_on_read")
+    base, log = table.begun(action="deltacommit"), table.begun(action="deltacommit")
+    first = succeeded(table.complete(base, write_stat(base, column_stats=[stats(ID, 0, 9)])))["completion_time"]
+    succeeded(table.complete(log, log_stat(log) | {"column_stats": [stats(ID, 20, 29)]}))
+
+    now = streamed(table, filter=compare("id", "=", 25))
+
+    assert now["kind"].to_pylist() == ["base", "log"]
+    assert len(set(now["base_instant_time"].to_pylist())) == 1
+    assert streamed(table, filter=compare("id", "=", 15)).num_rows == 0
+    assert streamed(table, filter=compare("id", "=", 25), as_of=first).num_rows == 0
+    assert streamed(table, filter=compare("id", "=", 5), as_of=first)["kind"].to_pylist() == ["base"]
+
+
+def test_what_is_wrong_with_a_scan_as_arrow_is_answered_as_a_problem(table: Table) -> None:
+    def asked(**body: object) -> httpx.Response:
+        return table.http.post(f"/v1/tables/{table.name}/scan", json=body, headers={"Accept": ARROW})
+
+    refused(asked(filter=compare("amount", "=", 1)), 422, "invalid-filter")
+    assert refused(asked(cursor="x"), 400, "invalid-parameter")["context"] == {"parameter": "cursor"}
+    refused(asked(filter=compare("name", "=", "a\0")), 400, "invalid-request")
+    refused(asked(as_of="2026"), 400, "invalid-request")
+    assert streamed(table, filter=compare("id", "=", 1)).num_rows == 0
 
 
 def test_a_table_without_files_has_nothing_to_scan(table: Table) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import psycopg
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
@@ -16,7 +17,7 @@ from chronolake_metastore.domain import pruning
 from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.pruning import Stats
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import scans
+from chronolake_metastore.store import file_streams, scans
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import GroupKey
 from chronolake_model.filters import Compare, ComparisonOperator, Or
@@ -56,6 +57,27 @@ class Lake:
                 return await scans.groups(connection, TABLE.table_id, AS_OF, condition, paths, after, SLICES)
 
         return self._runner.run(ask())
+
+    def streamed(self, wanted: Filter | None, paths: Sequence[str] | None = None) -> list[tuple[str, ...]]:
+        """Partition path, file id and name of each file in the Arrow stream, in its order."""
+        condition = None if wanted is None else pruning.check(TABLE, wanted)
+
+        async def ask() -> bytes:
+            stream = await file_streams.snapshot(self._database, TABLE.table_id, AS_OF, paths, {}, condition)
+            return b"".join([message async for message in stream.messages()])
+
+        found = pa.ipc.open_stream(self._runner.run(ask())).read_all()
+        return list(
+            zip(*(found[name].to_pylist() for name in ("partition_path", "file_id", "path")), strict=True)
+        )
+
+    def files(self, groups: Sequence[GroupKey]) -> list[tuple[str, ...]]:
+        """The same of all files of these groups."""
+        return [
+            (*key, f"{key[0]}/{name}")
+            for key in groups
+            for name in sorted(f"f{index}" for index in range(len(self.slices[key])))
+        ]
 
     def partitions(self, first: str) -> list[str]:
         async def ask() -> list[str]:
@@ -112,6 +134,31 @@ def test_the_sql_keeps_what_the_rule_keeps(lake: Lake, wanted: Filter) -> None:
     expected = [key for key, files in lake.slices.items() if pruning.slice_could_match(condition, files)]
 
     assert lake.kept(wanted) == sorted(expected)
+
+
+@settings(max_examples=150)
+@given(wanted=records.filters())
+def test_the_stream_has_all_files_of_the_same_slices(lake: Lake, wanted: Filter) -> None:
+    assert lake.streamed(wanted) == lake.files(lake.kept(wanted))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        col("name") > "it's; --\\' %s %(x)s {0} \n $1",
+        ~col("name").is_in(["%", "\\", "{}", '"', "'", ","]),
+        col("name").starts_with("\\'%"),
+        col("id").is_in(range(100, 1_099)),
+    ],
+)
+def test_no_value_means_anything_in_the_text_of_the_stream(lake: Lake, wanted: Filter) -> None:
+    assert lake.streamed(wanted) == lake.files(lake.kept(wanted))
+
+
+def test_a_stream_has_the_partitions_that_are_wanted(lake: Lake) -> None:
+    assert lake.streamed(None) == lake.files(sorted(lake.slices))
+    for paths in (["p1"], ["p1", "p3", "no{ne}"], ["it's"], []):
+        assert lake.streamed(None, paths) == lake.files(lake.kept(None, paths))
 
 
 @pytest.mark.parametrize("column", OWN)

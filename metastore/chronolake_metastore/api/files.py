@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from litestar import MediaType, Request, get
+from litestar import Request, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters, problems, streams
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, TableInPath, time_parameter
 from chronolake_metastore.queries import files as queries, slices
 from chronolake_metastore.queries.slices import Wanted
 from chronolake_metastore.store.engine import Database
-from chronolake_model.files import ARROW, Changes, Snapshot
+from chronolake_model.files import Changes, Snapshot
 from chronolake_model.problems import ProblemCode
 from chronolake_model.vocabulary import View
-
-if TYPE_CHECKING:
-    from chronolake_metastore.store.arrow import ArrowStream
 
 TAGS = ["Files"]
 
@@ -60,10 +55,10 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     if partition_path is not None:
         parameters.plain_text("partition_path", partition_path)
     is_merged = view is View.MERGED and until is None
-    if _wants_arrow(request, cursor):
+    if streams.wants_arrow(request, cursor):
         if not is_merged:
             raise errors.InvalidParameter("as Arrow there is the merged view of all slices", parameter="view")
-        return _streamed(await (await _streams()).snapshot(database, name, time, partition_path))
+        return streams.streamed(await (await streams.queries()).snapshot(database, name, time, partition_path))
     if is_merged:
         return await queries.snapshot(database, name, time, partition_path, limit, cursor)
     wanted = Wanted(view, time, until, partition_path)
@@ -99,24 +94,6 @@ async def get_changes(
     if start is not None and end is not None and start > end:
         raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
     name = parameters.table(table)
-    if _wants_arrow(request, cursor):
-        return _streamed(await (await _streams()).changes(database, name, start, end))
+    if streams.wants_arrow(request, cursor):
+        return streams.streamed(await (await streams.queries()).changes(database, name, start, end))
     return await queries.changes(database, name, start, end, limit, cursor)
-
-
-def _wants_arrow(request: Request[Any, Any, Any], cursor: str | None) -> bool:
-    """Whether the caller would rather have Arrow than JSON; raises ``InvalidParameter``."""
-    if request.accept.best_match([MediaType.JSON, ARROW]) != ARROW:
-        return False
-    if cursor is not None:
-        raise errors.InvalidParameter("an Arrow stream is one answer, without pages", parameter="cursor")
-    return True
-
-
-async def _streams() -> Any:
-    # Arrow's libraries take a second to load, and most servers are never asked for it.
-    return await asyncio.to_thread(importlib.import_module, "chronolake_metastore.queries.file_streams")
-
-
-def _streamed(stream: ArrowStream) -> Stream:
-    return Stream(stream.messages(), headers={"Content-Type": ARROW})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
-from litestar import post
+from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from litestar.response import Stream
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters, problems, streams
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import refuse_nul, time_in_body
 from chronolake_metastore.queries import files as queries
@@ -30,11 +33,22 @@ from chronolake_model.scans import Scan
         ProblemCode.BODY_TOO_LARGE,
     ),
 )
-async def scan(table: TableInPath, data: JSONBody[Scan], database: NamedDependency[Database]) -> Snapshot:
+async def scan(
+    request: Request[Any, Any, Any],
+    table: TableInPath,
+    data: JSONBody[Scan],
+    database: NamedDependency[Database],
+) -> Snapshot | Stream:
     """The snapshot of a table, page by page, without the slices that could not match the filter.
 
     It is pruned by partition paths and by column stats; a slice of which too little is known stays.
+
+    Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
+    data file; `limit` is passed over.
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = None if data.as_of is None else time_in_body("as_of", data.as_of)
-    return await queries.scan(database, parameters.table(table), data, as_of)
+    name = parameters.table(table)
+    if streams.wants_arrow(request, data.cursor):
+        return streams.streamed(await (await streams.queries()).scan(database, name, data, as_of))
+    return await queries.scan(database, name, data, as_of)

@@ -6,10 +6,13 @@ from typing import Final
 
 import msgspec
 
+from chronolake_metastore.domain import pruning
 from chronolake_metastore.queries import files, tables
 from chronolake_metastore.store import file_streams as stored, instants as stored_instants
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.files import FIRST
+from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, format_time
 
 METADATA: Final = "chronolake."
@@ -20,14 +23,23 @@ async def snapshot(
     database: Database, table_name: str, as_of: Micros | None, partition_path: str | None
 ) -> ArrowStream:
     """The files of the live slices; raises ``TableNotFound``."""
+    return await scan(
+        database, table_name, Scan(partition_paths=None if partition_path is None else [partition_path]), as_of
+    )
+
+
+async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros | None) -> ArrowStream:
+    """The files of the live slices that could match; raises ``TableNotFound`` or ``InvalidFilter``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
+        condition = None if asked.filter is None else pruning.check(table, asked.filter)
         pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
+        paths = await files.partitions_of(connection, table, asked, condition, FIRST[0])
     said = {"table": table.name}
     if pinned is not None:
         said["as_of"] = format_time(pinned, table.definition.tick)
     at = files.BEFORE_ALL if pinned is None else pinned
-    return await stored.snapshot(database, table.table_id, at, partition_path, _metadata(said))
+    return await stored.snapshot(database, table.table_id, at, paths, _metadata(said), condition)
 
 
 async def changes(

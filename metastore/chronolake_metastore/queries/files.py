@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain import pruning
+from chronolake_metastore.domain.pruning import Condition
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import files as stored, instants as stored_instants, scans
@@ -70,14 +71,22 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros |
         pinned, after = await _place(connection, table, as_of, asked.cursor)
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
-        paths = asked.partition_paths
-        if condition is not None and pruning.asks_of_partitions(condition):
-            if paths is None:
-                paths = await scans.partitions(connection, table.table_id, after[0])
-            paths = [path for path in paths if pruning.partition_could_match(condition, table, path)]
+        paths = await partitions_of(connection, table, asked, condition, after[0])
         groups = await scans.groups(connection, table.table_id, pinned, condition, paths, after, asked.limit)
         found = await stored.files_of(connection, table.table_id, groups, pinned)
     return _page(table, pinned, found, asked.limit)
+
+
+async def partitions_of(
+    connection: Reader, table: Table, asked: Scan, condition: Condition | None, first: str
+) -> list[str] | None:
+    """The partitions, from ``first`` on, that are asked for and could match; None for all there are."""
+    paths = asked.partition_paths
+    if condition is None or not pruning.asks_of_partitions(condition):
+        return paths
+    if paths is None:
+        paths = await scans.partitions(connection, table.table_id, first)
+    return [path for path in paths if pruning.partition_could_match(condition, table, path)]
 
 
 async def changes(

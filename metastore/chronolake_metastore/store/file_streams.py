@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 import pyarrow as pa
 from psycopg import sql
 
-from chronolake_metastore.store import arrow, statements
+from chronolake_metastore.domain.pruning import Condition
+from chronolake_metastore.store import arrow, scans, statements
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
 from chronolake_model.times import Micros
@@ -38,14 +40,21 @@ async def snapshot(
     database: Database,
     table_id: UUID,
     as_of: Micros,
-    partition_path: str | None,
+    partition_paths: Sequence[str] | None,
     metadata: dict[str, str],
+    condition: Condition | None = None,
 ) -> ArrowStream:
-    """The files of all slices that were live as of a completion time; ``metadata`` goes into the schema."""
-    wanted = (
-        sql.SQL("true") if partition_path is None else sql.SQL("partition_path = {}").format(partition_path)
+    """The files of the slices that were live as of a completion time, of those that could match a condition.
+
+    Only in ``partition_paths``, if they are given: tests of partition columns are passed over, as in
+    ``scans.groups``. ``metadata`` goes into the schema.
+    """
+    query = _SNAPSHOT.format(
+        table_id=sql.Literal(table_id),
+        as_of=sql.Literal(as_of),
+        wanted=_in(partition_paths),
+        could_match=sql.SQL("true") if condition is None else scans.could_match(condition),
     )
-    query = _SNAPSHOT.format(table_id=sql.Literal(table_id), as_of=sql.Literal(as_of), wanted=wanted)
     return await arrow.open_stream(database, query.as_string(), SNAPSHOT.with_metadata(metadata))
 
 
@@ -56,3 +65,14 @@ async def changes(
     after, until = (sql.Literal(time) for time in between)
     query = _CHANGES.format(table_id=sql.Literal(table_id), after=after, until=until)
     return await arrow.open_stream(database, query.as_string(), CHANGES.with_metadata(metadata))
+
+
+def _in(partition_paths: Sequence[str] | None) -> sql.Composable:
+    match partition_paths:
+        case None:
+            return sql.SQL("true")
+        case [only]:
+            # An index gives what is equal in its order, and what is any of several not.
+            return sql.SQL("partition_path = {}").format(only)
+        case _:
+            return sql.SQL("partition_path = ANY ({}::text[])").format(list(partition_paths))

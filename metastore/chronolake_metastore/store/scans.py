@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+from psycopg import sql
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -29,6 +30,7 @@ from sqlalchemy import (
     column,
     func,
     literal,
+    literal_column,
     not_,
     or_,
     select,
@@ -39,6 +41,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.types import TypeEngine
 
 from chronolake_metastore.domain.literals import Kind, Value
@@ -59,6 +62,21 @@ _FILE: Final = table(
     column("records", BigInteger),
     column("column_stats", JSONB),
 )
+
+
+Bool = ColumnElement[bool]
+Element = ColumnElement[Any]
+
+
+class _FileOfWindow:
+    """A file where no table is named: each column is that of the query around it."""
+
+    records: Final = column("records", BigInteger)
+    column_stats: Final = column("column_stats", JSONB)
+
+
+_WINDOW: Final[Element] = literal_column("file_group")
+_DIALECT: Final = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 _TYPES: Final[dict[Kind, TypeEngine[Any]]] = {
     Kind.BOOLEAN: Boolean(),
     Kind.INTEGER: Numeric(),
@@ -69,8 +87,6 @@ _TYPES: Final[dict[Kind, TypeEngine[Any]]] = {
     Kind.TIMESTAMP: DateTime(timezone=True),
     Kind.TIMESTAMP_NTZ: DateTime(timezone=False),
 }
-Bool = ColumnElement[bool]
-Element = ColumnElement[Any]
 
 
 async def partitions(connection: Reader, table_id: UUID, first: str) -> list[str]:
@@ -108,19 +124,32 @@ async def groups(
     key = live.c.partition_path, live.c.file_id
     wanted = select(*key).group_by(*key).order_by(*key).limit(limit)
     if condition is not None:
-        wanted = wanted.having(_could_hold(condition, live.c))
+        wanted = wanted.having(_could_hold(condition, lambda test: func.bool_or(_passes(test, live.c))))
     return [(partition_path, file_id) for partition_path, file_id in await connection.execute(wanted)]
 
 
-def _could_hold(condition: Condition, file: Any) -> Bool:
+def could_match(condition: Condition) -> sql.SQL:
+    """The same as a text: whether the slice of a file could match, by a window ``file_group`` of its files.
+
+    For large answers, which are copied out: no parameters go with them.
+    """
+    asked = _could_hold(
+        condition, lambda test: func.bool_or(_passes(test, _FileOfWindow)).bool_op("OVER")(_WINDOW)
+    )
+    written = asked.compile(dialect=_DIALECT)
+    literals = {name: sql.Literal(value).as_string() for name, value in written.params.items()}
+    return sql.SQL(written.string % literals)
+
+
+def _could_hold(condition: Condition, any_passes: Callable[[Test], Bool]) -> Bool:
     """Whether a slice could match: a test is passed if any of its files passes it."""
     match condition:
         case Test():
-            return true() if condition.column.partition is not None else func.bool_or(_passes(condition, file))
+            return true() if condition.column.partition is not None else any_passes(condition)
         case Every():
-            return and_(true(), *(_could_hold(part, file) for part in condition.parts))
+            return and_(true(), *(_could_hold(part, any_passes) for part in condition.parts))
         case Some():
-            return or_(*(_could_hold(part, file) for part in condition.parts))
+            return or_(*(_could_hold(part, any_passes) for part in condition.parts))
 
 
 def _passes(test: Test, file: Any) -> Bool:

@@ -1,5 +1,6 @@
--- The data files of all slices that were live as of a completion time, each a row, the files of a slice together. In two
--- parts, as in snapshot.sql. A log file says which slice it is in: that of the group's base file, or of its first log.
+-- The data files of the slices that were live as of a completion time, each a row, the files of a slice together; of those
+-- slices only that could match a filter. In two parts, as in snapshot.sql. A log file says which slice it is in: that of the
+-- group's base file, or of its first log.
 SELECT
     f.partition_path,
     f.file_id,
@@ -21,12 +22,17 @@ SELECT
     f.completion_time,
     f.schema_version
 FROM (
-    SELECT *
-    FROM file
-    WHERE table_id = {table_id} AND superseded_at IS NULL AND live_from <= moment({as_of}) AND {wanted}
-    UNION ALL
-    SELECT *
-    FROM file
-    WHERE table_id = {table_id} AND superseded_at > moment({as_of}) AND live_from <= moment({as_of}) AND {wanted}
+    SELECT live.*, {could_match} AS could_match
+    FROM (
+        SELECT *
+        FROM file
+        WHERE table_id = {table_id} AND superseded_at IS NULL AND live_from <= moment({as_of}) AND {wanted}
+        UNION ALL
+        SELECT *
+        FROM file
+        WHERE table_id = {table_id} AND superseded_at > moment({as_of}) AND live_from <= moment({as_of}) AND {wanted}
+    ) AS live
+    WINDOW file_group AS (PARTITION BY partition_path, file_id)
 ) AS f
+WHERE f.could_match
 ORDER BY f.partition_path, f.file_id, f.kind, f.completion_time, f.file_name
