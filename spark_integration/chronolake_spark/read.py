@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
@@ -17,12 +19,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 import chronolake
-from chronolake_model.files import Changes, FileSlice, Snapshot
+from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
+from chronolake_model.filters import Filter
+from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_spark import bucket_reader, columns, evolution, schema
 from chronolake_spark.base_files import Folder
 from chronolake_spark.evolution import Versions
 
+GroupKey: TypeAlias = tuple[str, str]
+"""Partition path and file id: a file group within its table."""
 _DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -33,24 +39,56 @@ def snapshot(spark: SparkSession, table: chronolake.Table, found: Snapshot, *, m
     return _shaped(_records(spark, written, found.slices), written.table, meta_columns=meta_columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The file groups whose slice could hold a record that is wanted, at a range's start and at its end."""
+
+    before: frozenset[GroupKey]
+    after: frozenset[GroupKey]
+
+
+def could_match(table: chronolake.Table, changes: Changes, wanted: Filter) -> Kept:
+    """What the server says of the file groups that changed. Raises ``InvalidFilter``."""
+    paths: list[str] | None = sorted({group.partition_path for group in changes.file_groups})
+    if paths is not None and len(paths) > PARTITIONS_MAX:
+        paths = None
+    before, after = (
+        # Before the first completion there was nothing.
+        frozenset() if at is None else frozenset(map(_key, table.scan(wanted, at, paths).slices))
+        for at in (changes.from_, changes.to)
+    )
+    return Kept(before, after)
+
+
 def incremental(
-    spark: SparkSession, table: chronolake.Table, changes: Changes, *, meta_columns: bool
+    spark: SparkSession,
+    table: chronolake.Table,
+    changes: Changes,
+    *,
+    meta_columns: bool,
+    kept: Kept | None = None,
 ) -> DataFrame:
     """The records that changed, each once in its last state, with ``_change_type``.
 
     An upsert is a record whose last change one of the range's instants made; a delete, one that was there
     before the range and is not after it, as it was before. Where the table was restored, records came back
     whose last change was made long before: all records of the file groups that it concerned are upserts.
+
+    With ``kept``, records in other slices may be missing.
     """
     after = [group.after for group in changes.file_groups if group.after is not None]
     before = [group.before for group in changes.file_groups if group.before is not None]
     written = evolution.versions(table, table.reload().definition, [*before, *after])
-    there = _records(spark, written, after)
     instants = [instant.requested_time for instant in changes.instants]
-    upserts = there if changes.restores else there.where(sf.col(columns.COMMIT_TIME).isin(instants))
-    deletes = _deletes(spark, written, changes)
-    if any(group.after is None for group in changes.file_groups):
-        # What was in a replaced file group may be in another one now, as after a clustering.
+    upserts = _records(spark, written, [one for one in after if kept is None or _key(one) in kept.after])
+    if not changes.restores:
+        upserts = upserts.where(sf.col(columns.COMMIT_TIME).isin(instants))
+    gone_from = [one for one in changes.file_groups if kept is None or _key(one) in kept.before]
+    deletes = _deletes(spark, written, gone_from)
+    if gone_from and any(group.after is None for group in changes.file_groups):
+        # What was in a replaced file group may be in another one now, as after a clustering; in any other, so
+        # all of them are looked through.
+        there = _records(spark, written, after)
         deletes = deletes.join(there, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
     changed = [
         _shaped(rows, written.table, meta_columns=meta_columns).withColumn(columns.CHANGE_TYPE, sf.lit(change))
@@ -95,11 +133,11 @@ def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
     return rows.select(*(sf.col(schema.quoted(name)) for name in names))
 
 
-def _deletes(spark: SparkSession, written: Versions, changes: Changes) -> DataFrame:
+def _deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFileGroup]) -> DataFrame:
     struct = schema.file_struct_of(written.table.schema)
     groups = [
         (*_location(group.before), group.before.base_file.schema_version, *_location(group.after))
-        for group in changes.file_groups
+        for group in changed
         if group.before is not None and group.before.base_file is not None
     ]
     if not groups:
@@ -120,6 +158,10 @@ class _DeletedRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return bucket_reader.deleted_rows(batches, self._base_path, self._schema, self._names)
+
+
+def _key(group: ChangedFileGroup | FileSlice) -> GroupKey:
+    return group.partition_path, group.file_id
 
 
 def _location(slice_: FileSlice | None) -> tuple[str | None, int]:

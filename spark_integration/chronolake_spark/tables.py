@@ -9,11 +9,13 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
-from chronolake_spark import datasource, read, schema, write
+from chronolake_spark import datasource, errors, filters, read, schema, write
+from chronolake_spark.filters import Wanted
 from chronolake_spark.merge import Existing
 
 Duplicates = Literal["fail", "drop"]
@@ -95,24 +97,60 @@ class SparkTable:
         rows = write.tagged(keys_df, self._writable(), keys_only=True)
         return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata)
 
-    def snapshot(self, as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
+    def snapshot(
+        self, as_of: Moment | None = None, meta_columns: bool = False, *, filter: Wanted | None = None
+    ) -> DataFrame:
         """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
 
-        The frame keeps showing this state, whatever completes later.
+        The frame keeps showing this state, whatever completes later. With a ``filter`` it has the records that
+        match, and reads those files only that could hold any; what ``where`` says of the frame prunes nothing
+        at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
         """
-        found = self._table.snapshot(as_of)
-        return read.snapshot(self._spark, self._table, found, meta_columns=meta_columns)
+        if filter is None:
+            found = self._table.snapshot(as_of)
+            return read.snapshot(self._spark, self._table, found, meta_columns=meta_columns)
+        wanted = self._wanted(filter)
+        judged_by = self.definition.schema_version
+        found = self._table.scan(wanted, as_of)
+        rows = read.snapshot(self._spark, self._table, found, meta_columns=meta_columns)
+        return self._matching(rows, wanted, judged_by)
 
     def incremental(
-        self, from_: Moment | None = None, to: Moment | None = None, meta_columns: bool = False
+        self,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        meta_columns: bool = False,
+        *,
+        filter: Wanted | None = None,
     ) -> DataFrame:
         """The records that changed in the range (from_, to] of completion times, with ``_change_type``.
 
         Each changed record comes once: ``upsert`` with its state at the range's end, or ``delete`` with the
         state before the range. What was both inserted and deleted within the range does not come at all.
+        With a ``filter``, as in ``snapshot``, those that match in the state that they come with: a record that
+        matched before the range and does not match any more is an upsert that is left out.
         """
         changes = self._table.changes(from_, to)
-        return read.incremental(self._spark, self._table, changes, meta_columns=meta_columns)
+        if filter is None:
+            return read.incremental(self._spark, self._table, changes, meta_columns=meta_columns)
+        wanted = self._wanted(filter)
+        judged_by = self.definition.schema_version
+        kept = read.could_match(self._table, changes, wanted)
+        rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, kept=kept)
+        return self._matching(rows, wanted, judged_by)
+
+    def _wanted(self, filter: Wanted) -> Filter:
+        return filters.parsed(filter, self._table.reload().definition.schema)
+
+    def _matching(self, rows: DataFrame, wanted: Filter, judged_by: int) -> DataFrame:
+        """The rows that match, when the server judged by the same columns as they have."""
+        now = self.definition.schema_version
+        if now != judged_by:
+            raise errors.SchemaMismatch(
+                f"the columns of {self.name} changed while it was read with a filter: read it again",
+                {"schema_versions": [judged_by, now]},
+            )
+        return rows.where(filters.condition(wanted, self.definition.schema))
 
     def _writable(self) -> Table:
         return write.writable(self._table.reload().definition)

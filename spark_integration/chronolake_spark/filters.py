@@ -1,0 +1,112 @@
+"""Filters in reads: what the server prunes by, asked of the rows once more by Spark."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias, assert_never
+
+from pyspark.sql import Column, functions as sf
+
+from chronolake_model import filter_text
+from chronolake_model.filters import (
+    And,
+    Compare,
+    ComparisonOperator,
+    Filter,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+)
+from chronolake_model.tables import Field
+from chronolake_spark import schema
+
+Wanted: TypeAlias = Filter | str
+"""A filter, or its text: ``"amount >= 10 and region in ('eu', 'us')"``."""
+
+_OPERATORS: Final[Mapping[ComparisonOperator, Callable[[Any, Any], Any]]] = {
+    ComparisonOperator.EQUAL: operator.eq,
+    ComparisonOperator.NOT_EQUAL: operator.ne,
+    ComparisonOperator.LESS: operator.lt,
+    ComparisonOperator.LESS_OR_EQUAL: operator.le,
+    ComparisonOperator.GREATER: operator.gt,
+    ComparisonOperator.GREATER_OR_EQUAL: operator.ge,
+}
+_LONG_MAX: Final = 2**63 - 1
+
+
+def parsed(wanted: Wanted, fields: Iterable[Field]) -> Filter:
+    """The filter that is meant. Raises ``ValueError`` for a text that is none, and ``TypeError``."""
+    if isinstance(wanted, str):
+        return filter_text.parse(wanted, _types(fields))
+    if not isinstance(wanted, Filter):
+        raise TypeError(f"a filter is made with chronolake.col, or a text, not {type(wanted).__name__}")
+    return wanted
+
+
+def condition(wanted: Filter, fields: Iterable[Field]) -> Column:
+    """The filter as Spark has it, for rows with columns of these fields, which the server found to fit."""
+    return _condition(wanted, _types(fields))
+
+
+def _types(fields: Iterable[Field]) -> dict[str, str]:
+    return {field.name: field.type for field in fields}
+
+
+def _condition(wanted: Filter, types: Mapping[str, str]) -> Column:
+    match wanted:
+        case And():
+            return _all_of(operator.and_, wanted.filters, types)
+        case Or():
+            return _all_of(operator.or_, wanted.filters, types)
+        case Not():
+            return ~_condition(wanted.filter, types)
+        case _:
+            return _test(wanted, sf.col(schema.quoted(wanted.column)), types[wanted.column])
+
+
+def _all_of(combine: Callable[[Any, Any], Any], parts: list[Filter], types: Mapping[str, str]) -> Column:
+    """The parts as a balanced tree: Spark's own recursion ends before a thousand parts in a row do."""
+    conditions = [_condition(part, types) for part in parts]
+    while len(conditions) > 1:
+        pairs = zip(conditions[::2], conditions[1::2], strict=False)
+        conditions = [combine(one, other) for one, other in pairs] + conditions[len(conditions) & ~1 :]
+    return conditions[0]
+
+
+def _test(wanted: Compare | In | IsNull | StartsWith, column: Column, type_: str) -> Column:
+    match wanted:
+        case Compare():
+            compared: Column = _OPERATORS[wanted.operator](column, _literal(wanted.value, type_))
+            return compared
+        case In():
+            return column.isin([_literal(value, type_) for value in wanted.values])
+        case IsNull():
+            return column.isNull()
+        case StartsWith():
+            return column.startswith(wanted.prefix)
+        case _:
+            assert_never(wanted)
+
+
+def _literal(value: Literal, type_: str) -> Column:
+    word = re.split(r"\W", type_.strip().lower(), maxsplit=1)[0]
+    match word:
+        case "float" | "double":
+            # NaN and the infinities are called as Python calls them.
+            return sf.lit(float(value))
+        case "decimal":
+            return sf.lit(Decimal(str(value)))
+        case "date" | "timestamp" | "timestamp_ntz":
+            # Not by way of Python's own: Java's old calendar would move those of long ago.
+            return sf.lit(value).cast(word)
+        case _ if isinstance(value, int) and abs(value) > _LONG_MAX:
+            # Of a decimal literal beyond the column's type Spark thinks that nulls are less than it, too.
+            return sf.lit(str(value)).cast("decimal(38,0)")
+        case _:
+            return sf.lit(value)

@@ -1,0 +1,236 @@
+"""Reads with a filter: the rows that match, all of them, from the files that could have them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+
+from chronolake import Action, DropColumn, FileGroupName, Filter, Operation, RenameColumn, WidenColumn, col
+from chronolake.errors import InvalidFilter
+from chronolake_model.filters import And, Compare, ComparisonOperator, Or
+from chronolake_spark import SparkTable, errors, filters
+from tests import records
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+_ARROW: Final = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "double": pa.float64(),
+    "decimal(10, 2)": pa.decimal128(10, 2),
+    "decimal(4,1)": pa.decimal128(4, 1),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "array<string>": pa.list_(pa.string()),
+}
+_RECORDS: Final = [records.record(random.Random(seed)) for seed in range(100)]
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+@pytest.fixture(scope="module")
+def everything(spark: SparkSession) -> DataFrame:
+    """Records with values of all types, and their places as ``number``."""
+    columns = {
+        name: pa.array([row[name] for row in _RECORDS], _ARROW[type_]) for name, type_ in records.TYPES.items()
+    }
+    frame: DataFrame = spark.createDataFrame(pa.table({**columns, "number": range(len(_RECORDS))}))
+    return frame.cache()
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(records.filters(), min_size=40, max_size=40))
+def test_spark_finds_the_records_that_match(everything: DataFrame, wanted: list[Filter]) -> None:
+    asked = [filters.condition(one, records.TABLE.definition.schema) for one in wanted]
+
+    found = everything.select("number", *asked).orderBy("number").collect()
+
+    assert [[truth is True for truth in row[1:]] for row in found] == [
+        [records.matches(one, row) for one in wanted] for row in _RECORDS
+    ]
+
+
+@pytest.mark.parametrize("large", [2**63, -(2**63) - 1, 10**38 - 1])
+def test_a_number_that_no_column_holds_is_compared_all_the_same(everything: DataFrame, large: int) -> None:
+    less = filters.condition(col("id") < large, records.TABLE.definition.schema)
+
+    expected = [row["id"] for row in _RECORDS if row["id"] is not None and row["id"] < large]
+
+    assert everything.where(less).count() == len(expected)
+
+
+def test_the_largest_filter_is_understood(everything: DataFrame) -> None:
+    parts: list[Filter] = [Compare("id", ComparisonOperator.EQUAL, number) for number in range(2, 1_001)]
+
+    for wanted in (Or(parts), And(parts)):
+        asked = filters.condition(wanted, records.TABLE.definition.schema)
+        expected = sum(records.matches(wanted, row) for row in _RECORDS)
+        assert everything.where(asked).count() == expected
+
+
+# ---------------------------------------------------------------------------------- tables
+
+
+def visits(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id long, country string, price decimal(6,2), note string")
+
+
+@pytest.fixture
+def table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    """Two partitions, and a bucket for each of many ids."""
+    frame = visits(
+        spark, *((number, "de" if number < 50 else None, None, f"n{number:03}") for number in range(100))
+    )
+    made = new_table(frame, "id", partition_fields=["country"], buckets=16)
+    made.insert(frame)
+    return made
+
+
+FILTERS: Final = pytest.mark.parametrize(
+    ("wanted", "sql", "files_max"),
+    [
+        (col("country") == "de", "country = 'de'", 16),
+        (col("country").is_null(), "country IS NULL", 16),
+        (col("id") == 7, "id = 7", 16),
+        ("id in (7, 93) and not country is null", "id IN (7, 93) AND country IS NOT NULL", 16),
+        (col("note").starts_with("n00"), "note LIKE 'n00%'", 16),
+        ("note = 'n000' or note = 'n099'", "note IN ('n000', 'n099')", 4),
+        (~(col("id") < 200), "false", 0),
+        ("price > 1.50", "false", 0),
+    ],
+)
+
+
+@FILTERS
+def test_a_snapshot_with_a_filter_has_the_rows_that_match_from_fewer_files(
+    table: SparkTable, wanted: Filter | str, sql: str, files_max: int
+) -> None:
+    found = table.snapshot(filter=wanted)
+
+    assert rows_of(found.na.fill("-")) == rows_of(table.snapshot().where(sql).na.fill("-"))
+    assert len(found.inputFiles()) <= files_max < len(table.snapshot().inputFiles())
+    assert table.snapshot(meta_columns=True, filter=wanted).columns[5:] == found.columns
+
+
+def test_a_file_that_could_not_match_is_not_looked_at(table: SparkTable) -> None:
+    wanted = col("id").is_in([3, 7])
+    kept = {Path(file).name for file in table.snapshot(filter=wanted).inputFiles()}
+    for file in Path(table.definition.base_path).rglob("*.parquet"):
+        if file.name not in kept:
+            file.unlink()
+
+    assert [row["id"] for row in table.snapshot(filter=wanted).orderBy("id").collect()] == [3, 7]
+
+
+def test_as_of_a_time_a_filter_is_judged_by_the_files_of_then(spark: SparkSession, table: SparkTable) -> None:
+    before = table.metastore.snapshot().as_of
+    table.upsert(visits(spark, (7, "de", None, "z")))
+
+    assert rows_of(table.snapshot(filter="note = 'z'").select("id")) == [(7,)]
+    assert rows_of(table.snapshot(before, filter="note = 'z'")) == []
+    assert rows_of(table.snapshot(before, filter="note = 'n007'").select("id")) == [(7,)]
+    assert rows_of(table.snapshot(filter="note = 'n007'")) == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "country = 'de'",
+        "id = 7",
+        "id = 8",
+        "id in (9, 200)",
+        "note = 'z'",
+        "note = 'n007'",
+        "note = 'n008'",
+        "id < 1000",
+    ],
+)
+def test_changes_with_a_filter_are_those_that_match(
+    spark: SparkSession, table: SparkTable, wanted: str
+) -> None:
+    start = table.metastore.snapshot().as_of
+    table.upsert(visits(spark, (7, "de", None, "z"), (200, "fr", None, "z")))
+    table.delete(visits(spark, (8, "de", None, None), (9, "de", None, None)))
+
+    for from_ in (None, start):
+        everything = table.incremental(from_).where(wanted)
+        assert rows_of(table.incremental(from_, filter=wanted).na.fill("-")) == rows_of(everything.na.fill("-"))
+
+
+def test_changes_with_a_filter_tell_what_a_replacement_and_a_restore_did(
+    spark: SparkSession, table: SparkTable
+) -> None:
+    start = table.metastore.snapshot().as_of
+    savepoint = table.metastore.savepoint()
+    table.upsert(visits(spark, (7, "de", None, "z")))
+    [group] = [one for one in table.metastore.scan(col("note") == "z").slices if one.base_file is not None]
+    with table.metastore.begin(operation=Operation.DELETE_PARTITION, action=Action.REPLACECOMMIT) as write:
+        write.replace(FileGroupName(group.partition_path, group.file_id))
+    replaced = table.metastore.snapshot().as_of
+    table.metastore.restore(savepoint.requested_time)
+
+    for from_, to in ((start, replaced), (replaced, None), (start, None)):
+        for wanted in ("id = 7", "note = 'z'", "note = 'n007'", "id = 1000"):
+            found = table.incremental(from_, to, filter=wanted)
+            assert rows_of(found.na.fill("-")) == rows_of(
+                table.incremental(from_, to).where(wanted).na.fill("-")
+            )
+
+
+def test_files_of_earlier_schemas_are_pruned_by_the_columns_of_now(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    frame = spark.createDataFrame([(n, f"n{n}", n) for n in range(20)], "id long, name string, count int")
+    table = new_table(frame, "id", buckets=8)
+    table.insert(frame)
+    table.metastore.change_schema([RenameColumn("name", "title"), WidenColumn("count", "bigint")])
+    table.upsert(spark.createDataFrame([(3, "x", 2**40)], "id long, title string, count long"))
+
+    assert rows_of(table.snapshot(filter=f"count = {2**40} or title = 'n4'").select("id")) == [(3,), (4,)]
+    assert len(table.snapshot(filter="title = 'n4'").inputFiles()) < 8
+    with pytest.raises(InvalidFilter, match="no column 'name'"):
+        table.snapshot(filter="name = 'n4'")
+
+
+def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
+    table: SparkTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = table.metastore.scan
+
+    def and_then_changed(*args: Any) -> Any:
+        found = scan(*args)
+        table.metastore.change_schema([DropColumn("note")])
+        return found
+
+    monkeypatch.setattr(table.metastore, "scan", and_then_changed)
+
+    with pytest.raises(errors.SchemaMismatch, match="read it again"):
+        table.snapshot(filter="id = 7")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "why"),
+    [
+        ("id = ", ValueError, "at character 6: expected a value"),
+        (sf.lit, TypeError, "chronolake.col"),
+        (col("amount") > 1, InvalidFilter, "no column 'amount'"),
+    ],
+)
+def test_what_is_no_filter_is_refused(table: SparkTable, wanted: Any, error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        table.snapshot(filter=wanted)
+    with pytest.raises(error, match=why):
+        table.incremental(filter=wanted)
