@@ -9,11 +9,12 @@ from hypothesis import given, settings, strategies as st
 
 from chronolake import Filter, col
 from chronolake_metastore import errors
-from chronolake_metastore.domain import pruning
+from chronolake_metastore.domain import pruning, shares
 from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.pruning import Stats
+from chronolake_metastore.domain.shares import Share
 from chronolake_model import filters as wire
-from chronolake_model.filters import And, Compare, IsNull, Not, StartsWith
+from chronolake_model.filters import And, Compare, IsNull, Not, Or, StartsWith
 from tests import records
 from tests.records import FIELD_IDS, PARTITIONS, TABLE, TYPES, Record
 
@@ -21,11 +22,14 @@ OWN: Final = tuple(name for name in TYPES if name not in PARTITIONS)
 """Columns that are judged by their ranges."""
 
 
+TABLE_BY_SHARD: Final = msgspec.structs.replace(
+    TABLE, definition=msgspec.structs.replace(TABLE.definition, partition_fields=["shard"])
+)
+
+
 def kept(wanted: Filter, partition_path: str, files: Sequence[Stats]) -> bool:
-    condition = pruning.check(TABLE, wanted)
-    return pruning.partition_could_match(condition, TABLE, partition_path) and pruning.slice_could_match(
-        condition, files
-    )
+    left = shares.remaining(pruning.check(TABLE, wanted), TABLE, partition_path)
+    return left if isinstance(left, bool) else pruning.slice_could_match(left, files)
 
 
 def kept_by_ranges(wanted: Filter, **ranges: Range) -> bool:
@@ -35,7 +39,7 @@ def kept_by_ranges(wanted: Filter, **ranges: Range) -> bool:
 
 
 def kept_by_partition(wanted: Filter, partition_path: str) -> bool:
-    return pruning.partition_could_match(pruning.check(TABLE, wanted), TABLE, partition_path)
+    return shares.remaining(pruning.check(TABLE, wanted), TABLE, partition_path) is not False
 
 
 # ---------------------------------------------------------------------------------- never too much
@@ -79,6 +83,70 @@ def test_a_file_of_one_record_is_kept_exactly_if_it_matches(record: Record, want
 @given(records.records(), records.filters(PARTITIONS[1:]))
 def test_a_partition_is_kept_exactly_if_its_values_match(record: Record, wanted: Filter) -> None:
     assert kept_by_partition(wanted, records.partition_path(record)) == records.matches(wanted, record)
+
+
+@settings(max_examples=1_000)
+@given(records.records(), records.filters(tuple(name for name in TYPES if name != "country")))
+def test_a_file_of_one_record_in_its_partition_is_kept_exactly_if_it_matches(
+    record: Record, wanted: Filter
+) -> None:
+    assert kept(wanted, records.partition_path(record), [records.stats([record])]) == records.matches(
+        wanted, record
+    )
+
+
+@settings(max_examples=300)
+@given(records.filters(), st.lists(records.records(), max_size=6))
+def test_partitions_are_shared_out_each_to_what_is_left_for_it(wanted: Filter, rows: list[Record]) -> None:
+    condition = pruning.check(TABLE, wanted)
+    paths = sorted({records.partition_path(row) for row in rows})
+
+    shared = shares.share_out(condition, TABLE, paths)
+
+    left = {path: shares.remaining(condition, TABLE, path) for path in paths}
+    assert {path: share.condition or True for share in shared for path in share.partition_paths or ()} == {
+        path: one for path, one in left.items() if one is not False
+    }
+    assert len({share.condition for share in shared}) == len(shared)
+
+
+def test_a_filter_that_asks_something_else_of_each_of_many_partitions_is_judged_apart() -> None:
+    paths = [f"shard={number:03}" for number in range(300)]
+    small = TABLE_BY_SHARD
+    each: list[Filter] = [(col("shard") == number) & (col("id") > number) for number in range(300)]
+    others: list[Filter] = [(col("shard") != number) & (col("id") > number) for number in range(40)]
+
+    together = shares.share_out(pruning.check(small, Or(each)), small, paths)
+    apart = shares.share_out(pruning.check(small, Or(others)), small, paths)
+
+    assert [share.condition for share in together] == [
+        pruning.check(small, col("id") > number) for number in range(300)
+    ]
+    assert apart == [Share(tuple(paths), pruning.check(small, Or([col("id") > n for n in range(40)])))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        ((col("shard") == 7) | (col("id") > 5), {"7": True, "8": col("id") > 5}),
+        (
+            ((col("shard") == 7) & (col("id") > 5)) | ((col("shard") == 8) & (col("id") < 3)),
+            {"7": col("id") > 5, "8": col("id") < 3, "9": False},
+        ),
+        (~((col("shard") == 7) | (col("id") > 5)), {"7": False, "8": col("id") <= 5}),
+        ((col("shard") > 7) & (col("id") > 5) & (col("id") < 9), {"8": (col("id") > 5) & (col("id") < 9)}),
+        (col("shard").is_null(), {"7": False, "__HIVE_DEFAULT_PARTITION__": True}),
+    ],
+)
+def test_a_partition_leaves_of_a_filter_what_is_asked_of_its_files(
+    wanted: Filter, left: dict[str, Filter | bool]
+) -> None:
+    condition = pruning.check(TABLE_BY_SHARD, wanted)
+
+    assert {shard: shares.remaining(condition, TABLE_BY_SHARD, f"shard={shard}") for shard in left} == {
+        shard: one if isinstance(one, bool) else pruning.check(TABLE_BY_SHARD, one)
+        for shard, one in left.items()
+    }
 
 
 def test_a_null_an_empty_string_and_a_certain_other_share_a_partition() -> None:

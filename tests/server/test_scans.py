@@ -67,7 +67,10 @@ ALL: Final = [(FIRST, 0), (FIRST, 1), (SECOND, 0), (SECOND, 1)]
             {"type": "and", "filters": [compare("day", "<", "2026-01-02"), compare("id", ">=", 10)]},
             [(FIRST, 1)],
         ),
-        ({"type": "or", "filters": [compare("day", "<", "2026-01-02"), compare("id", ">=", 10)]}, ALL),
+        (
+            {"type": "or", "filters": [compare("day", "<", "2026-01-02"), compare("id", ">=", 10)]},
+            [(FIRST, 0), (FIRST, 1), (SECOND, 1)],
+        ),
         ({"type": "not", "filter": compare("id", "<", 10)}, [(FIRST, 1), (SECOND, 1)]),
         ({"type": "in", "column": "id", "values": [-1, 12, 99]}, [(FIRST, 1), (SECOND, 1)]),
         (compare("name", "=", "x"), ALL),

@@ -16,6 +16,7 @@ from chronolake import Filter, col
 from chronolake_metastore.domain import pruning
 from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.pruning import Stats
+from chronolake_metastore.domain.shares import Share, remaining, share_out
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import file_streams, scans
 from chronolake_metastore.store.engine import Database
@@ -27,6 +28,7 @@ from tests.records import PARTITIONS, TABLE, TYPES
 
 AS_OF: Final = Micros(2_000_000)
 SLICES: Final = 80
+PATHS: Final = sorted(records.partition_path(records.record(random.Random(seed))) for seed in range(5))
 OWN: Final = tuple(name for name in TYPES if name not in PARTITIONS)
 
 
@@ -40,7 +42,7 @@ class Lake:
         chance = random.Random(7)
         for number in range(SLICES):
             files = [_stats(chance) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
-            self.slices[f"p{number % 5}", f"{number:04d}"] = files
+            self.slices[PATHS[number % len(PATHS)], f"{number:04d}"] = files
         with psycopg.connect(dsn, options="-c search_path=chronolake") as connection:
             for key, files in self.slices.items():
                 for index, known in enumerate(files):
@@ -50,20 +52,21 @@ class Lake:
         self, wanted: Filter | None, paths: Sequence[str] | None = None, after: GroupKey = ("", "")
     ) -> list[GroupKey]:
         """The slices that the SQL keeps, in its order."""
-        condition = None if wanted is None else pruning.check(TABLE, wanted)
 
         async def ask() -> list[GroupKey]:
             async with self._database.reading() as connection:
-                return await scans.groups(connection, TABLE.table_id, AS_OF, condition, paths, after, SLICES)
+                return await scans.groups(
+                    connection, TABLE.table_id, AS_OF, shared(wanted, paths), after, SLICES
+                )
 
         return self._runner.run(ask())
 
     def streamed(self, wanted: Filter | None, paths: Sequence[str] | None = None) -> list[tuple[str, ...]]:
         """Partition path, file id and name of each file in the Arrow stream, in its order."""
-        condition = None if wanted is None else pruning.check(TABLE, wanted)
 
         async def ask() -> bytes:
-            stream = await file_streams.snapshot(self._database, TABLE.table_id, AS_OF, paths, {}, condition)
+            shares = shared(wanted, paths)
+            stream = await file_streams.snapshot(self._database, TABLE.table_id, AS_OF, shares, {})
             return b"".join([message async for message in stream.messages()])
 
         found = pa.ipc.open_stream(self._runner.run(ask())).read_all()
@@ -79,6 +82,16 @@ class Lake:
             for name in sorted(f"f{index}" for index in range(len(self.slices[key])))
         ]
 
+    def expected(self, wanted: Filter) -> list[GroupKey]:
+        """The slices that the rule keeps, in order."""
+        condition = pruning.check(TABLE, wanted)
+
+        def is_kept(path: str, files: Sequence[Stats]) -> bool:
+            left = remaining(condition, TABLE, path)
+            return left if isinstance(left, bool) else pruning.slice_could_match(left, files)
+
+        return sorted(key for key, files in self.slices.items() if is_kept(key[0], files))
+
     def partitions(self, first: str) -> list[str]:
         async def ask() -> list[str]:
             async with self._database.reading() as connection:
@@ -89,6 +102,13 @@ class Lake:
     def close(self) -> None:
         self._runner.run(self._database.close())
         self._runner.close()
+
+
+def shared(wanted: Filter | None, paths: Sequence[str] | None) -> list[Share]:
+    """What is asked of which partitions, of all unless ``paths`` are given."""
+    if wanted is None:
+        return [Share(None if paths is None else tuple(paths))]
+    return share_out(pruning.check(TABLE, wanted), TABLE, PATHS if paths is None else paths)
 
 
 _INSERT: Final = """
@@ -129,11 +149,7 @@ def lake(shared_dsn: str) -> Iterator[Lake]:
 @settings(max_examples=400)
 @given(wanted=records.filters())
 def test_the_sql_keeps_what_the_rule_keeps(lake: Lake, wanted: Filter) -> None:
-    condition = pruning.check(TABLE, wanted)
-
-    expected = [key for key, files in lake.slices.items() if pruning.slice_could_match(condition, files)]
-
-    assert lake.kept(wanted) == sorted(expected)
+    assert lake.kept(wanted) == lake.expected(wanted)
 
 
 @settings(max_examples=150)
@@ -157,7 +173,7 @@ def test_no_value_means_anything_in_the_text_of_the_stream(lake: Lake, wanted: F
 
 def test_a_stream_has_the_partitions_that_are_wanted(lake: Lake) -> None:
     assert lake.streamed(None) == lake.files(sorted(lake.slices))
-    for paths in (["p1"], ["p1", "p3", "no{ne}"], ["it's"], []):
+    for paths in (PATHS[1:2], [PATHS[1], PATHS[3], "no{ne}"], ["it's"], []):
         assert lake.streamed(None, paths) == lake.files(lake.kept(None, paths))
 
 
@@ -167,9 +183,7 @@ def test_every_value_of_every_type_can_be_compared(lake: Lake, column: str, oper
     compared = [] if column == "tags" else [records.literal(value) for value in records.VALUES[column]]
     for value in compared:
         wanted = Compare(column, ComparisonOperator(operator), value)
-        condition = pruning.check(TABLE, wanted)
-        expected = [key for key, files in lake.slices.items() if pruning.slice_could_match(condition, files)]
-        assert lake.kept(wanted) == sorted(expected)
+        assert lake.kept(wanted) == lake.expected(wanted)
 
 
 def test_the_largest_filter_is_answered(lake: Lake) -> None:
@@ -179,12 +193,14 @@ def test_the_largest_filter_is_answered(lake: Lake) -> None:
 
 def test_slices_come_in_order_from_the_partitions_that_are_wanted(lake: Lake) -> None:
     assert lake.kept(None) == sorted(lake.slices)
-    assert {path for path, _ in lake.kept(None, ["p1", "p3", "none"])} == {"p1", "p3"}
+    wanted = [PATHS[1], PATHS[3]]
+    assert {path for path, _ in lake.kept(None, [*wanted, "none"])} == set(wanted)
     assert lake.kept(None, []) == []
-    assert lake.kept(None, None, ("p2", "0012")) == sorted(key for key in lake.slices if key > ("p2", "0012"))
+    last = PATHS[2], "0012"
+    assert lake.kept(None, None, last) == sorted(key for key in lake.slices if key > last)
 
 
 def test_partitions_are_told_each_once(lake: Lake) -> None:
-    assert lake.partitions("") == ["p0", "p1", "p2", "p3", "p4"]
-    assert lake.partitions("p2") == ["p2", "p3", "p4"]
-    assert lake.partitions("p9") == []
+    assert lake.partitions("") == PATHS
+    assert lake.partitions(PATHS[2]) == PATHS[2:]
+    assert lake.partitions("zz") == []

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import literals, partition_values
+from chronolake_metastore.domain import literals
 from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.literals import Kind, Value, order
 from chronolake_metastore.domain.tables import Table
@@ -104,30 +103,24 @@ def check(table: Table, wanted: Filter) -> Condition:
     return _Checker(table).checked(wanted, "filter", depth=1, negated=False)
 
 
-def partition_could_match(condition: Condition, table: Table, partition_path: str) -> bool:
-    """Whether a record of the partition could meet the condition, whatever is in its other columns."""
-    folders = partition_path.split("/")
-    return _could_hold(
-        condition, partial(_partition_passes, folders=folders, fields=len(table.definition.partition_fields))
-    )
-
-
 def slice_could_match(condition: Condition, files: Sequence[Stats]) -> bool:
-    """Whether a record merged from these files could meet the condition, whatever its partition is.
+    """Whether a record merged from these files could meet the condition, which asks of no partition column.
 
     Each of its values comes from one of the files, but not all need come from the same: so each test is asked
-    of the files apart.
+    of the files apart. ``domain.shares`` says what a condition asks of the files of a partition.
     """
     return _could_hold(condition, lambda test: any(_file_passes(test, file) for file in files))
 
 
-def asks_of_partitions(condition: Condition) -> bool:
-    """Whether partition paths can say anything about the condition."""
-    match condition:
-        case Test():
-            return condition.column.partition is not None
-        case Every() | Some():
-            return any(map(asks_of_partitions, condition.parts))
+def passes(test: Test, found: Range, records: int) -> bool:
+    """Whether one of so many values, of this range, could pass the test."""
+    if test.relation is Relation.NULL:
+        return found.nulls != 0
+    if found.nulls == records:
+        return False
+    least = None if found.least is None else order(found.least)
+    greatest = None if found.greatest is None else order(found.greatest)
+    return _RULES[test.relation](least, greatest, [order(value) for value in test.values])
 
 
 class _Checker:
@@ -226,33 +219,9 @@ def _could_hold(condition: Condition, passes: Callable[[Test], bool]) -> bool:
             return any(_could_hold(part, passes) for part in condition.parts)
 
 
-def _partition_passes(test: Test, *, folders: Sequence[str], fields: int) -> bool:
-    place = test.column.partition
-    if place is None or len(folders) != fields:
-        return True
-    values = partition_values.candidates(folders[place], test.column.name, test.column.kind)
-    return values is None or any(_passes(test, _only(value), records=1) for value in values)
-
-
-def _only(value: Value | None) -> Range:
-    return Range(nulls=1) if value is None else Range(value, value, nulls=0)
-
-
 def _file_passes(test: Test, file: Stats) -> bool:
-    if test.column.partition is not None:
-        return True
-    return _passes(test, file.ranges.get(test.column.field_id, UNKNOWN), file.records)
-
-
-def _passes(test: Test, found: Range, records: int) -> bool:
-    """Whether one of so many values, of this range, could pass the test."""
-    if test.relation is Relation.NULL:
-        return found.nulls != 0
-    if found.nulls == records:
-        return False
-    least = None if found.least is None else order(found.least)
-    greatest = None if found.greatest is None else order(found.greatest)
-    return _RULES[test.relation](least, greatest, [order(value) for value in test.values])
+    assert test.column.partition is None, "a partition column is judged by the partition path"
+    return passes(test, file.ranges.get(test.column.field_id, UNKNOWN), file.records)
 
 
 # Bounds and values are of one column, so they have one order, whatever their type is. A bound that is not known

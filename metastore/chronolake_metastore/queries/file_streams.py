@@ -6,7 +6,6 @@ from typing import Final
 
 import msgspec
 
-from chronolake_metastore.domain import pruning
 from chronolake_metastore.queries import files, tables
 from chronolake_metastore.store import file_streams as stored, instants as stored_instants
 from chronolake_metastore.store.arrow import ArrowStream
@@ -32,14 +31,13 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros |
     """The files of the live slices that could match; raises ``TableNotFound`` or ``InvalidFilter``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        condition = None if asked.filter is None else pruning.check(table, asked.filter)
+        wanted = await files.shares_of(connection, table, asked, FIRST[0])
         pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
-        paths = await files.partitions_of(connection, table, asked, condition, FIRST[0])
     said = {"table": table.name}
     if pinned is not None:
         said["as_of"] = format_time(pinned, table.definition.tick)
     at = files.BEFORE_ALL if pinned is None else pinned
-    return await stored.snapshot(database, table.table_id, at, paths, _metadata(said), condition)
+    return await stored.snapshot(database, table.table_id, at, wanted, _metadata(said))
 
 
 async def changes(

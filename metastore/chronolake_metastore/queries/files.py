@@ -8,8 +8,8 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain import pruning
-from chronolake_metastore.domain.pruning import Condition
+from chronolake_metastore.domain import pruning, shares
+from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import files as stored, instants as stored_instants, scans
@@ -67,26 +67,24 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros |
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        condition = None if asked.filter is None else pruning.check(table, asked.filter)
         pinned, after = await _place(connection, table, as_of, asked.cursor)
+        wanted = await shares_of(connection, table, asked, after[0])
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
-        paths = await partitions_of(connection, table, asked, condition, after[0])
-        groups = await scans.groups(connection, table.table_id, pinned, condition, paths, after, asked.limit)
+        groups = await scans.groups(connection, table.table_id, pinned, wanted, after, asked.limit)
         found = await stored.files_of(connection, table.table_id, groups, pinned)
     return _page(table, pinned, found, asked.limit)
 
 
-async def partitions_of(
-    connection: Reader, table: Table, asked: Scan, condition: Condition | None, first: str
-) -> list[str] | None:
-    """The partitions, from ``first`` on, that are asked for and could match; None for all there are."""
+async def shares_of(connection: Reader, table: Table, asked: Scan, first: str) -> list[Share]:
+    """What is asked of which partitions, from ``first`` on; raises ``InvalidFilter``."""
+    condition = None if asked.filter is None else pruning.check(table, asked.filter)
     paths = asked.partition_paths
-    if condition is None or not pruning.asks_of_partitions(condition):
-        return paths
+    if condition is None or not shares.asks_of_partitions(condition):
+        return [Share(None if paths is None else tuple(paths), condition)]
     if paths is None:
         paths = await scans.partitions(connection, table.table_id, first)
-    return [path for path in paths if pruning.partition_could_match(condition, table, path)]
+    return shares.share_out(condition, table, paths)
 
 
 async def changes(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 from psycopg import sql
 
-from chronolake_metastore.domain.pruning import Condition
+from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.store import arrow, scans, statements
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
@@ -37,23 +37,17 @@ CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False
 
 
 async def snapshot(
-    database: Database,
-    table_id: UUID,
-    as_of: Micros,
-    partition_paths: Sequence[str] | None,
-    metadata: dict[str, str],
-    condition: Condition | None = None,
+    database: Database, table_id: UUID, as_of: Micros, shares: Sequence[Share], metadata: dict[str, str]
 ) -> ArrowStream:
-    """The files of the slices that were live as of a completion time, of those that could match a condition.
+    """The files of the slices that were live as of a completion time and could match.
 
-    Only in ``partition_paths``, if they are given: tests of partition columns are passed over, as in
-    ``scans.groups``. ``metadata`` goes into the schema.
+    ``metadata`` goes into the schema.
     """
     query = _SNAPSHOT.format(
         table_id=sql.Literal(table_id),
         as_of=sql.Literal(as_of),
-        wanted=_in(partition_paths),
-        could_match=sql.SQL("true") if condition is None else scans.could_match(condition),
+        wanted=_in(scans.partition_paths(shares)),
+        could_match=scans.could_match(shares),
     )
     return await arrow.open_stream(database, query.as_string(), SNAPSHOT.with_metadata(metadata))
 

@@ -1,8 +1,8 @@
 """Pruning in SQL: the file groups whose slices could hold a record that meets a condition.
 
-The rule is that of ``domain.pruning``, over what the projection keeps of each file. Every literal, and every
-field id, is a parameter. The casts cannot fail: bounds were checked against their columns when they came, and a
-column keeps its kind.
+The rule is that of ``domain.pruning``, asked as ``domain.shares`` shares it out, over what the projection keeps
+of each file. Every literal, and every field id, is a parameter. The casts cannot fail: bounds were checked
+against their columns when they came, and a column keeps its kind.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from sqlalchemy.types import TypeEngine
 
 from chronolake_metastore.domain.literals import Kind, Value
 from chronolake_metastore.domain.pruning import Condition, Every, Relation, Some, Test
+from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.files import GroupKey
@@ -71,6 +72,7 @@ Element = ColumnElement[Any]
 class _FileOfWindow:
     """A file where no table is named: each column is that of the query around it."""
 
+    partition_path: Final = column("partition_path", Text)
     records: Final = column("records", BigInteger)
     column_stats: Final = column("column_stats", JSONB)
 
@@ -99,23 +101,20 @@ async def groups(
     connection: Reader,
     table_id: UUID,
     as_of: Micros,
-    condition: Condition | None,
-    partition_paths: Sequence[str] | None,
+    shares: Sequence[Share],
     after: GroupKey,
     limit: int,
 ) -> list[GroupKey]:
-    """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match.
-
-    Tests of partition columns are passed over here: ``partition_paths`` are the partitions that passed them.
-    """
+    """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match."""
     moment = func.moment(literal(as_of, BigInteger))
     of_table = [
         _FILE.c.table_id == table_id,
         _FILE.c.live_from <= moment,
         tuple_(_FILE.c.partition_path, _FILE.c.file_id) > tuple_(*after),
     ]
-    if partition_paths is not None:
-        of_table.append(_FILE.c.partition_path == any_(cast(list(partition_paths), ARRAY(Text))))
+    paths = partition_paths(shares)
+    if paths is not None:
+        of_table.append(_one_of(_FILE.c.partition_path, paths))
     # In two parts, as in snapshot.sql: what is live still has an index of its own.
     live = union_all(
         select(_FILE).where(*of_table, _FILE.c.superseded_at.is_(None)),
@@ -123,33 +122,68 @@ async def groups(
     ).subquery("live")
     key = live.c.partition_path, live.c.file_id
     wanted = select(*key).group_by(*key).order_by(*key).limit(limit)
-    if condition is not None:
-        wanted = wanted.having(_could_hold(condition, lambda test: func.bool_or(_passes(test, live.c))))
+    if any(share.condition is not None for share in shares):
+        wanted = wanted.having(
+            _some_could_hold(shares, live.c.partition_path, lambda test: func.bool_or(_passes(test, live.c)))
+        )
     return [(partition_path, file_id) for partition_path, file_id in await connection.execute(wanted)]
 
 
-def could_match(condition: Condition) -> sql.SQL:
+def partition_paths(shares: Sequence[Share]) -> list[str] | None:
+    """The partitions of all shares together; None for all of the table."""
+    if any(share.partition_paths is None for share in shares):
+        return None
+    return [path for share in shares for path in share.partition_paths or ()]
+
+
+def could_match(shares: Sequence[Share]) -> sql.SQL:
     """The same as a text: whether the slice of a file could match, by a window ``file_group`` of its files.
 
     For large answers, which are copied out: no parameters go with them.
     """
-    asked = _could_hold(
-        condition, lambda test: func.bool_or(_passes(test, _FileOfWindow)).bool_op("OVER")(_WINDOW)
+    if all(share.condition is None for share in shares):
+        return sql.SQL("true")
+    asked = _some_could_hold(
+        shares,
+        _FileOfWindow.partition_path,
+        lambda test: func.bool_or(_passes(test, _FileOfWindow)).bool_op("OVER")(_WINDOW),
     )
     written = asked.compile(dialect=_DIALECT)
     literals = {name: sql.Literal(value).as_string() for name, value in written.params.items()}
     return sql.SQL(written.string % literals)
 
 
+def _some_could_hold(
+    shares: Sequence[Share], partition_path: Element, any_passes: Callable[[Test], Bool]
+) -> Bool:
+    """Whether a slice could match by the share that its partition is in."""
+    if len(shares) == 1:
+        return _share_could_hold(shares[0], any_passes)
+    return or_(
+        *(
+            and_(_one_of(partition_path, share.partition_paths or ()), _share_could_hold(share, any_passes))
+            for share in shares
+        )
+    )
+
+
+def _share_could_hold(share: Share, any_passes: Callable[[Test], Bool]) -> Bool:
+    return true() if share.condition is None else _could_hold(share.condition, any_passes)
+
+
 def _could_hold(condition: Condition, any_passes: Callable[[Test], Bool]) -> Bool:
     """Whether a slice could match: a test is passed if any of its files passes it."""
     match condition:
         case Test():
-            return true() if condition.column.partition is not None else any_passes(condition)
+            return any_passes(condition)
         case Every():
-            return and_(true(), *(_could_hold(part, any_passes) for part in condition.parts))
+            return and_(*(_could_hold(part, any_passes) for part in condition.parts))
         case Some():
             return or_(*(_could_hold(part, any_passes) for part in condition.parts))
+
+
+def _one_of(partition_path: Element, paths: Sequence[str]) -> Bool:
+    return partition_path == any_(cast(list(paths), ARRAY(Text)))
 
 
 def _passes(test: Test, file: Any) -> Bool:
