@@ -52,7 +52,7 @@ format: $(STAMP) ## let ruff put the code in shape
 bench-timeline: $(STAMP) ## the timeline over REST against plain SQL (SECONDS=10 CASES=bcdef INSTANTS=1000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.timeline
 
-bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST against COPY (CASES=abcd FILES=100000; CHECK=1 fails on a missed target)
+bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST against COPY (CASES=abcde FILES=100000 PARTITIONS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.slices
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait

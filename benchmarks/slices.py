@@ -1,20 +1,25 @@
 """The files of a table of a million slices: read whole, by partition, in the past; and 100,000 written at once.
 
-``make bench-slices`` builds its tables once and keeps them in ``.bench``, 5 GB. ``CASES=ab`` runs these alone;
-``FILES=10000`` completes fewer at once; ``CHECK=1`` exits 1 when a target is missed.
+``make bench-slices`` builds its tables once and keeps them in ``.bench``, 5 GB, until what seeds them changes.
+``CASES=ab`` runs these alone; ``FILES=10000`` completes fewer at once; ``PARTITIONS=100`` has a tenth of the
+slices; ``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 from typing import Any, cast
 
 import httpx
+import msgspec
 import psycopg
 from psycopg import sql
 
@@ -24,16 +29,23 @@ from benchmarks.rest_load import Figures
 from chronolake._progress import STAGED_AT_ONCE
 from chronolake_metastore import embedded
 from chronolake_metastore.store import migrations
+from chronolake_model import filter_text
 from chronolake_model.file_names import base_file_name
 from chronolake_model.files import ARROW
+from chronolake_model.scans import Scan
 
-KEPT = running.HERE.parent / ".bench" / "slices"
+PARTITIONS = int(os.environ.get("PARTITIONS", "1000"))
+SEED = (running.HERE / "seed_slices.sql").read_text("utf-8")
+KEPT = running.HERE.parent / ".bench" / ("slices" if PARTITIONS == 1_000 else f"slices-{PARTITIONS}")
 SHORT, LONG = HISTORIES = (10, 100)
 """Versions behind each twentieth file group, of two tables that are alike otherwise."""
 MIDDLE = "20260103020000020"
 """When version 50 completed."""
-PARTITION = "day=2025-02-14"
-CASES = os.environ.get("CASES", "abcd")
+DAY = (date(2024, 1, 1) + timedelta(PARTITIONS * 2 // 5)).isoformat()
+PARTITION = f"day={DAY}"
+NARROW = filter_text.parse(f"day = '{DAY}' and id >= 500000 and id < 510000")
+"""What 10 of the 1,000 slices of a partition could match."""
+CASES = os.environ.get("CASES", "abcde")
 FILES = int(os.environ.get("FILES", "100000"))
 ROUNDS = 5
 WRITERS = 8
@@ -65,14 +77,20 @@ def _measure() -> Iterator[Row]:
             "b": bench.partition,
             "c": bench.past,
             "d": bench.large_complete,
+            "e": bench.filtered,
         }
         for case in CASES:
             yield from cases[case]()
 
 
 def _kept_postgres() -> str:
-    KEPT.mkdir(parents=True, exist_ok=True)
-    dsn = embedded.start(KEPT)
+    key = KEPT / "seed.sha256"
+    digest = hashlib.sha256(SEED.encode()).hexdigest()
+    if not key.exists() or key.read_text("ascii") != digest:
+        shutil.rmtree(KEPT, ignore_errors=True)
+        KEPT.mkdir(parents=True)
+        key.write_text(digest, "ascii")
+    dsn = embedded.start(KEPT / "database")
     migrations.upgrade(dsn)
     return dsn
 
@@ -83,7 +101,7 @@ def _build(dsn: str, client: httpx.Client) -> Iterator[Row]:
     began = time.monotonic()
     missing = [n for n in HISTORIES if client.get(f"/v1/tables/bench.v{n}").status_code == 404]
     for versions in missing:
-        print(f"building a table of 1,000,000 slices with {versions} versions behind 5 % of them")
+        print(f"building a table of {PARTITIONS * 1_000:,} slices with {versions} versions behind 5 % of them")
         schema = [{"name": "id", "type": "bigint"}, {"name": "day", "type": "date"}]
         buckets = {"buckets": 1_000}
         running.make_table(client, f"bench.v{versions}", schema=schema, partition_fields=["day"], index=buckets)
@@ -97,9 +115,10 @@ def _build(dsn: str, client: httpx.Client) -> Iterator[Row]:
 
 def _seed(dsn: str, versions: int) -> None:
     with psycopg.connect(dsn) as connection:
-        for statement in (running.HERE / "seed_slices.sql").read_text("utf-8").split(";\n"):
+        parameters = {"name": f"v{versions}", "versions": versions, "partitions": PARTITIONS}
+        for statement in SEED.split(";\n"):
             if statement.strip():
-                connection.execute(sql.SQL(statement), {"name": f"v{versions}", "versions": versions})
+                connection.execute(sql.SQL(statement), parameters)
 
 
 class Bench:
@@ -127,6 +146,19 @@ class Bench:
         )
         name = f"(b) one partition, 100 versions ({long * 1e3:.0f} ms) against 10 ({short * 1e3:.0f} ms)"
         yield reporting.at_most(name, long / short, 1.2, "x")
+
+    def filtered(self) -> Iterator[Row]:
+        """(e): one partition with a filter that keeps one slice in a hundred, by the length of the history."""
+        short, long, pages, unfiltered = _in_turn(
+            lambda: self._scan(SHORT, ARROW),
+            lambda: self._scan(LONG, ARROW),
+            lambda: self._scan(LONG, "application/json"),
+            lambda: self._stream(LONG, partition_path=PARTITION),
+        )
+        name = f"(e) 1 % of a partition, 100 versions ({long * 1e3:.0f} ms) against 10 ({short * 1e3:.0f} ms)"
+        yield reporting.at_most(name, long / short, 1.2, "x")
+        more = f"as Arrow, {pages * 1e3:.0f} ms as JSON, {unfiltered * 1e3:.0f} ms the whole partition"
+        yield Row("(e) the filtered partition", f"{long * 1e3:.0f} ms {more}")
 
     def past(self) -> Iterator[Row]:
         """(c): the middle of the history against the latest."""
@@ -165,6 +197,13 @@ class Bench:
             answer.raise_for_status()
             for _ in answer.iter_raw():
                 pass
+
+    def _scan(self, versions: int, accepted: str) -> None:
+        body = msgspec.json.encode(Scan(filter=NARROW))
+        headers = {"Accept": accepted, "Content-Type": "application/json"}
+        self._client.post(
+            f"/v1/tables/bench.v{versions}/scan", content=body, headers=headers
+        ).raise_for_status()
 
     def _memory(self) -> float:
         found = re.search(
