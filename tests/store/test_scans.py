@@ -10,7 +10,7 @@ from typing import Any, Final
 import psycopg
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies as st
 
 from chronolake import Filter, col
 from chronolake_metastore.domain import pruning
@@ -18,7 +18,7 @@ from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.pruning import Stats
 from chronolake_metastore.domain.shares import Share, remaining, share_out
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import file_streams, scans
+from chronolake_metastore.store import file_streams, partitions, scans
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import GroupKey
 from chronolake_model.filters import Compare, ComparisonOperator, Or
@@ -49,14 +49,20 @@ class Lake:
                     connection.execute(_INSERT, _row(key, index, known))
 
     def kept(
-        self, wanted: Filter | None, paths: Sequence[str] | None = None, after: GroupKey = ("", "")
+        self,
+        wanted: Filter | None,
+        paths: Sequence[str] | None = None,
+        after: GroupKey = ("", ""),
+        limit: int = SLICES,
+        at_once: int = 10,
     ) -> list[GroupKey]:
         """The slices that the SQL keeps, in its order."""
 
         async def ask() -> list[GroupKey]:
             async with self._database.reading() as connection:
+                shares = shared(wanted, paths)
                 return await scans.groups(
-                    connection, TABLE.table_id, AS_OF, shared(wanted, paths), after, SLICES
+                    connection, TABLE.table_id, AS_OF, shares, after, limit, at_once=at_once
                 )
 
         return self._runner.run(ask())
@@ -95,7 +101,7 @@ class Lake:
     def partitions(self, first: str) -> list[str]:
         async def ask() -> list[str]:
             async with self._database.reading() as connection:
-                return await scans.partitions(connection, TABLE.table_id, first)
+                return await partitions.paths(connection, TABLE.table_id, first)
 
         return self._runner.run(ask())
 
@@ -150,6 +156,22 @@ def lake(shared_dsn: str) -> Iterator[Lake]:
 @given(wanted=records.filters())
 def test_the_sql_keeps_what_the_rule_keeps(lake: Lake, wanted: Filter) -> None:
     assert lake.kept(wanted) == lake.expected(wanted)
+
+
+@settings(max_examples=200)
+@given(
+    wanted=st.none() | records.filters(),
+    limit=st.integers(1, SLICES + 1),
+    at_once=st.integers(1, SLICES + 1),
+    start=st.integers(0, SLICES - 1),
+)
+def test_a_page_has_the_first_that_are_kept_however_few_are_looked_at_at_once(
+    lake: Lake, wanted: Filter | None, limit: int, at_once: int, start: int
+) -> None:
+    after = sorted(lake.slices)[start]
+    rest = [key for key in (sorted(lake.slices) if wanted is None else lake.expected(wanted)) if key > after]
+
+    assert lake.kept(wanted, None, after, limit, at_once) == rest[:limit]
 
 
 @settings(max_examples=150)

@@ -183,18 +183,21 @@ def test_a_group_that_nobody_wrote_has_no_history(lake: Lake) -> None:
     assert lake.history(table=COW).slices == []
 
 
-def test_partitions_add_up_what_is_live(lake: Lake) -> None:
-    lake.done(
-        tables.CreateTable(
-            wire_tables.CreateTable(
-                name=BY_DAY,
-                base_path="s3://lake/by_day",
-                schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],
-                record_key_fields=["id"],
-                partition_fields=["day"],
-            )
+def by_day() -> tables.CreateTable:
+    """What makes a table with partitions."""
+    return tables.CreateTable(
+        wire_tables.CreateTable(
+            name=BY_DAY,
+            base_path="s3://lake/by_day",
+            schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],
+            record_key_fields=["id"],
+            partition_fields=["day"],
         )
     )
+
+
+def test_partitions_add_up_what_is_live(lake: Lake) -> None:
+    lake.done(by_day())
     write = lake.start(BY_DAY, Action.COMMIT)
     first = lake.finish(write, *(in_partition(write, path, bucket) for path in "abc" for bucket in (0, 1)))
     again = lake.start(BY_DAY, Action.COMMIT)
@@ -214,3 +217,18 @@ def test_partitions_add_up_what_is_live(lake: Lake) -> None:
         Partition("b", 2, 2, 107, 20),
     ]
     assert rest.next_cursor is None
+
+
+def test_a_partition_that_is_empty_by_now_does_not_end_the_pages(lake: Lake) -> None:
+    lake.done(by_day())
+    write = lake.start(BY_DAY, Action.COMMIT)
+    lake.finish(write, *(in_partition(write, path, 0) for path in "abcde"))
+    gone = lake.start(BY_DAY, Action.REPLACECOMMIT)
+    lake.finish(gone, replaced=tuple(FileGroupName(path, bucket_file_id(0)) for path in "abd"))
+
+    page = lake.partitions(limit=1)
+    rest = lake.partitions(limit=1, cursor=page.next_cursor)
+    end = lake.partitions(limit=1, cursor=rest.next_cursor)
+
+    assert [one.partition_path for one in (*page.partitions, *rest.partitions)] == ["c", "e"]
+    assert (end.partitions, end.next_cursor) == ([], None)

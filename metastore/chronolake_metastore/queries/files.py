@@ -12,7 +12,7 @@ from chronolake_metastore.domain import pruning, shares
 from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
-from chronolake_metastore.store import files as stored, instants as stored_instants, scans
+from chronolake_metastore.store import files as stored, instants as stored_instants, partitions, scans
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_model import files as wire
@@ -83,7 +83,7 @@ async def shares_of(connection: Reader, table: Table, asked: Scan, first: str) -
     if condition is None or not shares.asks_of_partitions(condition):
         return [Share(None if paths is None else tuple(paths), condition)]
     if paths is None:
-        paths = await scans.partitions(connection, table.table_id, first)
+        paths = await partitions.paths(connection, table.table_id, first)
     return shares.share_out(condition, table, paths)
 
 

@@ -18,6 +18,7 @@ from chronolake_model.times import Micros
 _PROJECT: Final = statements.load("project_files")
 _SUPERSEDE: Final = statements.load("supersede_files")
 _SNAPSHOT: Final = text(statements.load("snapshot"))
+_NTH_GROUP: Final = text(statements.load("nth_group"))
 _CHANGED_GROUPS: Final = text(statements.load("changed_groups"))
 _GROUP_FILES: Final = text(statements.load("group_files"))
 
@@ -78,6 +79,8 @@ async def snapshot(
 
     Only those of a ``kind``, if one is given, and of groups that have such.
     """
+    paths = None if partition_path is None else [partition_path]
+    last = await nth_group(connection, table_id, as_of, paths, after, groups, kind)
     rows = await connection.execute(
         _SNAPSHOT,
         {
@@ -86,11 +89,38 @@ async def snapshot(
             "partition_path": partition_path,
             "after_partition": after[0],
             "after_file_id": after[1],
-            "groups": groups,
+            "last_partition": None if last is None else last[0],
+            "last_file_id": None if last is None else last[1],
             "kind": kind,
         },
     )
     return [PublishedFile(*row) for row in rows]
+
+
+async def nth_group(
+    connection: AsyncConnection,
+    table_id: UUID,
+    as_of: Micros,
+    partition_paths: Sequence[str] | None,
+    after: GroupKey,
+    nth: int,
+    kind: FileKind | None = None,
+) -> GroupKey | None:
+    """The ``nth`` file group behind ``after`` that was live as of a completion time, if there are so many."""
+    rows = await connection.execute(
+        _NTH_GROUP,
+        {
+            "table_id": table_id,
+            "as_of": as_of,
+            "partition_paths": None if partition_paths is None else list(partition_paths),
+            "after_partition": after[0],
+            "after_file_id": after[1],
+            "nth": nth,
+            "kind": kind,
+        },
+    )
+    found = rows.one_or_none()
+    return None if found is None else (found[0], found[1])
 
 
 async def changed_groups(

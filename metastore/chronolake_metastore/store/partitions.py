@@ -12,12 +12,35 @@ from chronolake_metastore.store import statements
 from chronolake_model.slices import Partition
 from chronolake_model.times import Micros
 
-_PAGE: Final = text(statements.load("partition_totals"))
+_PATHS: Final = text(statements.load("partitions"))
+_TOTALS: Final = text(statements.load("partition_totals"))
+
+
+async def paths(connection: AsyncConnection, table_id: UUID, first: str) -> list[str]:
+    """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
+    parameters = {"table_id": table_id, "first": first, "skip": 0, "number": None}
+    return list((await connection.execute(_PATHS, parameters)).scalars())
 
 
 async def page(
     connection: AsyncConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
 ) -> list[Partition]:
     """The first ``partitions`` behind ``after`` that had live files as of a completion time."""
-    parameters = {"table_id": table_id, "as_of": as_of, "after": after, "partitions": partitions}
-    return [Partition(*row) for row in await connection.execute(_PAGE, parameters)]
+    found: list[Partition] = []
+    while True:
+        # No further than the page may reach, or each page would add up all that follow. Some of these may have
+        # no live files.
+        last = await _nth(connection, table_id, after, partitions)
+        between = {"table_id": table_id, "as_of": as_of, "after": after, "last": last}
+        rows = await connection.execute(_TOTALS, between | {"partitions": partitions - len(found)})
+        found += [Partition(*row) for row in rows]
+        if last is None or len(found) == partitions:
+            return found
+        after = last
+
+
+async def _nth(connection: AsyncConnection, table_id: UUID, after: str | None, nth: int) -> str | None:
+    """The ``nth`` partition path behind ``after``, whether or not it has live files, if there are so many."""
+    skip = nth - 1 if after is None else nth
+    parameters = {"table_id": table_id, "first": after or "", "skip": skip, "number": 1}
+    return (await connection.execute(_PATHS, parameters)).scalar_one_or_none()

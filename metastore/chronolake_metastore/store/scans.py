@@ -22,6 +22,7 @@ from sqlalchemy import (
     DateTime,
     Double,
     Numeric,
+    Select,
     Text,
     and_,
     any_,
@@ -35,7 +36,6 @@ from sqlalchemy import (
     or_,
     select,
     table,
-    text,
     true,
     tuple_,
     union_all,
@@ -47,12 +47,11 @@ from sqlalchemy.types import TypeEngine
 from chronolake_metastore.domain.literals import Kind, Value
 from chronolake_metastore.domain.pruning import Condition, Every, Relation, Some, Test
 from chronolake_metastore.domain.shares import Share
-from chronolake_metastore.store import statements
+from chronolake_metastore.store import files
 from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.files import GroupKey
 from chronolake_model.times import Micros
 
-_PARTITIONS: Final = text(statements.load("partitions"))
 _FILE: Final = table(
     "file",
     column("table_id"),
@@ -91,12 +90,6 @@ _TYPES: Final[dict[Kind, TypeEngine[Any]]] = {
 }
 
 
-async def partitions(connection: Reader, table_id: UUID, first: str) -> list[str]:
-    """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
-    rows = await connection.execute(_PARTITIONS, {"table_id": table_id, "first": first})
-    return list(rows.scalars())
-
-
 async def groups(
     connection: Reader,
     table_id: UUID,
@@ -104,14 +97,37 @@ async def groups(
     shares: Sequence[Share],
     after: GroupKey,
     limit: int,
+    *,
+    at_once: int = 1_000,
 ) -> list[GroupKey]:
-    """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match."""
+    """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match.
+
+    Looks at a page of groups, then at four times as many, and so on until it has enough: so a page costs about
+    what had to be looked at, be it that all groups match or that few do. It begins with ``at_once`` groups at
+    least: a statement costs as much as that.
+    """
+    paths = partition_paths(shares)
+    found: list[GroupKey] = []
+    number = max(limit, at_once)
+    while True:
+        last = await files.nth_group(connection, table_id, as_of, paths, after, number)
+        wanted = _groups(table_id, as_of, shares, after, last).limit(limit - len(found))
+        rows = await connection.execute(wanted)
+        found += [(partition_path, file_id) for partition_path, file_id in rows]
+        if last is None or len(found) == limit:
+            return found
+        after, number = last, 4 * number
+
+
+def _groups(
+    table_id: UUID, as_of: Micros, shares: Sequence[Share], after: GroupKey, last: GroupKey | None
+) -> Select[str, str]:
+    """The file groups behind one, and up to another, that could match."""
     moment = func.moment(literal(as_of, BigInteger))
-    of_table = [
-        _FILE.c.table_id == table_id,
-        _FILE.c.live_from <= moment,
-        tuple_(_FILE.c.partition_path, _FILE.c.file_id) > tuple_(*after),
-    ]
+    group = tuple_(_FILE.c.partition_path, _FILE.c.file_id)
+    of_table = [_FILE.c.table_id == table_id, _FILE.c.live_from <= moment, group > tuple_(*after)]
+    if last is not None:
+        of_table.append(group <= tuple_(*last))
     paths = partition_paths(shares)
     if paths is not None:
         of_table.append(_one_of(_FILE.c.partition_path, paths))
@@ -121,12 +137,12 @@ async def groups(
         select(_FILE).where(*of_table, _FILE.c.superseded_at > moment),
     ).subquery("live")
     key = live.c.partition_path, live.c.file_id
-    wanted = select(*key).group_by(*key).order_by(*key).limit(limit)
-    if any(share.condition is not None for share in shares):
-        wanted = wanted.having(
-            _some_could_hold(shares, live.c.partition_path, lambda test: func.bool_or(_passes(test, live.c)))
-        )
-    return [(partition_path, file_id) for partition_path, file_id in await connection.execute(wanted)]
+    wanted = select(*key).group_by(*key).order_by(*key)
+    if all(share.condition is None for share in shares):
+        return wanted
+    return wanted.having(
+        _some_could_hold(shares, live.c.partition_path, lambda test: func.bool_or(_passes(test, live.c)))
+    )
 
 
 def partition_paths(shares: Sequence[Share]) -> list[str] | None:

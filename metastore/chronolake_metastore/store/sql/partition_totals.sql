@@ -1,5 +1,5 @@
--- A page of the partition paths that had live files as of a completion time, with their totals. In two parts, as in
--- snapshot.sql.
+-- The partition paths, behind one and up to another, that had live files as of a completion time, with their totals. In two
+-- parts, as in snapshot.sql.
 SELECT
     partition_path,
     count(DISTINCT file_id),
@@ -13,6 +13,7 @@ FROM (
         AND f.superseded_at IS NULL
         AND f.live_from <= moment(:as_of)
         AND (CAST(:after AS text) IS NULL OR f.partition_path > :after)
+        AND (CAST(:last AS text) IS NULL OR f.partition_path <= :last)
     UNION ALL
     SELECT f.partition_path, f.file_id, f.kind, f.size_bytes, f.records
     FROM file f
@@ -20,6 +21,7 @@ FROM (
         AND f.superseded_at > moment(:as_of)
         AND f.live_from <= moment(:as_of)
         AND (CAST(:after AS text) IS NULL OR f.partition_path > :after)
+        AND (CAST(:last AS text) IS NULL OR f.partition_path <= :last)
 ) AS live
 GROUP BY partition_path
 ORDER BY partition_path

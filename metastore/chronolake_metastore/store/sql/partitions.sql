@@ -1,5 +1,5 @@
--- The partition paths that a table has, or had, files in, from one on. From the index, a look for each: as many rows as
--- there are partitions, however many files there are.
+-- The partition paths that a table has, or had, files in, from one on; so many behind the first few, or all. From the index, a
+-- look for each: as many rows as there are partitions, however many files there are.
 WITH RECURSIVE found (partition_path) AS (
     (
         SELECT f.partition_path
@@ -19,4 +19,8 @@ WITH RECURSIVE found (partition_path) AS (
     FROM found
     WHERE found.partition_path IS NOT NULL
 )
-SELECT partition_path FROM found WHERE partition_path IS NOT NULL
+SELECT partition_path
+FROM found
+WHERE partition_path IS NOT NULL
+OFFSET :skip
+LIMIT CAST(:number AS bigint)
