@@ -11,7 +11,8 @@
         │   ├── IdempotencyKeyReused
         │   ├── InvalidTable
         │   ├── InvalidWriteStat
-        │   ├── InvalidPlan
+        │   ├── InvalidMarker
+    │   ├── InvalidPlan
         │   ├── InvalidFilter
         │   └── ActionNotSupported
         ├── NotFound
@@ -116,6 +117,10 @@ class InvalidTable(InvalidRequest):
 
 class InvalidWriteStat(InvalidRequest):
     """A write stat does not fit its instant."""
+
+
+class InvalidMarker(InvalidRequest):
+    """A marker is of no data file that its instant could write."""
 
 
 class InvalidPlan(InvalidRequest):
@@ -223,6 +228,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
     ProblemCode.INVALID_TABLE: InvalidTable,
     ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
+    ProblemCode.INVALID_MARKER: InvalidMarker,
     ProblemCode.INVALID_PLAN: InvalidPlan,
     ProblemCode.INVALID_FILTER: InvalidFilter,
     ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,

@@ -8,9 +8,13 @@ that two attempts of one task never share a name.
 from __future__ import annotations
 
 import enum
+import functools
 import re
 
 import msgspec
+
+PATH_BYTES_MAX = 1_024
+"""Bytes of a data file's path: object stores take no longer names, and PostgreSQL no longer keys."""
 
 _BASE = re.compile(
     r"(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<token>\d+-\d+-\d+)_(?P<time>\d{17}(?:\d{3})?)\.parquet",
@@ -62,6 +66,16 @@ def parse_file_name(name: str) -> DataFileName:
             "nor .<fileId>_<requested>.log.<n>_<writeToken>"
         )
     return DataFileName(kind, match["file_id"], match["token"], match["time"])
+
+
+@functools.lru_cache(maxsize=1_024)
+def check_partition_path(path: str) -> None:
+    """Raise ``ValueError`` unless ``path`` is of a folder below a table's base path, or empty."""
+    parts = path.split("/") if path else []
+    if any(part in ("", ".", "..") for part in parts):
+        raise ValueError("the partition path must be relative, without empty, '.' or '..' parts")
+    if parts[:1] == [".hoodie"] or any(char < " " or char in "\\\x7f" for char in path):
+        raise ValueError("the partition path has a control character, a backslash, or is .hoodie")
 
 
 def bucket_file_id(bucket: int, generation: int = 0) -> str:

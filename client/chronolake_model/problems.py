@@ -42,6 +42,7 @@ class ProblemCode(enum.StrEnum):
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", 422, "The idempotency key belongs to another request"
     INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
     INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"
+    INVALID_MARKER = "invalid-marker", 422, "The marker is of no data file of its instant"
     INVALID_PLAN = "invalid-plan", 422, "The plan, or the file groups that are named, do not fit the table"
     INVALID_FILTER = "invalid-filter", 422, "The filter does not fit the table's columns"
     ACTION_NOT_SUPPORTED = "action-not-supported", 422, "The table does not take this action"

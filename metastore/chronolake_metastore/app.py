@@ -19,6 +19,7 @@ from chronolake_metastore.api import (
     health,
     instants,
     leases,
+    markers,
     namespaces,
     openapi,
     outcomes,
@@ -38,6 +39,7 @@ from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.parameters import refuse_unknown
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.bell import Bell
+from chronolake_metastore.marker_batcher import MarkerBatcher
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.sequencer import Sequencer
@@ -72,6 +74,10 @@ V1 = (
     restores.restore_table,
     transactions.complete_together,
     leases.renew_lease,
+    markers.create_markers,
+    markers.list_markers,
+    markers.find_marker,
+    markers.delete_markers,
     files.get_snapshot,
     files.get_changes,
     scans.scan,
@@ -89,17 +95,19 @@ V1 = (
 def create_app(settings: Settings) -> Litestar:
     """The application that ``settings`` describe; it reaches for the database when it starts up.
 
-    Its state has the ``bell``, which whoever stops the server closes first: streams never end by themselves.
+    Its state has the ``marker_batcher``, and the ``bell``, which whoever stops the server closes first: streams
+    never end by themselves.
     """
     database = Database(settings)
     metrics = Metrics()
     bell = Bell()
     probe = readiness.Probe(database)
     sequencer = Sequencer(database, settings, metrics, bell)
+    marker_batcher = MarkerBatcher(database, settings, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        async with sequencer.running(), asyncio.TaskGroup() as workers:
+        async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
             reaping = None
             if settings.reaper_seconds:
                 reaping = workers.create_task(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
@@ -129,7 +137,7 @@ def create_app(settings: Settings) -> Litestar:
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
-        state=State({"bell": bell}),
+        state=State({"bell": bell, "marker_batcher": marker_batcher}),
         exception_handlers=problems.HANDLERS,
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,

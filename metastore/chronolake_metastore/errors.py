@@ -24,6 +24,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__IdempotencyKeyReused         idempotency-key-reused
 |  |__InvalidTable                 invalid-table
 |  |__InvalidWriteStat             invalid-write-stat
+|  |__InvalidMarker               invalid-marker
 |  |__InvalidPlan                  invalid-plan
 |  |__InvalidFilter                invalid-filter
 |  |__ActionNotSupported           action-not-supported
@@ -189,6 +190,10 @@ class InvalidTable(Unprocessable):
 
 class InvalidWriteStat(Unprocessable):
     code = ProblemCode.INVALID_WRITE_STAT
+
+
+class InvalidMarker(Unprocessable):
+    code = ProblemCode.INVALID_MARKER
 
 
 class InvalidPlan(Unprocessable):

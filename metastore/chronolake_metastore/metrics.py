@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 _GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_BATCH_SIZES = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -33,9 +34,33 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.markers = Counter(
+            "chronolake_markers",
+            "Markers that were asked for, by result: created, existed, or the code of a problem.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.marker_batch_requests = Histogram(
+            "chronolake_marker_batch_requests",
+            "Requests whose markers were created in one batch.",
+            buckets=_GROUP_SIZES,
+            registry=self.registry,
+        )
+        self.marker_batch_size = Histogram(
+            "chronolake_marker_batch_size",
+            "Markers of one batch.",
+            buckets=_BATCH_SIZES,
+            registry=self.registry,
+        )
+        self.marker_batch_seconds = Histogram(
+            "chronolake_marker_batch_seconds",
+            "Time until a batch of markers is durable.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         self.database_retries = Counter(
             "chronolake_database_retries",
-            "Groups that were run again because the database had gone away.",
+            "Groups and batches that were run again because the database had gone away.",
             registry=self.registry,
         )
         self.clock_drift = Gauge(

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import signal
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 
-from chronolake_metastore import errors, telemetry
+from chronolake_metastore import errors, lanes, telemetry
 from chronolake_metastore.bell import Bell
 from chronolake_metastore.commands import group, needs
 from chronolake_metastore.commands.answers import Answer
@@ -32,15 +30,8 @@ from chronolake_metastore.store.transaction import OutcomeRaced, Session
 from chronolake_metastore.waiting_line import WaitingLine
 from chronolake_model.times import MICROS_PER_SECOND
 
-RETRY_WAIT_SECONDS = 0.05
-RETRY_WAIT_SECONDS_MAX = 1.0
-
 _CATALOG = ""
 _log = telemetry.logger(__name__)
-
-
-OVERDUE_SECONDS = 0.05
-"""How long a group may take before another lane goes on with the tables that are not in it."""
 
 
 class _Waiting(msgspec.Struct):
@@ -114,29 +105,21 @@ class _Lane:
             # Only this answer waits: the lane goes on with the tables whose clocks are not ahead.
             self._metrics.commit_wait.inc(decided.commit_wait)
             loop = asyncio.get_running_loop()
-            loop.call_later(decided.commit_wait, _resolve, waiting.answer, decided.result)
+            loop.call_later(decided.commit_wait, lanes.resolve, waiting.answer, decided.result)
         else:
-            _resolve(waiting.answer, decided.result)
+            lanes.resolve(waiting.answer, decided.result)
 
     async def _persist(self, requests: Sequence[Request]) -> CarriedOut:
         """Run a group, and again when the database went away: the request ids tell what had happened."""
-        # From the first failure on: a database that fell silent had taken its time until then.
-        deadline: float | None = None
-        wait = RETRY_WAIT_SECONDS
+        return await lanes.persist(lambda: self._run(requests), self._metrics, self._settings.retry_seconds)
+
+    async def _run(self, requests: Sequence[Request]) -> CarriedOut:
         while True:
             try:
                 with self._metrics.group_seconds.time():
                     return await group.run(self._session, requests, self._settings.drift_max_ms * 1_000)
             except OutcomeRaced:
                 continue
-            except errors.DatabaseUnavailable as exc:
-                deadline = deadline or time.monotonic() + self._settings.retry_seconds
-                if time.monotonic() + wait > deadline:
-                    raise
-                self._metrics.database_retries.inc()
-                _log.warning("database unavailable; trying again", reason=exc.context.get("reason"), wait=wait)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, RETRY_WAIT_SECONDS_MAX)
 
 
 class Sequencer:
@@ -157,7 +140,7 @@ class Sequencer:
                 length_max=settings.queue_max,
                 group_max=settings.group_max,
                 files_max=settings.group_files_max,
-                overdue_seconds=OVERDUE_SECONDS,
+                overdue_seconds=lanes.OVERDUE_SECONDS,
             )
             for _ in range(2)
         )
@@ -177,14 +160,12 @@ class Sequencer:
                 for task in running:
                     task.cancel()
                 for entry in [*self._line.disband(), *self._large.disband()]:
-                    _resolve(entry.answer, _stopping())
+                    lanes.resolve(entry.answer, lanes.stopping())
 
     def _lane_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            # Nobody would take its commands any more: better no server than one that does not answer.
             self._is_stopped = True
-            _log.critical("a lane ended; the server stops", exc_info=task.exception())
-            signal.raise_signal(signal.SIGTERM)
+            lanes.stop_server(task)
 
     async def submit(self, request: Request) -> Answer:
         """Carry out one command and give its answer; raises ``TimelineError``.
@@ -192,7 +173,7 @@ class Sequencer:
         A caller that is cancelled does not undo its command.
         """
         if self._is_stopped:
-            raise _stopping()
+            raise lanes.stopping()
         command = request.command
         files = _files_of(command)
         is_large = files >= self._large_files or _is_bulk(command)
@@ -225,22 +206,7 @@ def _is_bulk(command: Command) -> bool:
     return isinstance(command, StageWriteStats) or completes_staged(command)
 
 
-def _stopping() -> errors.DatabaseUnavailable:
-    return errors.DatabaseUnavailable(
-        "the server stops; send the request again to another one, with the same idempotency key"
-    )
-
-
 def _name_of(result: Result | Exception) -> str:
     if isinstance(result, Answer):
         return "ok"
     return result.code if isinstance(result, errors.TimelineError) else "internal-error"
-
-
-def _resolve(future: asyncio.Future[Answer], result: Result | Exception) -> None:
-    if future.done():  # the caller went away
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)

@@ -37,6 +37,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Commands in one transaction at most."""
     group_files_max: int = 10_000
     """Write stats in one transaction at most; a command with more has a transaction of its own."""
+    marker_lanes: int = 2
+    """Connections for creating markers. One creates all, in batches; when it is held up, another does."""
+    marker_batch_max: int = 5_000
+    """Markers in one transaction at most; a request with more has a transaction of its own."""
+    marker_interval_ms: float = 0.0
+    """How long a batch of markers takes at least, so that more gather behind it; the first one never waits."""
     retry_seconds: float = 15.0
     """How long a command waits for a database that went away before it is answered 503."""
     silent_seconds: float = 20.0

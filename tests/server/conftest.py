@@ -12,7 +12,7 @@ from tests.fix_server import ServerProcess
 from tests.server import rest
 from tests.server.operations import TABLE, Operation
 from tests.server.refusals import Lake, is_decision
-from tests.server.rest import Table, succeeded, write_stat
+from tests.server.rest import Table, marker, succeeded, write_stat
 
 
 @pytest.fixture
@@ -67,12 +67,14 @@ def lake(shared_server: ServerProcess) -> Iterator[Lake]:
         completed, rolled_back = table.begun(), table.begun()
         succeeded(table.complete(completed, write_stat(completed)))
         succeeded(table.roll_back(rolled_back))
+        inflight = table.begun()
+        assert table.marked(inflight, marker(inflight)) == ["created"]
         yield Lake(
             dsn=shared_server.dsn,
             http=http,
             openapi=succeeded(http.get("/openapi.json")),
             requested=table.begun(inflight=False),
-            inflight=table.begun(),
+            inflight=inflight,
             completed=completed,
             rolled_back=rolled_back,
         )

@@ -19,6 +19,8 @@ PROJECTIONS = (
     *("clock", "namespace", "lake_table", "schema_version"),
     *("instant", "file", "planned_group", "replaced_group"),
 )
+MARKERS = "marker"
+"""Neither log nor projection."""
 WAIT_SECONDS_MAX = 60.0
 WALL_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """What ``now_us()`` says in a database that nobody has troubled."""

@@ -10,14 +10,15 @@ from urllib.parse import quote
 
 from typing_extensions import override
 
-from chronolake_model.file_names import bucket_file_id
-from tests.server.rest import Json, table_body, write_stat
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from tests.server.rest import Json, marker, table_body, write_stat
 
 TABLE = "shop.orders"
 NAMESPACE = "shop"
 NEVER_USED = "never-used"
 """An idempotency key."""
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
+MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
 SCHEMA = "/v1/tables/{table}/schema"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
@@ -189,6 +190,18 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        MARKERS,
+        lambda requested_time: {"markers": [marker(requested_time)], "writer": "w"},
+    ),
+    Operation("GET", MARKERS),
+    Operation("DELETE", MARKERS),
+    Operation(
+        "GET",
+        "/v1/tables/{table}/instants/{requested_time}/marker",
+        query=f"name={base_file_name(bucket_file_id(0), '0-0-0', '20260101000000000')}.marker.CREATE",
+    ),
+    Operation(
+        "POST",
         "/v1/tables/{table}/completion-times",
         lambda requested_time: {"requested_times": [requested_time]},
     ),
@@ -221,12 +234,12 @@ BODY_OPTIONAL = (HEARTBEAT, INFLIGHT)
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
-QUESTIONS = ("/conflicts", "/completion-times", "/scan")
-"""How the paths of those end that are posted because of their bodies, and change nothing."""
+NO_COMMANDS = ("/conflicts", "/completion-times", "/scan", "/markers")
+"""How the paths of those end that are posted because of their bodies, or are no events."""
 COMMANDS = tuple(
     operation
     for operation in OPERATIONS
-    if operation.method != "GET" and not operation.template.endswith(QUESTIONS)
+    if operation.method != "GET" and not operation.template.endswith(NO_COMMANDS)
 )
 LISTS = tuple(
     operation
@@ -324,6 +337,7 @@ _OPTIONAL = {
     "/v1/tables/{table}/instants/{requested_time}/write-stats": {"writer", *_OPTIONAL_OF_STATS},
     "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason", "files_to_delete", "lease_seconds"},
     HEARTBEAT: {"lease_seconds", "writer"},
+    MARKERS: {"writer"},
 }
 
 _MARK = "the place to be filled"
@@ -374,7 +388,7 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
             in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
             or (operation.template.endswith("scan") and at == ("filter",))
             or (
-                operation.template.endswith(("heartbeat", "inflight", "complete", "write-stats"))
+                operation.template.endswith(("heartbeat", "inflight", "complete", "write-stats", "markers"))
                 and at[-1] in ("lease_seconds", "writer", "schema_version")
             )
         )

@@ -51,11 +51,11 @@ class Lake:
 
     def contents(self) -> dict[str, list[str]]:
         """All that the database holds."""
-        return database.contents(self.dsn, *database.LOG, *database.PROJECTIONS)
+        return database.contents(self.dsn, *database.LOG, *database.PROJECTIONS, database.MARKERS)
 
     def timelines(self) -> dict[str, list[str]]:
         """All that the database holds of what happened to tables, and nothing of what was refused."""
-        return database.contents(self.dsn, *database.EVENTS, *database.PROJECTIONS)
+        return database.contents(self.dsn, *database.EVENTS, *database.PROJECTIONS, database.MARKERS)
 
     def decided(self) -> dict[str, int]:
         """How many commands were decided, and how many of them refused."""

@@ -59,6 +59,12 @@ def log_stat(requested_time: str, bucket: int = 0, number: int = 1) -> Json:
     return write_stat(requested_time, bucket, file_name=f".{file_id}_{requested_time}.log.{number}_0-0-0")
 
 
+def marker(requested_time: str, bucket: int = 0, partition_path: str = "", kind: str = "CREATE") -> Json:
+    """The marker of the base file that a writer is to write into a bucket."""
+    stat = write_stat(requested_time, bucket, partition_path)
+    return {"partition_path": partition_path, "file_name": stat["file_name"], "kind": kind}
+
+
 class Table:
     """One table over one server: each method is one request, and gives the response as it came."""
 
@@ -107,6 +113,26 @@ class Table:
     def heartbeat(self, requested_time: str, key: str | None = None, **body: object) -> httpx.Response:
         """Renew an instant's lease."""
         return self._post(f"instants/{requested_time}/heartbeat", body, key)
+
+    def mark(self, requested_time: str, *markers: Json, **body: object) -> httpx.Response:
+        """Create markers of an instant."""
+        whole = {"markers": list(markers)} | body
+        return self._post(f"instants/{requested_time}/markers", whole, None)
+
+    def marked(self, requested_time: str, *markers: Json) -> list[str]:
+        """What became of each marker of a request that must succeed."""
+        outcomes: list[str] = succeeded(self.mark(requested_time, *markers))["outcomes"]
+        return outcomes
+
+    def markers(self, requested_time: str, **parameters: str | int) -> list[Json]:
+        """The first page of an instant's markers."""
+        page = self.http.get(f"/v1/tables/{self.name}/instants/{requested_time}/markers", params=parameters)
+        listed: list[Json] = succeeded(page)["markers"]
+        return listed
+
+    def delete_markers(self, requested_time: str) -> httpx.Response:
+        """Delete the markers of an instant."""
+        return self.http.delete(f"/v1/tables/{self.name}/instants/{requested_time}/markers")
 
     def state(self, requested_time: str) -> str:
         """The state that the timeline shows of an instant."""

@@ -12,15 +12,21 @@ import msgspec
 import psycopg
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, rebuilding
+from chronolake_metastore.commands import group, markers, rebuilding
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, schemas, tables
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
-from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
+from chronolake_model import (
+    instants as wire,
+    markers as wire_markers,
+    schemas as wire_schemas,
+    tables as wire_tables,
+)
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros, Tick, parse_time
@@ -139,6 +145,16 @@ class History:
         self.pass_seconds(1)
         return requested_time, self.complete(table, requested_time, buckets, actor)
 
+    def mark(self, table: str, requested_time: str, *buckets: int) -> None:
+        """Create the markers of an instant's files."""
+        files = [file_of(requested_time, bucket) for bucket in buckets]
+        named = [
+            wire_markers.Marker(one.partition_path, one.file_name, wire_markers.MarkerKind.CREATE)
+            for one in files
+        ]
+        asked = CreateMarkers(table, parse_time(requested_time), wire_markers.CreateMarkers(named))
+        assert self._runner.run(markers.create(self._session, [asked])) == [[True] * len(buckets)]
+
     def renew(self, table: str, requested_time: str) -> None:
         """Renew the lease of an instant."""
         self.done(leases.RenewLease(table, parse_time(requested_time), wire.Heartbeat()))
@@ -182,6 +198,7 @@ def make_history(lake: History) -> dict[str, str]:
     lake.drop_table("shop.dropped")
     lake.write("shop.clicks", 3)
     times["abandoned"] = lake.begin("shop.orders", writer="dead", lease_seconds=5)
+    lake.mark("shop.orders", times["abandoned"], 1, 2)
     lake.pass_seconds(3_600)
     times["pending"] = lake.begin("shop.orders", writer="alive")
     return times

@@ -27,6 +27,7 @@ VIEWS = (
     "audit_pending",
     "audit_files",
     "audit_rollbacks",
+    "audit_markers",
     "audit_conflicts",
     "audit_schemas",
 )

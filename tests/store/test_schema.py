@@ -55,7 +55,8 @@ BEFORE_SCHEMA_VERSIONS = """
         || jsonb_build_object('schema', (
             SELECT jsonb_agg(field - 'field_id') FROM jsonb_array_elements(definition -> 'schema') AS field
         ));
-    DROP VIEW audit_schemas;
+    DROP VIEW audit_schemas, audit_markers;
+    DROP TABLE marker;
     DROP TABLE schema_version;
     ALTER TABLE instant DROP COLUMN schema_version;
     ALTER TABLE write_stat DROP COLUMN column_stats;

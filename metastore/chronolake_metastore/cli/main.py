@@ -79,6 +79,24 @@ def serve(  # noqa: PLR0913 - one argument per setting
             help="Connections for commands. One carries out all, in groups; when it is held up, another does.",
         ),
     ] = 4,
+    marker_batch_max: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_MARKER_BATCH_MAX",
+            min=1,
+            help="Markers that are created in one transaction at most; a request with more has one of its own.",
+        ),
+    ] = 5_000,
+    marker_interval_ms: Annotated[
+        float,
+        typer.Option(
+            envvar="CHRONOLAKE_MARKER_INTERVAL_MS",
+            min=0.0,
+            max=1_000.0,
+            help="How long a batch of markers takes at least, so that more gather behind it: fewer "
+            "transactions, longer waits. The first one never waits.",
+        ),
+    ] = 0.0,
     silent_seconds: Annotated[
         float,
         typer.Option(
@@ -133,6 +151,8 @@ def serve(  # noqa: PLR0913 - one argument per setting
         port=port,
         role=role,
         lanes=lanes,
+        marker_batch_max=marker_batch_max,
+        marker_interval_ms=marker_interval_ms,
         silent_seconds=silent_seconds,
         pool_size=pool_size,
         drift_max_ms=drift_max_ms,

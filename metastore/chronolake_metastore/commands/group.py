@@ -291,7 +291,10 @@ def project(lake: Lake) -> list[Statement]:
     if lake.schemas:
         written.append(schemas.append(lake.schemas))
     if lake.changed_instants:
-        written.append(stored_instants.save([(key[0], lake.instants[key]) for key in lake.changed_instants]))
+        # In one order with those who create markers, which hold the rows of several instants too.
+        written.append(
+            stored_instants.save([(key[0], lake.instants[key]) for key in sorted(lake.changed_instants)])
+        )
     written.extend(file_groups.project_plans(lake.plans, lake.settled))
     if lake.publications:
         written.extend(stored_files.project(lake.publications))

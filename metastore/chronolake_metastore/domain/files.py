@@ -13,13 +13,18 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import column_stats
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.tables import Table
-from chronolake_model.file_names import FileKind, bucket_file_id, bucket_of, generation_of, parse_file_name
+from chronolake_model.file_names import (
+    PATH_BYTES_MAX,
+    FileKind,
+    bucket_file_id,
+    bucket_of,
+    check_partition_path,
+    generation_of,
+    parse_file_name,
+)
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import CompleteInstant, WriteSummary
 from chronolake_model.vocabulary import IndexType, TableType, Touch
-
-PATH_BYTES_MAX = 1_024
-"""Object stores take no longer names, and PostgreSQL no longer keys of an index."""
 
 
 class FileGroup(msgspec.Struct, frozen=True):
@@ -153,15 +158,15 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -
         raise _invalid(index, stat, f"the name says file id {name.file_id!r}, not {stat.file_id!r}")
     if name.kind is FileKind.LOG and table.definition.type is TableType.COPY_ON_WRITE:
         raise _invalid(index, stat, "a copy-on-write table has no log files")
-    parts = stat.partition_path.split("/") if stat.partition_path else []
-    if any(part in ("", ".", "..") for part in parts):
-        raise _invalid(index, stat, "the partition path must be relative, without empty, '.' or '..' parts")
+    try:
+        check_partition_path(stat.partition_path)
+    except ValueError as exc:
+        raise _invalid(index, stat, str(exc)) from exc
     if len(f"{stat.partition_path}/{stat.file_name}".encode()) > PATH_BYTES_MAX:
         raise _invalid(index, stat, f"partition path and file name have more than {PATH_BYTES_MAX} bytes")
-    if len(parts) != len(table.definition.partition_fields):
+    parts = stat.partition_path.count("/") + 1 if stat.partition_path else 0
+    if parts != len(table.definition.partition_fields):
         raise _invalid(index, stat, "the partition path has one part for each partition field")
-    if parts[:1] == [".hoodie"] or any(char < " " or char in "\\\x7f" for char in stat.partition_path):
-        raise _invalid(index, stat, "the partition path has a control character, a backslash, or is .hoodie")
     _check_bucket(table, index, stat)
     return name.kind
 

@@ -19,6 +19,7 @@ from chronolake_model.vocabulary import TableType, Yields
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
 YIELDS_PROPERTY: Final = "conflicts.yields"
+EARLY_PROPERTY: Final = "markers.early-conflict-detection"
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
@@ -56,6 +57,11 @@ class Table(msgspec.Struct, frozen=True):
     def yields(self) -> Yields:
         """Who gives way when a write and a table service conflict."""
         return Yields(self.definition.properties.get(YIELDS_PROPERTY, Yields.TABLE_SERVICE))
+
+    @property
+    def detects_early(self) -> bool:
+        """Whether a marker is refused when another instant has its file group in hand."""
+        return self.definition.properties.get(EARLY_PROPERTY) == "true"
 
 
 class CreateTable(msgspec.Struct, frozen=True, tag=True):
@@ -194,6 +200,11 @@ def _check_properties(properties: Mapping[str, str]) -> None:
         raise errors.InvalidTable(
             f"the property {YIELDS_PROPERTY} is {' or '.join(Yields)}, not {yields[:100]!r}",
             property=YIELDS_PROPERTY,
+        )
+    early = properties.get(EARLY_PROPERTY, "false")
+    if early not in ("true", "false"):
+        raise errors.InvalidTable(
+            f"the property {EARLY_PROPERTY} is true or false, not {early[:100]!r}", property=EARLY_PROPERTY
         )
 
 

@@ -106,6 +106,18 @@ class Session:
                 raise
             raise OutcomeRaced from exc
 
+    async def run_alone(self, statement: Statement) -> Rows:
+        """Run a statement that is a transaction of its own, in one round trip; raises as ``begin`` does."""
+        sql, parameters = statement
+        try:
+            with engine.database_errors():
+                connection = await self._connected()
+                [answered] = await connection.run_together([(sql, parameters)])
+                return answered.rows
+        except errors.DatabaseUnavailable:
+            await self.close()
+            raise
+
     async def close(self) -> None:
         """Close the connection, if there is one."""
         if self._connection is not None:

@@ -1,0 +1,136 @@
+"""Markers: what names a data file before it is there (design.md section 9).
+
+A marker is called ``<partition path>/<data file name>.marker.<CREATE|MERGE|APPEND>``, as Hudi's is. Whoever
+writes a data file creates its marker first; so every file that can be in storage has a name that is known, and
+what a failed attempt left is found without listing the store.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.file_names import (
+    PATH_BYTES_MAX,
+    DataFileName,
+    FileKind,
+    check_partition_path,
+    parse_file_name,
+)
+from chronolake_model.files import PartitionPath
+
+MARKERS_MAX: Final = 10_000
+"""Markers of one request."""
+
+_SUFFIX: Final = re.compile(r"(?P<path>.+)\.marker\.(?P<kind>[A-Z]+)", re.DOTALL)
+
+
+class MarkerKind(enum.StrEnum):
+    """What is done to the file group (Hudi: IOType)."""
+
+    CREATE = "CREATE"
+    """A base file of a file group that is new, or that the writer does not read before."""
+    MERGE = "MERGE"
+    """A base file in place of the one before."""
+    APPEND = "APPEND"
+    """A log file."""
+
+
+class MarkerOutcome(enum.StrEnum):
+    """What became of a marker that was asked for; it is durable either way."""
+
+    CREATED = "created"
+    EXISTED = "existed"
+
+
+class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """The marker of one data file."""
+
+    partition_path: PartitionPath
+    file_name: Annotated[str, Meta(min_length=1, max_length=1_024, description="Of the data file.")]
+    kind: MarkerKind
+
+    @property
+    def path(self) -> str:
+        """The data file, relative to the table's base path."""
+        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+
+    @property
+    def name(self) -> str:
+        """What the marker is called; ``parse_marker`` reads it."""
+        return f"{self.path}.marker.{self.kind}"
+
+
+class CreateMarkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Create markers: all of them, or none when the request is refused.
+
+    ``writer`` says in whose name: when the instant is another's by now, the markers are refused.
+    """
+
+    markers: Annotated[list[Marker], Meta(min_length=1, max_length=MARKERS_MAX)]
+    writer: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class CreatedMarkers(msgspec.Struct, frozen=True):
+    """What became of each marker, in the order of the request.
+
+    ``existed`` is what a request that is sent again gets for what an earlier try of it had created.
+    """
+
+    outcomes: list[MarkerOutcome]
+
+
+class MarkerExists(msgspec.Struct, frozen=True):
+    """Whether an instant has the marker of a name; ``created_at`` is by the database's clock."""
+
+    name: str
+    exists: bool
+    created_at: datetime | None
+
+
+class MarkerPage(msgspec.Struct, frozen=True):
+    """Markers of an instant, by partition path, file name and kind."""
+
+    table: str
+    requested_time: str
+    markers: list[Marker]
+    next_cursor: str | None
+
+
+class DeletedMarkers(msgspec.Struct, frozen=True):
+    """How many markers an instant had that are gone now."""
+
+    deleted: int
+
+
+def parse_marker(name: str) -> Marker:
+    """The marker of this name; raises ``ValueError`` when it is the name of none."""
+    match = _SUFFIX.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name[:200]!r} does not end with .marker.{'|'.join(MarkerKind)}")
+    if match["kind"] not in list(MarkerKind):
+        raise ValueError(f"a marker is of the kind {', '.join(MarkerKind)}, not {match['kind'][:100]!r}")
+    partition_path, slash, file_name = match["path"].rpartition("/")
+    if slash and not partition_path:
+        raise ValueError(f"{name[:200]!r} begins with a slash; it is relative to the table's base path")
+    marker = Marker(partition_path, file_name, MarkerKind(match["kind"]))
+    check_marker(marker)
+    return marker
+
+
+def check_marker(marker: Marker) -> DataFileName:
+    """What the name of the marker's data file says; raises ``ValueError`` when it is no data file's marker."""
+    name = parse_file_name(marker.file_name)
+    if (name.kind is FileKind.LOG) != (marker.kind is MarkerKind.APPEND):
+        wanted = "APPEND" if name.kind is FileKind.LOG else "CREATE or MERGE"
+        raise ValueError(f"the marker of a {name.kind} file is of the kind {wanted}, not {marker.kind}")
+    check_partition_path(marker.partition_path)
+    # A quarter of the bytes, in characters, is always short enough.
+    if len(marker.path) * 4 > PATH_BYTES_MAX and len(marker.path.encode()) > PATH_BYTES_MAX:
+        raise ValueError(f"partition path and file name have more than {PATH_BYTES_MAX} bytes")
+    return name

@@ -1,0 +1,152 @@
+"""/v1/tables/{table}/instants/{instant}/markers"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+
+from chronolake_metastore import errors
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.problems import InvalidRequest
+from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.marker_batcher import MarkerBatcher, outcome
+from chronolake_metastore.queries import markers as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model import markers as wire
+from chronolake_model.markers import (
+    CreatedMarkers,
+    DeletedMarkers,
+    Marker,
+    MarkerExists,
+    MarkerPage,
+    parse_marker,
+)
+from chronolake_model.problems import ProblemCode
+
+TAGS = ["Markers"]
+_OF_INSTANT = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND)
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/markers",
+    summary="Create markers",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_query(
+        *_OF_INSTANT,
+        ProblemCode.INVALID_REQUEST,
+        ProblemCode.BODY_TOO_LARGE,
+        ProblemCode.INVALID_MARKER,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.LEASE_LIVE,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.INSTANT_ROLLED_BACK,
+        ProblemCode.OVERLOADED,
+    ),
+)
+async def create_markers(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.CreateMarkers],
+    request: Request[Any, Any, Any],
+) -> Response[CreatedMarkers]:
+    """Say which data files are about to be written, before they are; answered when that is durable.
+
+    All of them are created, or none. It may be sent again as it is: what is there already is told apart, and
+    stays. 410 tells a writer that was rolled back to stop. A table with the property
+    `markers.early-conflict-detection` answers 409 when another instant has one of the file groups in hand, or
+    has written it since.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    _refuse_nul(data)
+    # From the state of the application: a dependency costs a single marker more than its way to the database.
+    batcher: MarkerBatcher = request.app.state.marker_batcher
+    are_new = await batcher.create(CreateMarkers(parameters.table(table), time, data))
+    body = msgspec.json.encode(CreatedMarkers([outcome(is_new) for is_new in are_new]))
+    return Response(body, media_type="application/json")  # type: ignore[arg-type]  # encoded here, and not again
+
+
+@get(
+    "/tables/{table:str}/instants/{requested_time:str}/markers",
+    summary="List markers",
+    tags=TAGS,
+    responses=problems.of_query(*_OF_INSTANT, ProblemCode.INVALID_CURSOR),
+)
+async def list_markers(
+    *,
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    database: NamedDependency[Database],
+    unpublished: Annotated[
+        bool,
+        QueryParameter(
+            description="Only those whose data files the instant has not published: what failed or repeated "
+            "attempts of tasks may have left."
+        ),
+    ] = False,
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> MarkerPage:
+    """The markers of an instant, by partition path and file name, page by page.
+
+    Of a pending instant more may come, on pages that were read too; once it has ended there are no others.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    return await queries.page(database, parameters.table(table), time, limit, cursor, unpublished=unpublished)
+
+
+@get(
+    "/tables/{table:str}/instants/{requested_time:str}/marker",
+    summary="Look for a marker",
+    tags=TAGS,
+    responses=problems.of_query(*_OF_INSTANT),
+)
+async def find_marker(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    name: Annotated[
+        str,
+        QueryParameter(description="`<partition path>/<data file name>.marker.<CREATE|MERGE|APPEND>`"),
+    ],
+    database: NamedDependency[Database],
+) -> MarkerExists:
+    """Whether the instant has a marker of this name."""
+    time = parameters.instant_time("requested_time", requested_time)
+    return await queries.find(database, parameters.table(table), time, _marker(name))
+
+
+@delete(
+    "/tables/{table:str}/instants/{requested_time:str}/markers",
+    summary="Delete the markers of an instant",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_query(*_OF_INSTANT, ProblemCode.ILLEGAL_TRANSITION),
+)
+async def delete_markers(
+    table: TableInPath, requested_time: RequestedTimeInPath, database: NamedDependency[Database]
+) -> DeletedMarkers:
+    """All of them, of an instant that has completed or was rolled back: when what they name is dealt with.
+
+    It may be sent again as it is; what was deleted before is not counted.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    return await queries.delete(database, parameters.table(table), time)
+
+
+def _refuse_nul(data: wire.CreateMarkers) -> None:
+    # Not by another look at the body, as commands do: that costs a single marker more.
+    texts = (text for one in data.markers for text in (one.partition_path, one.file_name))
+    if "\0" in (data.writer or "") or any("\0" in text for text in texts):
+        raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
+
+
+def _marker(name: str) -> Marker:
+    try:
+        return parse_marker(parameters.plain_text("name", name))
+    except ValueError as exc:
+        raise errors.InvalidParameter(f"name: {exc}", parameter="name") from exc

@@ -1,0 +1,144 @@
+"""Markers: which an instant may have, and who has a file group in hand (design.md section 9, decision 0016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain.conflicts import COMPLETED, Deed, Lost, Other, Rule
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.instants import PENDING, Instant, illegal, refuse_another, refuse_unless
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import markers as wire
+from chronolake_model.file_names import parse_file_name
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.markers import Marker, MarkerKind, check_marker
+from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.vocabulary import State, Touch
+
+
+class CreateMarkers(msgspec.Struct, frozen=True):
+    """Create markers of a pending instant: no command, for it is no event of the table's log."""
+
+    table: str
+    requested_time: Micros
+    request: wire.CreateMarkers
+
+
+Marked = Mapping[FileGroup, Set[Other]]
+"""Who has markers in a file group: pending instants, each with what its markers say that it does there."""
+
+
+def check(command: CreateMarkers) -> None:
+    """Raise ``InvalidMarker`` unless each marker is of a data file that the instant could write."""
+    # Nearly all names say the very same digits.
+    times = {""}
+    for index, marker in enumerate(command.request.markers):
+        try:
+            name = check_marker(marker)
+            if name.requested_time not in times:
+                if parse_time(name.requested_time) != command.requested_time:
+                    raise ValueError(f"the name says instant {name.requested_time}, which is another")
+                times.add(name.requested_time)
+        except ValueError as exc:
+            raise errors.InvalidMarker(
+                f"markers[{index}]: {exc}",
+                index=index,
+                file_name=marker.file_name,
+                partition_path=marker.partition_path,
+            ) from exc
+
+
+def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
+    """Raise ``InstantRolledBack``, ``IllegalTransition`` or ``LeaseLive`` unless the instant takes markers.
+
+    As with heartbeats a lease that ended without a rollback is no reason: its writer lives.
+    """
+    refuse_unless(table, instant, PENDING, "take markers")
+    if instant.lease_expires_at is None:
+        raise illegal(table, instant, "its plan waits, and nobody writes; take it inflight to execute it")
+    refuse_another(instant, command.request.writer)
+
+
+def refuse_pending(table: Table, instant: Instant) -> None:
+    """Raise ``IllegalTransition`` while the instant is pending: a rollback goes by its markers."""
+    if instant.state in PENDING:
+        raise illegal(table, instant, "its markers stay until it has completed or was rolled back")
+
+
+def groups(table: Table, markers: Iterable[Marker]) -> list[FileGroup]:
+    """The file groups of markers that were checked."""
+    named = ((marker.partition_path, parse_file_name(marker.file_name).file_id) for marker in markers)
+    return [FileGroup(table.table_id, partition_path, file_id) for partition_path, file_id in named]
+
+
+def deed(instant: Instant, kind: MarkerKind) -> Deed:
+    """What an instant does to a file group in which it has a marker of this kind."""
+    touch = Touch.LOG if kind is MarkerKind.APPEND else Touch.BASE
+    return conflicts.deed_of(instant.begun_as, touch)
+
+
+def refuse_early(
+    table: Table,
+    instant: Instant,
+    markers: Sequence[Marker],
+    others: conflicts.Others,
+    marked: Marked,
+    now: Micros,
+) -> None:
+    """Raise ``WriteConflict`` when another has one of the file groups in hand, or has written it since.
+
+    That is: when completing would be refused as things stand, or would be if the other, which is pending and
+    whose lease runs at ``now``, completed first, or would be the other's fate if this one did.
+    """
+    mine, tick = instant.requested_time, table.definition.tick
+    touched = [
+        (deed(instant, marker.kind), group)
+        for marker, group in zip(markers, groups(table, markers), strict=True)
+    ]
+    names = [(what, FileGroupName(group.partition_path, group.file_id)) for what, group in touched]
+    conflicts.refuse(table, mine, names, others, now)
+    in_common: dict[FileGroup, Other] = {}
+    for what, group in touched:
+        for other in marked.get(group, ()):
+            if other.requested_time != mine and _is_live(other, now) and _exclude(what, other.deed):
+                in_common[group] = other
+    if not in_common:
+        return
+    first = min(in_common.values(), key=lambda other: other.requested_time)
+    conflict = conflicts.document(table, Lost(first, list(in_common)))
+    raise errors.WriteConflict(
+        f"the pending {first.action} {format_time(first.requested_time, tick)} has markers in {len(in_common)} "
+        f"of the same file group(s) of {table.name!r}; roll back, wait for it to end, and write again",
+        **msgspec.to_builtins(conflict),
+    )
+
+
+def holder(instant: Instant, kind: MarkerKind) -> Other:
+    """An instant as one who has a file group in hand, by a marker of this kind."""
+    return Other(
+        deed=deed(instant, kind),
+        action=instant.action,
+        state=State(instant.state),
+        requested_time=instant.requested_time,
+        lease_expires_at=instant.lease_expires_at,
+    )
+
+
+def without_write_stats(markers: Iterable[Marker], stats: Iterable[WriteStat]) -> list[Marker]:
+    """The markers whose data files no stat reports: what failed or repeated attempts of tasks may have left."""
+    reported = {(stat.partition_path, stat.file_name) for stat in stats}
+    return [marker for marker in markers if (marker.partition_path, marker.file_name) not in reported]
+
+
+def _is_live(other: Other, now: Micros) -> bool:
+    # A dead writer holds nothing.
+    return other.lease_expires_at is not None and other.lease_expires_at > now
+
+
+def _exclude(one: Deed, other: Deed) -> bool:
+    """Whether one of two instants that do this to a file group is refused, whichever completes last."""
+    return COMPLETED[one][other] is not Rule.NEVER or COMPLETED[other][one] is not Rule.NEVER

@@ -1,0 +1,86 @@
+"""Reading the markers of an instant, and deleting them once it has ended."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import markers as domain
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import instants as stored_instants, markers as stored
+from chronolake_metastore.store.engine import Database, Reader
+from chronolake_metastore.store.markers import FIRST, OfInstant
+from chronolake_model.markers import DeletedMarkers, Marker, MarkerExists, MarkerPage
+from chronolake_model.times import Micros, format_time
+
+DELETED_AT_ONCE: Final = 10_000
+"""Markers that one transaction deletes; it takes some fiftieth of a second."""
+
+
+class _Place(msgspec.Struct, tag="markers", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    requested_time: cursors.Time
+    marker: Marker
+
+
+async def page(
+    database: Database,
+    table_name: str,
+    requested_time: Micros,
+    limit: int,
+    cursor: str | None,
+    *,
+    unpublished: bool,
+) -> MarkerPage:
+    """A page of ``limit`` markers; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
+    async with database.reading() as connection:
+        table, _ = await _find(connection, table_name, requested_time)
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        if place is not None:
+            cursors.refuse_unless(place.requested_time == requested_time)
+        after = FIRST if place is None else place.marker
+        of = OfInstant(table.table_id, requested_time)
+        found = await stored.page(connection, of, after, limit, unpublished=unpublished)
+    more = None
+    if len(found) == limit:
+        more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))
+    return MarkerPage(table.name, format_time(requested_time, table.definition.tick), found, more)
+
+
+async def find(database: Database, table_name: str, requested_time: Micros, marker: Marker) -> MarkerExists:
+    """Whether an instant has a marker; raises ``TableNotFound`` or ``InstantNotFound``."""
+    async with database.reading() as connection:
+        table, _ = await _find(connection, table_name, requested_time)
+        created_at = await stored.find(connection, OfInstant(table.table_id, requested_time), marker)
+    return MarkerExists(marker.name, created_at is not None, created_at)
+
+
+async def delete(database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
+    """Delete the markers of an instant that has ended, by and by and without the lock of its table.
+
+    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while it is pending.
+    """
+    async with database.reading() as connection:
+        table, instant = await _find(connection, table_name, requested_time)
+    domain.refuse_pending(table, instant)
+    of, after, deleted = OfInstant(table.table_id, requested_time), FIRST, 0
+    async with database.autocommit() as connection:
+        while True:
+            last, gone = await stored.delete(connection, of, after, DELETED_AT_ONCE)
+            deleted += gone
+            if last is None:
+                return DeletedMarkers(deleted)
+            after = last
+
+
+async def _find(connection: Reader, table_name: str, requested_time: Micros) -> tuple[Table, Instant]:
+    table = await tables.find(connection, table_name)
+    instant = await stored_instants.get(connection, table.table_id, requested_time)
+    if instant is None:
+        raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
+    return table, instant

@@ -1,0 +1,52 @@
+-- Markers of instants that are pending and have a writer, in one statement that is its own transaction
+-- (docs/decisions/0016). Whoever ends an instant updates its row: so either that waits for this to be durable, or this
+-- waits for that, looks at the row again, and leaves the instant out. The strength of the lock is such that those who
+-- wait for a row take turns: with a shared one, markers that come without end would keep a rollback waiting.
+-- Tables that detect conflicts early are left to statements that look first.
+WITH asked AS MATERIALIZED (
+    SELECT n.number, t.table_id, moment(n.requested_time) AS requested_time, n.writer
+    FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[], %(writers)s::text[])
+        WITH ORDINALITY AS n (namespace, name, requested_time, writer, number)
+    CROSS JOIN LATERAL (
+        SELECT live.table_id
+        FROM lake_table live
+        WHERE live.namespace = n.namespace AND live.name = n.name AND live.dropped_at IS NULL
+            AND live.definition -> 'properties' ->> 'markers.early-conflict-detection' IS DISTINCT FROM 'true'
+        OFFSET 0
+    ) AS t
+),
+held AS MATERIALIZED (
+    SELECT i.table_id, i.requested_time, i.writer
+    FROM (SELECT DISTINCT a.table_id, a.requested_time FROM asked a) AS named
+    JOIN instant i ON i.table_id = named.table_id AND i.requested_time = named.requested_time
+    WHERE i.state IN ('requested', 'inflight') AND i.lease_expires_at IS NOT NULL
+    ORDER BY i.table_id, i.requested_time
+    FOR NO KEY UPDATE OF i
+),
+admitted AS MATERIALIZED (
+    SELECT a.number, a.table_id, a.requested_time
+    FROM asked a
+    JOIN held h ON h.table_id = a.table_id AND h.requested_time = a.requested_time
+    WHERE a.writer IS NULL OR a.writer = h.writer
+),
+now AS MATERIALIZED (
+    SELECT moment(now_us()) AS time
+),
+made AS (
+    INSERT INTO marker (table_id, requested_time, partition_path, file_name, kind, created_at)
+    SELECT a.table_id, a.requested_time, m.partition_path, m.file_name, m.kind, now.time
+    FROM now
+    CROSS JOIN unnest(
+        %(numbers)s::integer[], %(partition_paths)s::text[], %(file_names)s::text[], %(kinds)s::text[]
+    ) AS m (number, partition_path, file_name, kind)
+    JOIN admitted a ON a.number = m.number
+    ON CONFLICT ON CONSTRAINT marker_name_unique DO NOTHING
+    RETURNING table_id, requested_time, partition_path, file_name, kind
+)
+SELECT (SELECT count(*) FROM made), number, table_id, micros(requested_time), NULL, NULL, NULL
+FROM admitted
+UNION ALL
+-- Which were new is worth telling only when not all were.
+SELECT NULL, NULL, table_id, micros(requested_time), partition_path, file_name, kind
+FROM made
+WHERE (SELECT count(*) FROM made) < %(markers)s::bigint

@@ -1,0 +1,138 @@
+"""Early conflict detection: a marker is refused when another instant has its file group in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import Json, Table, log_stat, marker, refused, write_stat
+
+EARLY = {"markers.early-conflict-detection": "true"}
+
+
+@pytest.fixture
+def early(shared_http: httpx.Client) -> Table:
+    """A copy-on-write table that detects conflicts early."""
+    return rest.make_table(shared_http, properties=EARLY)
+
+
+def append_marker(requested_time: str, bucket: int = 0) -> Json:
+    """The marker of a log file."""
+    name = log_stat(requested_time, bucket)["file_name"]
+    return {"partition_path": "", "file_name": name, "kind": "APPEND"}
+
+
+def test_an_unknown_setting_of_early_conflict_detection_is_refused(shared_http: httpx.Client) -> None:
+    body = rest.table_body("ns_x.t", properties={"markers.early-conflict-detection": "yes"})
+
+    assert (
+        "is true or false" in refused(shared_http.post("/v1/tables", json=body), 422, "invalid-table")["detail"]
+    )
+
+
+def test_without_the_property_two_instants_may_mark_one_group(table: Table) -> None:
+    one, other = table.begun(), table.begun()
+
+    assert table.marked(one, marker(one)) == table.marked(other, marker(other)) == ["created"]
+
+
+def test_a_group_that_a_live_pending_instant_has_marked_is_refused(early: Table) -> None:
+    winner, loser = early.begun(), early.begun()
+    early.marked(winner, marker(winner, 1), marker(winner, 2))
+
+    problem = refused(
+        early.mark(loser, marker(loser, 0), marker(loser, 1), marker(loser, 2)), 409, "write-conflict"
+    )
+
+    assert problem["context"]["winner"] == winner
+    assert problem["context"]["winner_state"] == "inflight"
+    assert [group["file_id"][:8] for group in problem["context"]["file_groups"]] == ["00000001", "00000002"]
+    assert early.markers(loser) == []
+
+
+def test_a_group_written_by_an_instant_that_completed_since_is_refused(early: Table) -> None:
+    loser, winner = early.begun(), early.begun()
+    early.complete(winner, write_stat(winner))
+
+    problem = refused(early.mark(loser, marker(loser)), 409, "write-conflict")
+
+    assert (problem["context"]["winner"], problem["context"]["winner_state"]) == (winner, "completed")
+
+
+def test_a_group_written_by_an_instant_that_had_completed_before_is_free(early: Table) -> None:
+    first = early.begun()
+    early.marked(first, marker(first))
+    early.complete(first, write_stat(first))
+    second = early.begun()
+
+    assert early.marked(second, marker(second)) == ["created"]
+
+
+def test_a_group_is_free_again_when_whoever_marked_it_was_rolled_back(early: Table) -> None:
+    first, second = early.begun(), early.begun()
+    early.marked(first, marker(first))
+    early.roll_back(first)
+
+    assert early.marked(second, marker(second)) == ["created"]
+
+
+def test_an_instant_whose_lease_has_ended_holds_no_group(server: ServerProcess, dsn: str) -> None:
+    with rest.connect(server.url) as http:
+        early = rest.make_table(http, properties=EARLY)
+        dead, live = early.begun(lease_seconds=5), early.begun()
+        early.marked(dead, marker(dead))
+        refused(early.mark(live, marker(live)), 409, "write-conflict")
+
+        database.set_wall_clock(dsn, f"{database.WALL_CLOCK} + 10 * 1000000")
+
+        assert early.marked(live, marker(live)) == ["created"]
+
+
+def test_two_that_append_to_one_group_do_not_conflict_early_either(shared_http: httpx.Client) -> None:
+    table = rest.make_table(shared_http, type="merge_on_read", properties=EARLY)
+    one, other = (table.begun(action="deltacommit") for _ in range(2))
+
+    assert table.marked(one, append_marker(one)) == table.marked(other, append_marker(other)) == ["created"]
+
+
+def test_of_instants_that_mark_one_group_at_the_same_moment_exactly_one_wins(
+    shared_servers: tuple[ServerProcess, ServerProcess],
+) -> None:
+    with rest.connect(shared_servers[0].url) as http:
+        early = rest.make_table(http, properties=EARLY)
+        rounds = [[early.begun() for _ in range(8)] for _ in range(10)]
+
+    won = asyncio.run(_race(shared_servers, early.name, rounds))
+
+    assert won == [1] * len(rounds)
+
+
+async def _race(servers: Sequence[ServerProcess], table: str, rounds: Sequence[Sequence[str]]) -> list[int]:
+    """Have all instants of each round mark the round's group at once: how many could."""
+    async with httpx.AsyncClient(timeout=rest.TIMEOUT_SECONDS) as http:
+        won = []
+        for bucket, instants in enumerate(rounds):
+            answers = await asyncio.gather(
+                *(
+                    http.post(
+                        f"{servers[number % 2].url}/v1/tables/{table}/instants/{instant}/markers",
+                        json={"markers": [marker(instant, bucket % 4)]},
+                    )
+                    for number, instant in enumerate(instants)
+                )
+            )
+            won.append(sum(answer.status_code == 200 for answer in answers))
+            await asyncio.gather(
+                *(
+                    http.post(
+                        f"{servers[0].url}/v1/tables/{table}/instants/{instant}/rollback", json={"writer": "w"}
+                    )
+                    for instant in instants
+                )
+            )
+        return won

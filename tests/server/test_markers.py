@@ -1,0 +1,310 @@
+"""Markers over REST (design.md section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import Json, Table, marker, refused, succeeded, write_stat
+
+LARGE = 12_345
+"""More than one transaction deletes."""
+
+
+def many(requested_time: str, number: int) -> list[Json]:
+    """So many markers of one instant."""
+    return [marker(requested_time, bucket) for bucket in range(number)]
+
+
+# ---------------------------------------------------------------------------------- created and existed
+
+
+def test_a_marker_is_created_once_and_existed_from_then_on(table: Table) -> None:
+    instant = table.begun()
+
+    assert table.marked(instant, marker(instant)) == ["created"]
+    assert table.marked(instant, marker(instant)) == ["existed"]
+    assert table.markers(instant) == [marker(instant)]
+
+
+def test_each_marker_of_a_list_is_told_apart(table: Table) -> None:
+    instant = table.begun()
+    table.marked(instant, marker(instant, 1))
+
+    outcomes = table.marked(instant, marker(instant, 0), marker(instant, 1), marker(instant, 0))
+
+    assert outcomes == ["created", "existed", "existed"]
+
+
+def test_markers_of_one_file_and_two_kinds_are_two(table: Table) -> None:
+    instant = table.begun()
+
+    assert table.marked(instant, marker(instant), marker(instant, kind="MERGE")) == ["created", "created"]
+
+
+def test_a_requested_instant_takes_markers_too(table: Table) -> None:
+    instant = table.begun(inflight=False)
+
+    assert table.marked(instant, marker(instant)) == ["created"]
+
+
+def test_markers_are_no_events_of_the_log(table: Table, shared_dsn: str) -> None:
+    instant = table.begun()
+    before = database.contents(shared_dsn, *database.LOG, *database.PROJECTIONS)
+
+    table.marked(instant, *many(instant, 10))
+
+    assert database.contents(shared_dsn, *database.LOG, *database.PROJECTIONS) == before
+
+
+def test_a_commands_lock_on_the_table_keeps_no_marker_waiting(table: Table, shared_dsn: str) -> None:
+    instant = table.begun()
+    with database.clock_held(shared_dsn, table.name):
+        assert table.marked(instant, marker(instant)) == ["created"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"file_name": "part-0.parquet"},
+        {"kind": "APPEND"},
+        {"partition_path": "../elsewhere"},
+        {"partition_path": ".hoodie"},
+        {"partition_path": "a\nb"},
+        {"file_name": write_stat("20260101000000000")["file_name"]},
+    ],
+    ids=str,
+)
+def test_of_a_list_with_one_bad_marker_none_is_created(table: Table, bad: Json) -> None:
+    instant = table.begun()
+
+    problem = refused(table.mark(instant, marker(instant, 1), marker(instant) | bad), 422, "invalid-marker")
+
+    assert problem["detail"].startswith("markers[1]: ")
+    assert table.markers(instant) == []
+
+
+# ---------------------------------------------------------------------------------- of a pending instant only
+
+
+def test_after_a_rollback_a_marker_is_refused_with_the_reason(table: Table) -> None:
+    instant = table.begun()
+    table.roll_back(instant, reason="lost its node")
+
+    problem = refused(table.mark(instant, marker(instant)), 410, "instant-rolled-back")
+
+    assert problem["context"]["reason"] == "lost its node"
+    assert table.markers(instant) == []
+
+
+def test_after_completion_a_marker_is_refused(table: Table) -> None:
+    instant = table.begun()
+    table.complete(instant)
+
+    problem = refused(table.mark(instant, marker(instant)), 409, "illegal-transition")
+
+    assert problem["context"]["state"] == "completed"
+
+
+def test_a_writer_that_lost_the_instant_to_another_is_refused(table: Table) -> None:
+    instant = table.begun()
+
+    assert (
+        refused(table.mark(instant, marker(instant), writer="x"), 409, "lease-live")["context"]["writer"] == "w"
+    )
+    assert succeeded(table.mark(instant, marker(instant), writer="w"))["outcomes"] == ["created"]
+
+
+def test_a_plan_that_nobody_executes_takes_no_markers(table: Table) -> None:
+    first = table.begun()
+    table.complete(first, write_stat(first))
+    group = {"partition_path": "", "file_id": write_stat(first)["file_id"]}
+    plan = table.begun(action="clustering", inflight=False, plan={"file_groups": [group]})
+
+    refused(table.mark(plan, marker(plan)), 409, "illegal-transition")
+    table.inflight(plan)
+    assert table.marked(plan, marker(plan)) == ["created"]
+
+
+def test_an_instant_that_never_began_takes_no_markers(table: Table) -> None:
+    never = "20260101000000000"
+
+    refused(table.mark(never, marker(never)), 404, "instant-not-found")
+
+
+def test_refused_and_created_go_apart_in_one_batch(table: Table) -> None:
+    live, gone = table.begun(), table.begun()
+    table.roll_back(gone)
+    requests = [live, gone, "20260101000000000", live] * 8
+    with ThreadPoolExecutor(len(requests)) as threads:
+        answers = list(threads.map(lambda one: table.mark(one[1], marker(one[1], one[0])), enumerate(requests)))
+
+    assert [answer.status_code for answer in answers] == [200, 410, 404, 200] * 8
+    assert len(table.markers(live)) == 16
+
+
+# ---------------------------------------------------------------------------------- listed, found, deleted
+
+
+def test_pages_of_markers_are_all_markers_in_order(table: Table) -> None:
+    instant = table.begun()
+    wanted = many(instant, 7)
+    table.marked(instant, *reversed(wanted))
+    path = f"/v1/tables/{table.name}/instants/{instant}/markers"
+
+    first = succeeded(table.http.get(path, params={"limit": 4}))
+    second = succeeded(table.http.get(path, params={"limit": 4, "cursor": first["next_cursor"]}))
+
+    assert first["markers"] + second["markers"] == wanted
+    assert second["next_cursor"] is None
+
+
+def test_a_cursor_of_another_instants_markers_is_refused(table: Table) -> None:
+    one, other = table.begun(), table.begun()
+    table.marked(one, *many(one, 2))
+    page = succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{one}/markers", params={"limit": 1}))
+
+    answer = table.http.get(
+        f"/v1/tables/{table.name}/instants/{other}/markers", params={"cursor": page["next_cursor"]}
+    )
+
+    refused(answer, 400, "invalid-cursor")
+
+
+def test_markers_without_write_stats_are_what_other_attempts_left(table: Table) -> None:
+    instant = table.begun()
+    retried = marker(instant, 1) | {"file_name": marker(instant, 1)["file_name"].replace("0-0-0_", "0-0-1_")}
+    table.marked(instant, marker(instant, 0), marker(instant, 1), retried)
+    assert table.markers(instant, unpublished="true") == table.markers(instant)
+
+    table.complete(instant, write_stat(instant, 0), write_stat(instant, 1))
+
+    assert table.markers(instant, unpublished="true") == [retried]
+    assert len(table.markers(instant)) == 3
+
+
+def test_write_stats_that_were_staged_count_too(table: Table) -> None:
+    instant = table.begun()
+    table.marked(instant, *many(instant, 3))
+    version = table.staged(instant, write_stat(instant, 0), write_stat(instant, 1))
+    table.staged(instant, write_stat(instant, 2))
+
+    succeeded(table.complete(instant, staged=[version]))
+
+    assert table.markers(instant, unpublished="true") == [marker(instant, 2)]
+
+
+def test_what_a_restore_has_undone_was_published_all_the_same(table: Table) -> None:
+    first = table.begun()
+    table.complete(first, write_stat(first))
+    savepoint = succeeded(
+        table.http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w", "instant": first})
+    )
+    undone = table.begun()
+    table.marked(undone, *many(undone, 2))
+    table.complete(undone, write_stat(undone, 0))
+    body = {"writer": "w", "savepoint": savepoint["requested_time"]}
+
+    succeeded(table.http.post(f"/v1/tables/{table.name}/restore", json=body))
+
+    assert table.state(undone) == "rolled_back"
+    assert table.markers(undone, unpublished="true") == [marker(undone, 1)]
+
+
+def test_pages_of_markers_without_write_stats_are_all_of_them(table: Table) -> None:
+    instant = table.begun()
+    kinds = [marker(instant, bucket, kind=kind) for bucket in range(4) for kind in ("CREATE", "MERGE")]
+    table.marked(instant, *kinds)
+    table.complete(instant, write_stat(instant, 1))
+    path = f"/v1/tables/{table.name}/instants/{instant}/markers"
+    asked: dict[str, str | int] = {"unpublished": "true", "limit": 3}
+
+    first = succeeded(table.http.get(path, params=asked))
+    second = succeeded(table.http.get(path, params=asked | {"cursor": first["next_cursor"]}))
+
+    assert first["markers"] + second["markers"] == kinds[:2] + kinds[4:]
+
+
+@pytest.mark.parametrize(("bucket", "exists"), [(0, True), (1, False)])
+def test_a_marker_is_found_by_its_name(table: Table, bucket: int, exists: bool) -> None:
+    instant = table.begun()
+    table.marked(instant, marker(instant))
+    name = f"{marker(instant, bucket)['file_name']}.marker.CREATE"
+
+    found = succeeded(
+        table.http.get(f"/v1/tables/{table.name}/instants/{instant}/marker", params={"name": name})
+    )
+
+    assert (found["name"], found["exists"]) == (name, exists)
+
+
+def test_a_name_that_no_marker_has_is_refused_with_the_reason(table: Table) -> None:
+    instant = table.begun()
+
+    answer = table.http.get(f"/v1/tables/{table.name}/instants/{instant}/marker", params={"name": "x"})
+
+    assert "does not end with .marker." in refused(answer, 400, "invalid-parameter")["detail"]
+
+
+def test_markers_stay_while_their_instant_is_pending(table: Table) -> None:
+    instant = table.begun()
+    table.marked(instant, marker(instant))
+
+    refused(table.delete_markers(instant), 409, "illegal-transition")
+
+    assert table.markers(instant) == [marker(instant)]
+
+
+def test_all_markers_of_an_instant_that_ended_are_deleted_and_no_others(table: Table) -> None:
+    ended, other = table.begun(), table.begun()
+    table.marked(other, marker(other))
+    table.marked(ended, *many(ended, LARGE - 10_000))
+    table.marked(ended, *many(ended, LARGE)[-10_000:])
+    table.roll_back(ended)
+
+    assert succeeded(table.delete_markers(ended)) == {"deleted": LARGE}
+    assert succeeded(table.delete_markers(ended)) == {"deleted": 0}
+    assert (table.markers(ended), table.markers(other)) == ([], [marker(other)])
+
+
+def test_markers_are_deleted_while_a_command_holds_the_table(table: Table, shared_dsn: str) -> None:
+    instant = table.begun()
+    table.marked(instant, marker(instant))
+    table.complete(instant)
+    with database.clock_held(shared_dsn, table.name):
+        assert succeeded(table.delete_markers(instant)) == {"deleted": 1}
+
+
+def test_markers_are_counted_by_what_became_of_them(server: ServerProcess) -> None:
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        instant = table.begun()
+        table.marked(instant, *many(instant, 3))
+        table.marked(instant, marker(instant))
+        table.mark("20260101000000000", marker("20260101000000000"))
+        metrics = http.get("/metrics").text
+
+    assert 'chronolake_markers_total{result="created"} 3.0' in metrics
+    assert 'chronolake_markers_total{result="existed"} 1.0' in metrics
+    assert 'chronolake_markers_total{result="instant-not-found"} 1.0' in metrics
+    assert "chronolake_marker_batch_size_sum 5.0" in metrics
+
+
+def test_what_comes_within_the_interval_of_a_batch_shares_the_next(
+    new_server: Callable[..., ServerProcess], dsn: str
+) -> None:
+    server = new_server(dsn, "--marker-interval-ms", "1000")
+    with rest.connect(server.url) as http, ThreadPoolExecutor(16) as threads:
+        table = rest.make_table(http)
+        instant = table.begun()
+        table.marked(instant, marker(instant, 16))
+        outcomes = list(threads.map(lambda one: table.marked(instant, marker(instant, one)), range(16)))
+        metrics = http.get("/metrics").text
+
+    assert outcomes == [["created"]] * 16
+    assert "chronolake_marker_batch_requests_count 2.0" in metrics
+    assert "chronolake_marker_batch_requests_sum 17.0" in metrics

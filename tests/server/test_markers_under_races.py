@@ -1,0 +1,124 @@
+"""No marker is created behind the end of its instant, over two servers (promise 5 of design.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import Json, marker, write_stat
+
+ROUNDS = 12
+TASKS = 16
+MARKED_BEFORE = 40
+"""Markers that were acknowledged when the instant is ended."""
+DEADLINE_SECONDS = 120.0
+# Deferred: at the very end of the transaction that ends an instant, which markers it has by then.
+SEEN_AT_THE_END = """
+    CREATE TABLE seen_at_the_end (requested_time timestamptz, partition_path text, file_name text);
+    CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+    BEGIN
+        INSERT INTO chronolake.seen_at_the_end
+        SELECT m.requested_time, m.partition_path, m.file_name FROM chronolake.marker m
+        WHERE m.table_id = NEW.table_id AND m.requested_time = NEW.requested_time;
+        RETURN NULL;
+    END
+    $$;
+    CREATE CONSTRAINT TRIGGER instant_seen AFTER UPDATE ON instant DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.state IN ('completed', 'rolled_back')) EXECUTE FUNCTION see();
+"""
+
+
+@dataclass
+class Race:
+    """What the tasks were told."""
+
+    urls: Sequence[str]
+    table: str
+    acknowledged: set[tuple[str, str]] = field(default_factory=set)
+    refusals: set[tuple[str, int]] = field(default_factory=set)
+    outcomes: set[str] = field(default_factory=set)
+
+    async def run(self, http: httpx.AsyncClient, number: int) -> None:
+        """One instant: marked by all tasks until it is ended, by completion or by a rollback in turns."""
+        begun = await self._post(http, number, "", {"writer": "w"})
+        instant: str = begun.json()["requested_time"]
+        self._enough = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for task in range(TASKS):
+                tasks.create_task(self._mark(http, instant, task))
+            await self._enough.wait()
+            end: tuple[str, Json] = ("complete", {"write_stats": [write_stat(instant)]})
+            if number % 2:
+                end = ("rollback", {"writer": "w", "reason": "race"})
+            ended = await self._post(http, number // 2, f"/{instant}/{end[0]}", end[1])
+            assert ended.status_code == 200, ended.text
+
+    async def _mark(self, http: httpx.AsyncClient, instant: str, task: int) -> None:
+        """Create markers, in lists now and then, until one is refused."""
+        before = len(self.acknowledged)
+        for number in itertools.count():
+            size = 50 if number % 7 == 3 else 1
+            files = [
+                marker(instant)["file_name"].replace("0-0-0_", f"{task}-{number}-{attempt}_")
+                for attempt in range(size)
+            ]
+            body = {"markers": [marker(instant) | {"file_name": name} for name in files]}
+            answer = await self._post(http, task + number, f"/{instant}/markers", body)
+            if answer.status_code != 200:
+                self.refusals.add((answer.json()["code"], answer.status_code))
+                return
+            self.outcomes.update(answer.json()["outcomes"])
+            self.acknowledged.update((instant, name) for name in files)
+            if len(self.acknowledged) - before > MARKED_BEFORE:
+                self._enough.set()
+
+    async def _post(self, http: httpx.AsyncClient, server: int, below: str, body: Json) -> httpx.Response:
+        url = self.urls[server % len(self.urls)]
+        return await http.post(f"{url}/v1/tables/{self.table}/instants{below}", json=body)
+
+
+@pytest.fixture(scope="module")
+def race(shared_dsn: str, shared_servers: tuple[ServerProcess, ServerProcess]) -> Race:
+    database.query_nothing(shared_dsn, SEEN_AT_THE_END)
+    with rest.connect(shared_servers[0].url) as http:
+        table = rest.make_table(http)
+    race = Race([server.url for server in shared_servers], table.name)
+    asyncio.run(_run(race))
+    return race
+
+
+async def _run(race: Race) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS), httpx.AsyncClient(timeout=rest.TIMEOUT_SECONDS) as http:
+        for number in range(ROUNDS):
+            await race.run(http, number)
+
+
+def rows(dsn: str, name: str) -> set[tuple[str, str]]:
+    """Instants and file names of a table of them."""
+    found = database.query(dsn, f"SELECT instant_time(requested_time, 1000) AS instant, file_name FROM {name}")
+    return {(row["instant"], row["file_name"]) for row in found}
+
+
+def test_what_an_instant_had_marked_when_it_ended_is_all_that_was_acknowledged(
+    race: Race, shared_dsn: str
+) -> None:
+    seen = rows(shared_dsn, "seen_at_the_end")
+
+    assert race.acknowledged - seen == set()
+    assert rows(shared_dsn, "marker") - seen == set()
+
+
+def test_every_task_was_stopped_by_the_end_of_its_instant(race: Race) -> None:
+    assert race.refusals == {("illegal-transition", 409), ("instant-rolled-back", 410)}
+
+
+def test_markers_that_nobody_else_asked_for_were_all_new(race: Race) -> None:
+    assert race.outcomes == {"created"}
+    assert len(race.acknowledged) > ROUNDS * MARKED_BEFORE
