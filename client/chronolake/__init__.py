@@ -45,6 +45,7 @@ from chronolake_model.instants import (
     TouchedFileGroup,
     WriteSummary,
 )
+from chronolake_model.markers import Marker, MarkerKind, MarkerOutcome, parse_marker
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.schemas import (
@@ -101,6 +102,9 @@ __all__ = [
     "HistoricSlice",
     "Instant",
     "LoggedEvent",
+    "Marker",
+    "MarkerKind",
+    "MarkerOutcome",
     "Namespace",
     "Operation",
     "Outcome",
@@ -139,4 +143,5 @@ __all__ = [
     "connect",
     "connect_async",
     "errors",
+    "parse_marker",
 ]

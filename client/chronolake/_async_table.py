@@ -25,6 +25,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
+from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -181,6 +182,27 @@ class AsyncTable:
         """As ``Table.restore``."""
         body = RestoreTable(writer or default_writer(), savepoint, reason)
         return await self._transport.send(_calls.restore_table(self.name, body))
+
+    async def create_markers(
+        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
+    ) -> list[MarkerOutcome]:
+        """As ``Table.create_markers``."""
+        call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
+        return (await self._transport.send(call)).outcomes
+
+    async def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
+        """As ``Table.markers``."""
+        async for page in self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished)):
+            for one in page.markers:
+                yield one
+
+    async def has_marker(self, requested_time: str, marker: Marker) -> bool:
+        """As ``Table.has_marker``."""
+        return (await self._transport.send(_calls.find_marker(self.name, requested_time, marker))).exists
+
+    async def delete_markers(self, requested_time: str) -> int:
+        """As ``Table.delete_markers``."""
+        return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
 
     @property
     def timeline(self) -> AsyncTimeline:

@@ -14,6 +14,7 @@ from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
+from chronolake_model.markers import Marker, MarkerOutcome
 
 _Answer = TypeVar("_Answer")
 
@@ -59,6 +60,10 @@ class AsyncWrite:
     def lost(self) -> errors.RequestRefused | None:
         """As ``Write.lost``."""
         return self._lost
+
+    async def mark(self, *markers: Marker) -> list[MarkerOutcome]:
+        """As ``Write.mark``."""
+        return (await self._transport.send(self._progress.mark_call(markers))).outcomes
 
     def add(self, stat: WriteStat) -> None:
         """Remember a written file, to be published by ``complete``."""

@@ -36,6 +36,15 @@ from chronolake_model.instants import (
     TakeInflight,
     TimeInterval,
 )
+from chronolake_model.markers import (
+    CreatedMarkers,
+    CreateMarkers,
+    DeletedMarkers,
+    Marker,
+    MarkerExists,
+    MarkerPage,
+    check_marker,
+)
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.outcomes import Outcome
 from chronolake_model.scans import Scan
@@ -82,7 +91,7 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
     query: _Query = ()
     body: bytes | None = None
     is_query: bool = False
-    """Whether it only asks, although it has a body."""
+    """Whether it needs no idempotency key though it is no GET: it only asks, or may simply be done again."""
 
     @property
     def is_command(self) -> bool:
@@ -242,6 +251,31 @@ def restore_table(name: str, body: RestoreTable) -> Call[Instant]:
 def heartbeat(name: str, requested_time: str, body: Heartbeat) -> Call[Instant]:
     """Renew an instant's lease."""
     return _post(f"{_instant_path(name, requested_time)}/heartbeat", Instant, body)
+
+
+def create_markers(name: str, requested_time: str, body: CreateMarkers) -> Call[CreatedMarkers]:
+    """Say which data files are about to be written."""
+    asked = _post(f"{_instant_path(name, requested_time)}/markers", CreatedMarkers, body)
+    return msgspec.structs.replace(asked, is_query=True)
+
+
+def list_markers(name: str, requested_time: str, unpublished: bool) -> Call[MarkerPage]:
+    """The markers of an instant."""
+    pairs = _query(unpublished="true" if unpublished else None, limit=FILES_LIMIT_MAX)
+    return Call("GET", f"{_instant_path(name, requested_time)}/markers", MarkerPage, pairs)
+
+
+def find_marker(name: str, requested_time: str, marker: Marker) -> Call[MarkerExists]:
+    """Whether an instant has a marker."""
+    check_marker(marker)
+    path = f"{_instant_path(name, requested_time)}/marker"
+    return Call("GET", path, MarkerExists, _query(name=marker.name))
+
+
+def delete_markers(name: str, requested_time: str) -> Call[DeletedMarkers]:
+    """Delete the markers of an instant that has ended."""
+    path = f"{_instant_path(name, requested_time)}/markers"
+    return Call("DELETE", path, DeletedMarkers, is_query=True)
 
 
 def instant(name: str, requested_time: str) -> Call[Instant]:

@@ -25,6 +25,7 @@ from chronolake_model.instants import (
     StageWriteStats,
     TouchedFileGroup,
 )
+from chronolake_model.markers import CreatedMarkers, CreateMarkers, Marker
 from chronolake_model.vocabulary import Action, State, Touch
 
 _REASON_CHARS_MAX = 4_096
@@ -201,6 +202,10 @@ class Progress:
     def heartbeat_call(self, lease_seconds: int | None) -> Call[Instant]:
         """Renew the lease."""
         return _calls.heartbeat(*self._name, Heartbeat(lease_seconds, self._writer))
+
+    def mark_call(self, markers: Iterable[Marker]) -> Call[CreatedMarkers]:
+        """Create markers."""
+        return _calls.create_markers(*self._name, CreateMarkers(list(markers), self._writer))
 
     def refresh_call(self) -> Call[Instant]:
         """Ask how it stands."""

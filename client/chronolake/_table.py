@@ -27,6 +27,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
+from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -214,6 +215,35 @@ class Table:
         """
         body = RestoreTable(writer or default_writer(), savepoint, reason)
         return self._transport.send(_calls.restore_table(self.name, body))
+
+    def create_markers(
+        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
+    ) -> list[MarkerOutcome]:
+        """Create markers of a pending instant, 10,000 at most; see ``Write.mark``.
+
+        For executors that know the instant by its requested time; ``writer`` says in whose name.
+        """
+        call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
+        return self._transport.send(call).outcomes
+
+    def markers(self, requested_time: str, *, unpublished: bool = False) -> Iterator[Marker]:
+        """The markers of an instant, by path, fetched page by page as they are consumed.
+
+        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``.
+        """
+        pages = self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished))
+        return (one for page in pages for one in page.markers)
+
+    def has_marker(self, requested_time: str, marker: Marker) -> bool:
+        """Whether an instant has this marker. Raises ``InstantNotFound``, ``ValueError``."""
+        return self._transport.send(_calls.find_marker(self.name, requested_time, marker)).exists
+
+    def delete_markers(self, requested_time: str) -> int:
+        """Delete the markers of an instant that has completed or was rolled back: how many there were.
+
+        Raises ``IllegalTransition`` while it is pending.
+        """
+        return self._transport.send(_calls.delete_markers(self.name, requested_time)).deleted
 
     @property
     def timeline(self) -> Timeline:

@@ -13,6 +13,7 @@ from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
+from chronolake_model.markers import Marker, MarkerOutcome
 
 _Answer = TypeVar("_Answer")
 
@@ -69,6 +70,15 @@ class Write:
         A long-running writer looks here to stop early; ``complete`` raises it.
         """
         return self._renewal.lost if self._renewal else None
+
+    def mark(self, *markers: Marker) -> list[MarkerOutcome]:
+        """Say which data files are about to be written, before they are: each of them new, or there already.
+
+        All are created, 10,000 at most, or none. Raises ``InstantRolledBack`` and ``LeaseLive`` (it is no
+        longer yours: stop), ``WriteConflict`` when the table detects conflicts early and another has one of the
+        file groups in hand, ``IllegalTransition``, ``InvalidMarker``.
+        """
+        return self._transport.send(self._progress.mark_call(markers)).outcomes
 
     def add(self, stat: WriteStat) -> None:
         """Remember a written file, to be published by ``complete``."""

@@ -1,0 +1,35 @@
+"""``chronolake markers``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output
+from chronolake_model.markers import Marker
+
+
+def markers(
+    table: options.TableArgument,
+    requested_time: options.TimeArgument,
+    unpublished: Annotated[
+        bool,
+        typer.Option(
+            "--unpublished",
+            help="Only those whose data files the instant has not published: what failed or repeated attempts "
+            "of tasks may have left.",
+        ),
+    ] = False,
+) -> None:
+    """List the markers of an instant: which data files it may have written, by their paths."""
+    with context.client() as client:
+        found = list(client.table(table).markers(requested_time, unpublished=unpublished))
+    document = {"table": table, "requested_time": requested_time, "markers": found}
+    output.show(document, lambda console: _print(console, found))
+
+
+def _print(console: Console, found: list[Marker]) -> None:
+    rows = ((one.path, one.kind) for one in found)
+    output.print_table(console, output.table_of(("data file~", "kind"), rows))
