@@ -12,7 +12,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long check format docs bench-timeline bench-slices bench-proof clean
+.PHONY: help install demo test test-long check format docs bench-timeline bench-slices bench-markers bench-proof clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -54,6 +54,9 @@ bench-timeline: $(STAMP) ## the timeline over REST against plain SQL (SECONDS=10
 
 bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST against COPY (CASES=abcde FILES=100000 PARTITIONS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.slices
+
+bench-markers: $(STAMP) ## markers over REST against empty requests and files (MARKERS=20000 SECONDS=10; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.markers
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof

@@ -27,6 +27,11 @@ def ratio(name: str, rate: float, baseline: float, target: float, unit: str = "c
     return Row(name, f"{rate:,.0f} {unit} = {times:.2f} x", f">= {target} x", times >= target)
 
 
+def at_least(name: str, value: float, target: float, unit: str) -> Row:
+    """A figure that must not be below ``target``."""
+    return Row(name, f"{value:,.0f} {unit}", f">= {target:,.0f} {unit}", value >= target)
+
+
 def at_most(name: str, value: float, target: float, unit: str) -> Row:
     """A figure that must not be above ``target``."""
     return Row(name, f"{value:,.2f} {unit}", f"<= {target} {unit}", value <= target)

