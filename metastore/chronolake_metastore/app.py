@@ -95,8 +95,8 @@ V1 = (
 def create_app(settings: Settings) -> Litestar:
     """The application that ``settings`` describe; it reaches for the database when it starts up.
 
-    Its state has the ``marker_batcher``, and the ``bell``, which whoever stops the server closes first: streams
-    never end by themselves.
+    Its state has the ``sequencer``, the ``marker_batcher``, and the ``bell``, which whoever stops the server
+    closes first: streams never end by themselves.
     """
     database = Database(settings)
     metrics = Metrics()
@@ -131,13 +131,12 @@ def create_app(settings: Settings) -> Litestar:
         ],
         dependencies={
             "database": Provide(lambda: database, sync_to_thread=False),
-            "sequencer": Provide(lambda: sequencer, sync_to_thread=False),
             "bell": Provide(lambda: bell, sync_to_thread=False),
             "probe": Provide(lambda: probe, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
-        state=State({"bell": bell, "marker_batcher": marker_batcher}),
+        state=State({"bell": bell, "sequencer": sequencer, "marker_batcher": marker_batcher}),
         exception_handlers=problems.HANDLERS,
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,

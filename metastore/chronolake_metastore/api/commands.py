@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 from litestar import Request as LitestarRequest, Response
-from litestar.di import NamedDependency
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import KEY_HEADER, ActorHeader, IdempotencyKey
@@ -20,26 +19,26 @@ ANONYMOUS = "anonymous"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent a request, under which request id, to which path, and from which address if that is known."""
+    """Who sent a request, under which request id, to which path, and from which address if that is known.
+
+    ``sequencer`` is who carries out what the caller asks for.
+    """
 
     request_id: str
     actor: str
     path: str
     address: str | None
+    sequencer: Sequencer
 
 
 def provide_caller(
     request: LitestarRequest[Any, Any, Any],
-    sequencer: NamedDependency[Sequencer],
     idempotency_key: IdempotencyKey = None,
     chronolake_actor: ActorHeader = None,
 ) -> Caller:
     """The caller, from the headers; a request without a key gets one of its own.
 
     With a key of its own it is still carried out once only, if the database goes away in the middle.
-
-    It waits for the sequencer, which most handlers ask for too: what does not depend on each other Litestar
-    provides in tasks of their own, and those cost more than what they provide.
     """
     request_id = (
         f"server-{uuid.uuid4()}" if idempotency_key is None else parameters.header(KEY_HEADER, idempotency_key)
@@ -53,10 +52,12 @@ def provide_caller(
         path=request.scope["path"],
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if request.client is None else request.client.host,
+        # From the state of the application: a dependency more would cost what a fifth of a request does.
+        sequencer=request.app.state.sequencer,
     )
 
 
-async def submit(sequencer: Sequencer, caller: Caller, command: commands.Command) -> Response[Any]:
+async def submit(caller: Caller, command: commands.Command) -> Response[Any]:
     """Have ``command`` carried out and answer when that is durable."""
     canonical = commands.canonical(command)
     refuse_nul(canonical)
@@ -68,7 +69,7 @@ async def submit(sequencer: Sequencer, caller: Caller, command: commands.Command
         path=caller.path,
         address=caller.address,
     )
-    answer = await sequencer.submit(request)
+    answer = await caller.sequencer.submit(request)
     # Whoever sent no key may ask for the outcome under the one that the server made up.
     headers = {KEY_HEADER: caller.request_id}
     if not answer.body:

@@ -16,7 +16,6 @@ from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPa
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.instants import Filter
 from chronolake_model.instants import (
@@ -56,13 +55,12 @@ async def begin_instant(
     table: TableInPath,
     data: JSONBody[BeginInstant],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant | InstantPage]:
     """Issue a requested time, unique and later than every time of the table before it.
 
     With `count` in the request so many of them at once, and the answer is a list of instants.
     """
-    return await submit(sequencer, caller, instants.BeginInstant(parameters.table(table), data))
+    return await submit(caller, instants.BeginInstant(parameters.table(table), data))
 
 
 @post(
@@ -78,14 +76,13 @@ async def take_inflight(
     requested_time: RequestedTimeInPath,
     data: JSONBody[TakeInflight],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """requested -> inflight: the writer has its plan and begins to write.
 
     A plan that waits, of a compaction, a clustering or a rollback, is taken over by the writer who asks.
     """
     command = instants.TakeInflight(parameters.table(table), _time(requested_time), data)
-    return await submit(sequencer, caller, command)
+    return await submit(caller, command)
 
 
 @post(
@@ -100,11 +97,10 @@ async def return_to_requested(
     requested_time: RequestedTimeInPath,
     data: JSONBody[ReturnToRequested],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """inflight -> requested: the execution of a plan has failed, the plan waits for the next."""
     command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), data)
-    return await submit(sequencer, caller, command)
+    return await submit(caller, command)
 
 
 @post(
@@ -126,11 +122,10 @@ async def complete_instant(
     requested_time: RequestedTimeInPath,
     data: JSONBody[CompleteInstant],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """inflight -> completed: publish all files of the instant at once, under a completion time."""
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
-    return await submit(sequencer, caller, command)
+    return await submit(caller, command)
 
 
 @get(

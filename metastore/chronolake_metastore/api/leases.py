@@ -11,7 +11,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.domain.leases import RenewLease
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_model.instants import Heartbeat, Instant
 from chronolake_model.problems import ProblemCode
 
@@ -34,8 +33,7 @@ async def renew_lease(
     requested_time: RequestedTimeInPath,
     data: JSONBody[Heartbeat],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """The writer lives: its lease runs anew from now. 410 tells a writer that was rolled back to stop."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await submit(sequencer, caller, RenewLease(parameters.table(table), time, data))
+    return await submit(caller, RenewLease(parameters.table(table), time, data))

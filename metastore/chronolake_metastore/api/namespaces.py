@@ -11,7 +11,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit
 from chronolake_metastore.domain import namespaces
 from chronolake_metastore.queries import namespaces as queries
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import CreateNamespace, Namespace, NamespacePage
@@ -26,10 +25,10 @@ TAGS = ["Namespaces"]
     responses=problems.of_command(ProblemCode.NAMESPACE_EXISTS),
 )
 async def create_namespace(
-    data: JSONBody[CreateNamespace], caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
+    data: JSONBody[CreateNamespace], caller: NamedDependency[Caller]
 ) -> Response[Namespace]:
     """Make a namespace to hold tables."""
-    return await submit(sequencer, caller, namespaces.CreateNamespace(data))
+    return await submit(caller, namespaces.CreateNamespace(data))
 
 
 @get(
@@ -62,8 +61,6 @@ async def get_namespace(namespace: FromPath[str], database: NamedDependency[Data
     tags=TAGS,
     responses=problems.of_command(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.NAMESPACE_NOT_EMPTY),
 )
-async def drop_namespace(
-    namespace: FromPath[str], caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
-) -> Response[None]:
+async def drop_namespace(namespace: FromPath[str], caller: NamedDependency[Caller]) -> Response[None]:
     """Drop a namespace that holds no tables."""
-    return await submit(sequencer, caller, namespaces.DropNamespace(parameters.namespace(namespace)))
+    return await submit(caller, namespaces.DropNamespace(parameters.namespace(namespace)))

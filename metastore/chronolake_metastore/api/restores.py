@@ -11,7 +11,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import restores
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_model.instants import Instant, RestoreTable
 from chronolake_model.problems import ProblemCode
 
@@ -33,11 +32,10 @@ async def restore_table(
     table: TableInPath,
     data: JSONBody[RestoreTable],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """Roll back what is pending, then all that completed after the pinned instant, newest first.
 
     The answer is the restore; its plan names the instants in that order.
     """
     savepoint = time_in_body("savepoint", data.savepoint)
-    return await submit(sequencer, caller, restores.RestoreTable(parameters.table(table), savepoint, data))
+    return await submit(caller, restores.RestoreTable(parameters.table(table), savepoint, data))

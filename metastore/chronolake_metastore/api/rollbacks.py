@@ -10,7 +10,6 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.domain.rollbacks import RollbackInstant
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_model import instants as wire
 from chronolake_model.problems import ProblemCode
 
@@ -32,7 +31,6 @@ async def roll_back_instant(
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.RollbackInstant],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[wire.Instant]:
     """requested or inflight -> rolled_back, by an instant of its own that `rolled_back_by` names.
 
@@ -40,4 +38,4 @@ async def roll_back_instant(
     rollback when nobody executes it any more.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await submit(sequencer, caller, RollbackInstant(parameters.table(table), time, data))
+    return await submit(caller, RollbackInstant(parameters.table(table), time, data))

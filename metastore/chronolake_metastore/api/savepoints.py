@@ -11,7 +11,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import savepoints
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint
 from chronolake_model.problems import ProblemCode
 
@@ -30,11 +29,10 @@ async def create_savepoint(
     table: TableInPath,
     data: JSONBody[CreateSavepoint],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """Pin a completed instant. One that is pinned already is answered with its savepoint, and status 200."""
     target = None if data.instant is None else time_in_body("instant", data.instant)
-    return await submit(sequencer, caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
+    return await submit(caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
 
 
 @post(
@@ -51,8 +49,7 @@ async def release_savepoint(
     requested_time: RequestedTimeInPath,
     data: JSONBody[ReleaseSavepoint],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[Instant]:
     """Give a savepoint up, by its own requested time: what it pinned may be rolled back and cleaned again."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await submit(sequencer, caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))
+    return await submit(caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))

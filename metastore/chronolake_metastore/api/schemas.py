@@ -11,7 +11,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import schemas
 from chronolake_metastore.queries import schemas as queries
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
@@ -37,13 +36,12 @@ async def change_schema(
     table: TableInPath,
     data: JSONBody[ChangeSchema],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[TableSchema]:
     """Change columns, all that is asked for or nothing: the next version of the schema. No file is touched.
 
     What would make files unreadable is refused with `incompatible-schema`, which says why and what is allowed.
     """
-    return await submit(sequencer, caller, schemas.ChangeSchema(parameters.table(table), data))
+    return await submit(caller, schemas.ChangeSchema(parameters.table(table), data))
 
 
 @get(

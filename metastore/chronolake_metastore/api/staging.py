@@ -10,7 +10,6 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.domain.staging import StageWriteStats
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_model import instants as wire
 from chronolake_model.instants import StagedWriteStats
 from chronolake_model.problems import ProblemCode
@@ -36,11 +35,10 @@ async def stage_write_stats(
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.StageWriteStats],
     caller: NamedDependency[Caller],
-    sequencer: NamedDependency[Sequencer],
 ) -> Response[StagedWriteStats]:
     """Report files before the instant completes: with very many of them, other writers hardly wait for it.
 
     Completing names the `version` of each answer in `staged`. A conflict that it would lose is told here.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await submit(sequencer, caller, StageWriteStats(parameters.table(table), time, data))
+    return await submit(caller, StageWriteStats(parameters.table(table), time, data))

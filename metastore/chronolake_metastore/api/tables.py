@@ -13,7 +13,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import tables as queries
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import CreateTable, Table, TablePage
@@ -29,11 +28,9 @@ TAGS = ["Tables"]
         ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.TABLE_EXISTS, ProblemCode.INVALID_TABLE
     ),
 )
-async def create_table(
-    data: JSONBody[CreateTable], caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
-) -> Response[Table]:
+async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> Response[Table]:
     """Make a table; its first event is version 1 of its log."""
-    return await submit(sequencer, caller, tables.CreateTable(data))
+    return await submit(caller, tables.CreateTable(data))
 
 
 @get(
@@ -70,8 +67,6 @@ async def get_table(table: TableInPath, database: NamedDependency[Database]) -> 
     tags=TAGS,
     responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND),
 )
-async def drop_table(
-    table: TableInPath, caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
-) -> Response[None]:
+async def drop_table(table: TableInPath, caller: NamedDependency[Caller]) -> Response[None]:
     """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
-    return await submit(sequencer, caller, tables.DropTable(parameters.table(table)))
+    return await submit(caller, tables.DropTable(parameters.table(table)))

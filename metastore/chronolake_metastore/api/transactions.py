@@ -11,7 +11,6 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import transactions
 from chronolake_metastore.domain.instants import CompleteInstant
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_model.instants import CompletedTogether, CompleteTogether
 from chronolake_model.problems import ProblemCode
 
@@ -33,11 +32,11 @@ from chronolake_model.problems import ProblemCode
     ),
 )
 async def complete_together(
-    data: JSONBody[CompleteTogether], caller: NamedDependency[Caller], sequencer: NamedDependency[Sequencer]
+    data: JSONBody[CompleteTogether], caller: NamedDependency[Caller]
 ) -> Response[CompletedTogether]:
     """Publish instants of one table or several: all of them or none, at one place in the order of the log."""
     members = [
         CompleteInstant(one.table, time_in_body(f"instants[{index}].requested_time", one.requested_time), one)
         for index, one in enumerate(data.instants)
     ]
-    return await submit(sequencer, caller, transactions.CompleteTogether(members))
+    return await submit(caller, transactions.CompleteTogether(members))
