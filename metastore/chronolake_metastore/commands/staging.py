@@ -22,29 +22,29 @@ def completes_staged(command: Command) -> bool:
 
 async def look_ahead(tx: Transaction, commands: Sequence[Command]) -> Staged:
     """What never changes of what the command publishes, if it was staged; nothing is locked yet."""
-    naming = _naming(commands)
-    if naming is None:
+    versions = _versions_named(commands)
+    if versions is None:
         return NOTHING_STAGED
-    return Staged(chunks=await staging.chunks(tx, naming), repeated=await staging.repeated(tx, naming))
+    return Staged(chunks=await staging.chunks(tx, versions), repeated=await staging.repeated(tx, versions))
 
 
 async def load(tx: Transaction, lake: Lake, commands: Sequence[Command], ahead: Staged) -> None:
     """Have ``lake`` know what was staged, and what others have done to its file groups since."""
-    naming = _naming(commands)
-    if naming is None:
+    versions = _versions_named(commands)
+    if versions is None:
         return
     [command] = commands
     assert isinstance(command, CompleteInstant)
-    touched = await staging.groups_to_look_at(tx, naming, command.request.replaced_file_groups)
+    touched = await staging.groups_to_look_at(tx, versions, command.request.replaced_file_groups)
     lake.staged = msgspec.structs.replace(ahead, touched=touched)
     named = needs.with_previous(command.table, [name for _, name in touched])
     [found] = await tx.batch([file_groups.find_others(named)])
     lake.others |= file_groups.found_others(found)
 
 
-def _naming(commands: Sequence[Command]) -> staging.Naming | None:
+def _versions_named(commands: Sequence[Command]) -> staging.StagedVersions | None:
     match commands:
         case [CompleteInstant() as command] if completes_staged(command):
-            return staging.Naming(command.table, command.requested_time, command.request.staged)
+            return staging.StagedVersions(command.table, command.requested_time, command.request.staged)
         case _:
             return None

@@ -26,7 +26,7 @@ _IN_SETS: Final[Statement] = ("SET LOCAL enable_hashjoin = on", {})
 _ONE_BY_ONE: Final[Statement] = ("SET LOCAL enable_hashjoin = off", {})
 
 
-class Naming(msgspec.Struct, frozen=True):
+class StagedVersions(msgspec.Struct, frozen=True):
     """The versions that write stats of an instant were staged under."""
 
     table: str
@@ -44,23 +44,23 @@ class Naming(msgspec.Struct, frozen=True):
         }
 
 
-async def chunks(tx: Transaction, naming: Naming) -> dict[int, WriteSummary]:
+async def chunks(tx: Transaction, versions: StagedVersions) -> dict[int, WriteSummary]:
     """The totals of what was staged for the instant under each of the versions; of others nothing."""
-    rows = await tx.query(_FIND, naming.parameters())
+    rows = await tx.query(_FIND, versions.parameters())
     return {version: _SUMMARY.decode(summary) for version, summary in rows}
 
 
-async def repeated(tx: Transaction, naming: Naming) -> list[tuple[str, str, str]]:
+async def repeated(tx: Transaction, versions: StagedVersions) -> list[tuple[str, str, str]]:
     """What was staged twice, if anything was: what it is, its partition path and its name."""
-    *_, rows, _ = await tx.batch([_IN_SETS, (_FIND_REPEATED, naming.parameters()), _ONE_BY_ONE])
+    *_, rows, _ = await tx.batch([_IN_SETS, (_FIND_REPEATED, versions.parameters()), _ONE_BY_ONE])
     return [(what, partition_path, name) for what, partition_path, name in rows]
 
 
 async def groups_to_look_at(
-    tx: Transaction, naming: Naming, replaced: Sequence[FileGroupName]
+    tx: Transaction, versions: StagedVersions, replaced: Sequence[FileGroupName]
 ) -> list[Touched]:
     """The file groups among what was staged that others may have touched since, or that are checked anyway."""
-    parameters = naming.parameters() | {
+    parameters = versions.parameters() | {
         "partition_paths": [name.partition_path for name in replaced],
         "file_ids": [name.file_id for name in replaced],
     }
