@@ -66,7 +66,7 @@ class _Dying:
             self._step()
             answered += await self._connection.run_together([statement])
             self._step()
-        if statements[-1][0] == "COMMIT":
+        if statements and statements[-1][0] == "COMMIT":
             self._sever(self._process)
             raise psycopg.OperationalError("the answer is lost")
         return answered
