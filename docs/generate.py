@@ -271,6 +271,10 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.WRITE_CONFLICT: "Roll back, read as of `context.rebase_on` or later, write again. "
     "`context.winner` is the instant that won, `context.file_groups` the file groups in common.",
     ProblemCode.INSTANT_ROLLED_BACK: "Stop writing; begin another instant.",
+    ProblemCode.HISTORY_CLEANED: (
+        "Ask for `first_servable_time` of the `context`, which is what `earliest` means, or a later time. Who "
+        "followed the changes begins anew: the snapshot as of `earliest`, then the changes from it."
+    ),
     ProblemCode.BODY_TOO_LARGE: "Send less, or raise the server's `--max-body-bytes`.",
     ProblemCode.IDEMPOTENCY_KEY_REUSED: "Take a new key for a new request.",
     ProblemCode.INVALID_TABLE: "Mend the definition; `detail` says where it contradicts itself.",

@@ -15,6 +15,7 @@ from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import Marker, MarkerOutcome
+from chronolake_model.times import Moment, digits_of
 
 _Answer = TypeVar("_Answer")
 
@@ -72,6 +73,10 @@ class AsyncWrite:
     def replace(self, file_group: FileGroupName) -> None:
         """As ``Write.replace``."""
         self._progress.replace(file_group)
+
+    def clean_before(self, completion_time: Moment) -> None:
+        """As ``Write.clean_before``."""
+        self._progress.cleaned_before = digits_of(completion_time)
 
     async def inflight(self) -> Instant:
         """As ``Write.inflight``."""

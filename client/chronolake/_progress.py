@@ -63,6 +63,7 @@ class Progress:
         self._unanswered: dict[Call[Any], str] = {}
         self._staged: dict[Call[StagedWriteStats], int] = {}
         self.extra_metadata: dict[str, str] = {}
+        self.cleaned_before: str | None = None
         self.given_up_here = False
 
     @property
@@ -171,6 +172,7 @@ class Progress:
                 self._writer,
                 schema_version,
                 list(staged),
+                self.cleaned_before,
             )
         return _calls.complete_instant(*self._name, body)
 
@@ -183,6 +185,7 @@ class Progress:
                 dict(self.extra_metadata),
                 list(self._replaced),
                 self._writer,
+                cleaned_before=self.cleaned_before,
                 table=table,
                 requested_time=requested_time,
             )

@@ -296,6 +296,8 @@ class Table:
     ) -> Snapshot:
         """The live file slices: of everything completed at or before ``as_of``, or of now.
 
+        ``as_of`` is an instant's digits, an aware datetime, or ``"earliest"``, the first time that the table
+        serves, or ``"latest"``; so it is wherever there is one. Raises ``HistoryCleaned``.
         ``view`` says which slice of each file group; with ``before_or_on`` only those count whose base instant
         time is this or before. All pages are of one time, whatever completes meanwhile.
         """
@@ -369,7 +371,8 @@ class Table:
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.
 
-        The answer's ``to`` is where the next range starts.
+        The answer's ``to`` is where the next range starts. Both take ``"earliest"``, the first time that the
+        table serves, and ``"latest"``, its last completion. Raises ``HistoryCleaned`` for one that is earlier.
         """
         call = _calls.changes(self.name, from_, to)
         return _calls.merge_changes(list(self._transport.pages(call)))

@@ -14,6 +14,7 @@ from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import Marker, MarkerOutcome
+from chronolake_model.times import Moment, digits_of
 
 _Answer = TypeVar("_Answer")
 
@@ -87,6 +88,13 @@ class Write:
     def replace(self, file_group: FileGroupName) -> None:
         """Remember a file group that is to disappear: with a replacecommit, or a clustering."""
         self._progress.replace(file_group)
+
+    def clean_before(self, completion_time: Moment) -> None:
+        """Remember what a clean did: files that left the latest slices by this completion time may be gone.
+
+        Once it completes, reads as of earlier times are refused, but for what savepoints pin.
+        """
+        self._progress.cleaned_before = digits_of(completion_time)
 
     def inflight(self) -> Instant:
         """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""

@@ -31,7 +31,8 @@
             ├── Savepointed
             ├── IncompatibleSchema
             ├── SchemaChanged       somebody else changed it first: look, and ask again
-            └── InstantRolledBack   the writer must stop
+            ├── InstantRolledBack   the writer must stop
+            └── HistoryCleaned      it is not served as of that time any more: ask for a later one
 
 After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened:
 ``Client.outcome(error.idempotency_key)`` tells.
@@ -203,6 +204,10 @@ class InstantRolledBack(Conflict):
     """The instant was rolled back: its writer must stop, nothing that it wrote will be seen."""
 
 
+class HistoryCleaned(Conflict):
+    """The table is not served as of that time any more; ``context`` has its ``first_servable_time``."""
+
+
 _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INVALID_REQUEST: InvalidRequest,
     ProblemCode.INVALID_PARAMETER: InvalidRequest,
@@ -224,6 +229,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INCOMPATIBLE_SCHEMA: IncompatibleSchema,
     ProblemCode.SCHEMA_CHANGED: SchemaChanged,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
+    ProblemCode.HISTORY_CLEANED: HistoryCleaned,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
     ProblemCode.INVALID_TABLE: InvalidTable,

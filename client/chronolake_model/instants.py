@@ -125,7 +125,8 @@ class StagedWriteStats(msgspec.Struct, frozen=True):
 class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Publish an instant with the files it wrote, all at once.
 
-    A replacecommit or a clustering names the file groups that disappear with its completion.
+    A replacecommit or a clustering names the file groups that disappear with its completion, a clean the time
+    before which the table's history is gone.
     """
 
     write_stats: Annotated[list[WriteStat], Meta(max_length=WRITE_STATS_MAX)] = []
@@ -145,6 +146,15 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
             description="The versions that staging the write stats was answered with, in place of write_stats.",
         ),
     ] = []
+    cleaned_before: Annotated[
+        Annotated[str, Meta(pattern=INSTANT_TIME_PATTERN)] | None,
+        Meta(
+            description=(
+                "Of a clean: a completion time. Files that left the latest file slices at it or before may be "
+                "gone, and reads as of earlier times are refused."
+            )
+        ),
+    ] = None
 
 
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -38,6 +38,7 @@ class ProblemCode(enum.StrEnum):
     INCOMPATIBLE_SCHEMA = "incompatible-schema", 409, "The table's schema cannot be changed so"
     SCHEMA_CHANGED = "schema-changed", 409, "The table's schema is of another version by now"
     INSTANT_ROLLED_BACK = "instant-rolled-back", 410, "The instant was rolled back; its writer must stop"
+    HISTORY_CLEANED = "history-cleaned", 410, "The table's history of that time was cleaned"
     BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", 422, "The idempotency key belongs to another request"
     INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"

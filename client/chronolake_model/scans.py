@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from chronolake_model.files import PartitionPath
 from chronolake_model.filters import Filter
-from chronolake_model.instants import InstantTime
+from chronolake_model.times import READ_TIME_PATTERN
 
 PAGE_DEFAULT = 1_000
 PAGE_MAX = 10_000
@@ -25,7 +25,10 @@ class Scan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """
 
     as_of: Annotated[
-        InstantTime | None, Meta(description="A completion time: what completed at it or before is seen.")
+        Annotated[str, Meta(pattern=READ_TIME_PATTERN)] | None,
+        Meta(
+            description=("A completion time, `earliest` or `latest`: what completed at it or before is seen.")
+        ),
     ] = None
     partition_paths: (
         Annotated[list[PartitionPath], Meta(max_length=PARTITIONS_MAX, description="Only these partitions.")]

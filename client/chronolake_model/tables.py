@@ -123,7 +123,8 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Table(msgspec.Struct, frozen=True):
     """A table as the metastore knows it. ``table_id`` never comes back, not even for the same name.
 
-    ``schema`` is the present one, ``schema_version`` its version.
+    ``schema`` is the present one, ``schema_version`` its version. ``cleaned_before`` is the first completion
+    time that the table is served as of; null as long as all of its history is.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Table(msgspec.Struct, frozen=True):
     properties: dict[str, str]
     created_at: datetime
     schema_version: int
+    cleaned_before: str | None = None
 
 
 class TablePage(msgspec.Struct, frozen=True):

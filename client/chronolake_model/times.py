@@ -24,6 +24,18 @@ Moment = str | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 INSTANT_TIME_PATTERN = r"^[0-9]{17}([0-9]{3})?$"
+READ_TIME_PATTERN = r"^([0-9]{17}([0-9]{3})?|earliest|latest)$"
+
+
+class Bound(enum.StrEnum):
+    """An end of what a table serves, which a reader may name in place of a completion time."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+ReadTime = Micros | Bound
+"""A completion time as readers give it."""
 
 
 class Tick(enum.StrEnum):
@@ -85,6 +97,16 @@ def parse_time(text: str) -> Micros:
     except ValueError as exc:
         raise ValueError(f"{text[:14]!r} is no time: {exc}") from None
     return Micros(minute * _MICROS_PER_MINUTE + micros)
+
+
+def parse_read_time(text: str) -> ReadTime:
+    """The completion time that a reader names, by its digits or by a word; raises ``ValueError``."""
+    if text in list(Bound):
+        return Bound(text)
+    if text[:1].isdigit():
+        return parse_time(text)
+    words = " or ".join(Bound)
+    raise ValueError(f"a completion time is 17 or 20 digits (yyyyMMddHHmmssSSS), {words}, not {text[:100]!r}")
 
 
 # The times of one request are of few minutes, and the calendar is what costs.

@@ -20,6 +20,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__IncompatibleSchema           incompatible-schema
 |  |__SchemaChanged                schema-changed
 |__InstantRolledBack               instant-rolled-back
+|__HistoryCleaned                  history-cleaned
 |__Unprocessable
 |  |__IdempotencyKeyReused         idempotency-key-reused
 |  |__InvalidTable                 invalid-table
@@ -168,6 +169,19 @@ class SchemaChanged(Conflict):
 
 class InstantRolledBack(TimelineError):
     code = ProblemCode.INSTANT_ROLLED_BACK
+
+
+class HistoryCleaned(TimelineError):
+    code = ProblemCode.HISTORY_CLEANED
+
+    def __init__(self, table: str, asked: str, first_servable_time: str) -> None:
+        super().__init__(
+            f"the history of {table!r} was cleaned: {asked} is earlier than {first_servable_time}, the first "
+            "time that it is served as of; ask for that one (earliest), or a later one",
+            table=table,
+            asked=asked,
+            first_servable_time=first_servable_time,
+        )
 
 
 class Unprocessable(TimelineError):

@@ -102,6 +102,8 @@ class SparkTable:
     ) -> DataFrame:
         """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
 
+        ``as_of`` may also be ``"earliest"``, the first time that the table serves, or ``"latest"``. Raises
+        ``HistoryCleaned`` for one that is earlier.
         The frame keeps showing this state, whatever completes later. With a ``filter`` it has the records that
         match, and reads those files only that could hold any; what ``where`` says of the frame prunes nothing
         at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
@@ -125,6 +127,7 @@ class SparkTable:
     ) -> DataFrame:
         """The records that changed in the range (from_, to] of completion times, with ``_change_type``.
 
+        Both ends take ``"earliest"`` and ``"latest"`` too. Raises ``HistoryCleaned``.
         Each changed record comes once: ``upsert`` with its state at the range's end, or ``delete`` with the
         state before the range. What was both inserted and deleted within the range does not come at all.
         With a ``filter``, as in ``snapshot``, those that match in the state that they come with: a record that

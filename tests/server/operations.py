@@ -135,6 +135,7 @@ OPERATIONS = (
             "replaced_file_groups": [FILE_GROUP],
             "writer": "w",
             "schema_version": 1,
+            "cleaned_before": requested_time,
         },
     ),
     Operation(
@@ -154,6 +155,7 @@ OPERATIONS = (
                     "extra_metadata": {"query": "1"},
                     "replaced_file_groups": [FILE_GROUP],
                     "writer": "w",
+                    "cleaned_before": requested_time,
                 }
             ]
         },
@@ -319,6 +321,7 @@ _OPTIONAL = {
             "extra_metadata",
             "replaced_file_groups",
             "writer",
+            "cleaned_before",
             "write_stats.0.inserts",
         )
     },
@@ -332,6 +335,7 @@ _OPTIONAL = {
         "replaced_file_groups",
         "writer",
         "schema_version",
+        "cleaned_before",
         *_OPTIONAL_OF_STATS,
     },
     "/v1/tables/{table}/instants/{requested_time}/write-stats": {"writer", *_OPTIONAL_OF_STATS},
@@ -389,7 +393,7 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
             or (operation.template.endswith("scan") and at == ("filter",))
             or (
                 operation.template.endswith(("heartbeat", "inflight", "complete", "write-stats", "markers"))
-                and at[-1] in ("lease_seconds", "writer", "schema_version")
+                and at[-1] in ("lease_seconds", "writer", "schema_version", "cleaned_before")
             )
         )
         for raw in _WRONG[type(value)]:

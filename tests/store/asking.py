@@ -56,7 +56,10 @@ VERBS: Final = (
     *["inflight", "inflight", "return", "heartbeat", "roll back", "roll back"],
     *["savepoint", "savepoint", "release", "restore", "together", "together", "drop"],
     *["schema", "schema"],
+    *["clean"] * 5,
 )
+START: Final = 1_700_000_000_000_000
+"""Earlier than any time that a table gives."""
 _LATER: Final = 10**18
 """Later than any time that a table gives."""
 _ANY_GROUP: Final = [(bucket, generation) for bucket in range(BUCKETS) for generation in range(3)]
@@ -138,7 +141,7 @@ class Asking:
         if not states & {State.REQUESTED, State.INFLIGHT}:
             senseless |= {"heartbeat", "roll back"}
         if not any(one.is_completed_write for one in known):
-            senseless |= {"savepoint"}
+            senseless |= {"savepoint", "clean"}
         if not any(one.is_savepoint for one in known):
             senseless |= {"release", "restore"}
         return [verb for verb in VERBS if verb not in senseless]
@@ -154,14 +157,21 @@ class Asking:
             "savepoint": self._save,
             "release": self._release,
             "restore": self._restore,
+            "clean": self._clean,
         }
         return changes[verb](name)
 
     # ------------------------------------------------------------------------------ begin
 
-    def _begin(self, name: str) -> Asked:
+    def _clean(self, name: str) -> Asked:
+        """The next step of a clean."""
+        known = self._timelines[name].instants.values()
+        begun = [one.time for one in known if one.state is State.INFLIGHT and one.action is Action.CLEAN]
+        return self._complete(name, self._one_of(begun), []) if begun else self._begin(name, Action.CLEAN)
+
+    def _begin(self, name: str, action: Action | None = None) -> Asked:
         timeline = self._timelines[name]
-        action = self._one_of(_sensible_actions(timeline) if self._usually() else list(Action))
+        action = action or self._one_of(_sensible_actions(timeline) if self._usually() else list(Action))
         plan = self._plan(timeline, action)
         request = wire.BeginInstant(
             writer=self._one_of(WRITERS),
@@ -255,16 +265,17 @@ class Asking:
 
     def _complete(self, name: str, time: int, touched: Sequence[Touched]) -> Asked:
         command = self._completion(name, time, touched)
-        writer = command.request.writer
+        writer, cleaned_before = command.request.writer, _cleaned_before(command)
 
         def happened(body: bytes) -> None:
-            self._completed(name, time, touched, msgspec.json.decode(body, type=wire.Instant))
+            document = msgspec.json.decode(body, type=wire.Instant)
+            self._completed(name, time, touched, document, cleaned_before)
 
         return self._asked(
             name,
             time,
             command,
-            lambda timeline: timeline.may_complete(time, touched, writer, self._now),
+            lambda timeline: timeline.may_complete(time, touched, writer, self._now, cleaned_before),
             happened,
         )
 
@@ -322,16 +333,16 @@ class Asking:
             for at, ((name, time, touched), command) in enumerate(zip(members, commands, strict=True)):
                 if missing := _missing(trial, name, time):
                     return missing
-                writer = command.request.writer
-                if refused := trial[name].may_complete(time, touched, writer, self._now):
+                writer, cleaned_before = command.request.writer, _cleaned_before(command)
+                if refused := trial[name].may_complete(time, touched, writer, self._now, cleaned_before):
                     return refused
                 trial[name].has_completed(time, _LATER + at, touched)
             return {}
 
         def happened(body: bytes) -> None:
             done = msgspec.json.decode(body, type=wire.CompletedTogether).instants
-            for (name, time, touched), document in zip(members, done, strict=True):
-                self._completed(name, time, touched, document)
+            for (name, time, touched), document, command in zip(members, done, commands, strict=True):
+                self._completed(name, time, touched, document, _cleaned_before(command))
 
         return Asked(transactions.CompleteTogether(commands), refusals, happened)
 
@@ -340,13 +351,36 @@ class Asking:
         stats = [_stat(how, group, digits) for how, group in touched if how is not Touch.REPLACED]
         replaced = [group_name(group) for how, group in touched if how is Touch.REPLACED]
         writer = None if self._usually() else self._writer_of(name, time)
-        request = wire.CompleteInstant(stats, replaced_file_groups=replaced, writer=writer)
+        request = wire.CompleteInstant(
+            stats,
+            replaced_file_groups=replaced,
+            writer=writer,
+            cleaned_before=self._cleans_before(name, time),
+        )
         return instants.CompleteInstant(name, Micros(time), request)
 
-    def _completed(self, name: str, time: int, touched: Sequence[Touched], document: wire.Instant) -> None:
+    def _cleans_before(self, name: str, time: int) -> str | None:
+        timeline = self._timelines[name]
+        cleans = timeline.instants[time].action is Action.CLEAN
+        if cleans is not self._usually() or not (cleans or self._usually()):
+            return None
+        completions = timeline.completions()
+        # Before all, and a little behind one of them: what has not completed by then is later than allowed.
+        known = [START, *completions, *(one + 1_000 for one in completions)]
+        return format_time(Micros(self._one_of(known)), TABLES[name].tick)
+
+    def _completed(
+        self,
+        name: str,
+        time: int,
+        touched: Sequence[Touched],
+        document: wire.Instant,
+        cleaned_before: int | None = None,
+    ) -> None:
         assert parse_time(document.requested_time) == time
         assert document.completion_time is not None
-        self._timelines[name].has_completed(time, parse_time(document.completion_time), touched)
+        at = parse_time(document.completion_time)
+        self._timelines[name].has_completed(time, at, touched, cleaned_before)
 
     def _touched(self, name: str, instant: Instant) -> list[Touched]:
         if not self._usually():
@@ -575,6 +609,11 @@ def made(timelines: dict[str, Timeline], name: str) -> Asked:
 def group_name(group: Group) -> FileGroupName:
     """The name of a file group."""
     return FileGroupName("", bucket_file_id(*group))
+
+
+def _cleaned_before(command: instants.CompleteInstant) -> int | None:
+    before = command.request.cleaned_before
+    return None if before is None else parse_time(before)
 
 
 def _missing(timelines: dict[str, Timeline], name: str, time: int | None) -> Refusals:

@@ -97,6 +97,8 @@ class Timeline:
     followed_to: int | None = None
     staged: dict[int, dict[int, list[Touched]]] = field(default_factory=dict)
     """By instant, what was staged under each version."""
+    cleaned_before: int | None = None
+    """The first time that is served."""
 
     # ------------------------------------------------------------------------------ what a reader sees
 
@@ -116,6 +118,12 @@ class Timeline:
             ]
             slices[group] = (base, tuple(logs))
         return slices
+
+    def serves(self, at: int) -> bool:
+        """Whether the slices as of then are all there: not cleaned, or what a savepoint holds."""
+        pinned = {one.target for one in self.instants.values() if one.is_savepoint}
+        held = [one.completed for one in self.instants.values() if one.time in pinned]
+        return self.cleaned_before is None or at >= self.cleaned_before or at in held
 
     def completed(self) -> list[Completed]:
         """What has completed and was not undone, in the order of its completion."""
@@ -144,6 +152,14 @@ class Timeline:
     def completions(self) -> list[int]:
         """All completion times that there ever were."""
         times = [one.completed or one.undone_completion for one in self.instants.values()]
+        return sorted(time for time in times if time)
+
+    def changes(self) -> list[int]:
+        """The completion times at which the slices changed."""
+        changing = WRITES | SERVICES | {Action.RESTORE}
+        times = [
+            one.completed or one.undone_completion for one in self.instants.values() if one.action in changing
+        ]
         return sorted(time for time in times if time)
 
     def current(self, bucket: int) -> Group:
@@ -244,7 +260,14 @@ class Timeline:
             refusals[Code.INVALID_WRITE_STAT] = None
         return refusals
 
-    def may_complete(self, time: int, touched: Iterable[Touched], writer: str | None, now: int) -> Refusals:
+    def may_complete(
+        self,
+        time: int,
+        touched: Iterable[Touched],
+        writer: str | None,
+        now: int,
+        cleaned_before: int | None = None,
+    ) -> Refusals:
         one, touched = self.instants[time], set(touched)
         if one.state is not State.INFLIGHT:
             return _not_from(one)
@@ -253,15 +276,27 @@ class Timeline:
             refusals[Code.LEASE_LIVE] = None
         if self.type is TableType.COPY_ON_WRITE and any(how is Touch.LOG for how, _ in touched):
             refusals[Code.INVALID_WRITE_STAT] = None
-        if not self._fits(one, touched):
+        if not self._fits(one, touched) or not self._may_clean(one, cleaned_before):
             refusals[Code.INVALID_PLAN] = None
         winner = self.conflict(time, touched, now)
         if winner is not None:
             refusals[Code.WRITE_CONFLICT] = winner
         return refusals
 
-    def has_completed(self, time: int, at: int, touched: Iterable[Touched]) -> None:
+    def _may_clean(self, one: Instant, before: int | None) -> bool:
+        if before is None:
+            return True
+        return one.action is Action.CLEAN and before <= max(self.completions(), default=0)
+
+    def has_completed(
+        self, time: int, at: int, touched: Iterable[Touched], cleaned_before: int | None = None
+    ) -> None:
         assert at > max([time, *(one.completed for one in self.completed())])
+        if cleaned_before is not None:
+            # What left the slices by then left them with a write, or with a restore.
+            changes = [one for one in self.changes() if one <= cleaned_before]
+            kept = [] if self.cleaned_before is None else [self.cleaned_before]
+            self.cleaned_before = max([*changes, *kept], default=None)
         self._settle(time, at)
         self._change(time, touched=frozenset(touched))
 
@@ -350,7 +385,12 @@ class Timeline:
     def may_save(self, target: int | None) -> Refusals:
         if target is None:
             return {} if self.latest_write() else {Code.INSTANT_NOT_FOUND: None}
-        return {} if self.instants[target].is_completed_write else {Code.ILLEGAL_TRANSITION: None}
+        one = self.instants[target]
+        if not one.is_completed_write:
+            return {Code.ILLEGAL_TRANSITION: None}
+        assert one.completed is not None
+        is_there = self.serves(one.completed) or target == self.latest_write()
+        return {} if is_there else {Code.HISTORY_CLEANED: None}
 
     def latest_write(self) -> int | None:
         """The write that completed last."""

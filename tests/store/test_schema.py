@@ -61,6 +61,7 @@ BEFORE_SCHEMA_VERSIONS = """
     ALTER TABLE instant DROP COLUMN schema_version;
     ALTER TABLE write_stat DROP COLUMN column_stats;
     ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version;
+    ALTER TABLE lake_table DROP COLUMN cleaned_before;
     UPDATE alembic_version SET version_num = '0005';
 """
 

@@ -44,8 +44,8 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import bucket_of, generation_of
-from chronolake_model.files import FileSlice
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.files import Changes, FileSlice, Snapshot
+from chronolake_model.times import Bound, Micros, ReadTime, parse_time
 from tests.store import asking
 from tests.store.asking import TABLES, Asked, Asking
 from tests.store.dying import DyingSession
@@ -269,6 +269,14 @@ class Promises(RuleBasedStateMachine):
             ]
 
     @invariant()
+    def what_is_served_begins_as_in_the_model_and_never_goes_back(self) -> None:
+        rows = self.sql(
+            "SELECT namespace || '.' || name, chronolake.micros(cleaned_before)"
+            " FROM chronolake.lake_table WHERE dropped_at IS NULL"
+        )
+        assert dict(rows) == {name: timeline.cleaned_before for name, timeline in self.timelines.items()}
+
+    @invariant()
     def file_groups_are_planned_and_replaced_as_in_the_model(self) -> None:
         planned = set(self.groups("planned_group"))
         assert planned == {
@@ -356,9 +364,20 @@ class Promises(RuleBasedStateMachine):
         self.sql(f"CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint LANGUAGE sql RETURN {now_us}")
 
     def compare_snapshots(self, name: str, as_of: int | None) -> None:
-        time = None if as_of is None else Micros(as_of)
-        snapshot = self.runner.run(file_queries.snapshot(self.database, name, time, None, 100, None))
-        assert {_group(one): _slice(one) for one in snapshot.slices} == self.timelines[name].seen(as_of), as_of
+        timeline = self.timelines[name]
+        if as_of is not None and not timeline.serves(as_of):
+            with pytest.raises(errors.HistoryCleaned) as refused:
+                self.snapshot(name, Micros(as_of))
+            assert parse_time(refused.value.context["first_servable_time"]) == timeline.cleaned_before
+            return
+        found = self.snapshot(name, None if as_of is None else Micros(as_of))
+        assert {_group(one): _slice(one) for one in found.slices} == timeline.seen(as_of), as_of
+
+    def snapshot(self, name: str, as_of: ReadTime | None) -> Snapshot:
+        return self.runner.run(file_queries.snapshot(self.database, name, as_of, None, 100, None))
+
+    def changes(self, name: str, after: ReadTime | None) -> Changes:
+        return self.runner.run(file_queries.changes(self.database, name, after, None, 100, None))
 
     def compare_views(self, name: str, turn: int | None) -> None:
         """As of all times at which something happened, or of one of them."""
@@ -366,14 +385,22 @@ class Promises(RuleBasedStateMachine):
         times = log.times()
         for at in times if turn is None else [times[turn % len(times)]]:
             views = Views(self.database, name, at, log.replayed(at))
-            self.runner.run(views.compare(turn))
+            served = self.timelines[name].serves(at)
+            self.runner.run(views.compare(turn) if served else views.refused())
 
     def follow(self, name: str, timeline: Timeline) -> None:
         """Read what changed since the last time, and put it into the slices as they were then."""
         after = timeline.followed_to
-        changes = self.runner.run(
-            file_queries.changes(self.database, name, None if after is None else Micros(after), None, 100, None)
-        )
+        first = timeline.cleaned_before
+        if after is not None and first is not None and after < first:
+            with pytest.raises(errors.HistoryCleaned):
+                self.changes(name, Micros(after))
+            earliest = self.snapshot(name, Bound.EARLIEST)
+            timeline.followed = {_group(one): _slice(one) for one in earliest.slices}
+            after = first
+            changes = self.changes(name, Bound.EARLIEST)
+        else:
+            changes = self.changes(name, None if after is None else Micros(after))
         if changes.to is None:
             return
         until = parse_time(changes.to)

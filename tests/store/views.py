@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import pytest
+
+from chronolake_metastore import errors
 from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Replacement, Slices
 from chronolake_metastore.queries import file_groups, files, partitions, slices as slice_queries
@@ -13,6 +16,7 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import PublishedFile
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
+from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import View
 from tests.store.naive_reader import Group, Names, Slice, State
@@ -47,6 +51,22 @@ class Views:
             times = {sorted(times)[turn % len(times)]}
         for before_or_on in (None, *times):
             await self.compare_snapshots(before_or_on)
+
+    async def refused(self) -> None:
+        """Of a time that was cleaned, none of them is shown."""
+        group = next(iter(self._expected.groups()), ("", "none"))
+        database, table, at = self._database, self._table, self._as_of
+        for answer in (
+            partitions.page(database, table, at, PAGE, None),
+            file_groups.replaced(database, table, at, PAGE, None),
+            file_groups.pending(database, table, at, PAGE, None),
+            file_groups.history(database, table, group, at, PAGE, None),
+            slice_queries.snapshot(database, table, Wanted(View.LATEST, at), PAGE, None),
+            files.scan(database, table, Scan(), at),
+            files.changes(database, table, at, None, PAGE, None),
+        ):
+            with pytest.raises(errors.HistoryCleaned):
+                await answer
 
     async def compare_snapshots(self, before_or_on: int | None) -> None:
         """Of every kind."""

@@ -21,8 +21,8 @@ AsOfOption = Annotated[
     typer.Option(
         "--as-of",
         metavar="TIME",
-        callback=options.moment,
-        help="What had happened at this time (instant digits, or ISO 8601 in UTC) or before.",
+        callback=options.read_time,
+        help="What had happened at this time (instant digits, or ISO 8601 in UTC; earliest, latest) or before.",
     ),
 ]
 

@@ -14,7 +14,7 @@ import typer
 
 from chronolake.cli import context
 from chronolake_model.names import NAME_PATTERN, split_table_name
-from chronolake_model.times import digits_of, parse_time
+from chronolake_model.times import Bound, digits_of, parse_time
 
 _COMMON = "Common options"
 _NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
@@ -103,6 +103,16 @@ def moment(text: str | None) -> str | None:
         ) from exc
     aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return digits_of(aware)
+
+
+def read_time(text: str | None) -> str | None:
+    """A completion time as readers give it: as ``moment``, or ``earliest`` or ``latest``."""
+    if text is None or text in list(Bound):
+        return text
+    try:
+        return moment(text)
+    except typer.BadParameter as exc:
+        raise typer.BadParameter(f"{exc.message}, nor {' or '.join(Bound)}") from exc
 
 
 def properties(texts: list[str]) -> dict[str, str]:

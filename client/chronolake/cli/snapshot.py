@@ -18,8 +18,9 @@ def snapshot(
         typer.Option(
             "--as-of",
             metavar="TIME",
-            callback=options.moment,
-            help="What had completed at this time (instant digits, or ISO 8601 in UTC) or before.",
+            callback=options.read_time,
+            help="What had completed at this time (instant digits, or ISO 8601 in UTC; earliest, latest) or "
+            "before.",
         ),
     ] = None,
     partition: Annotated[
@@ -37,16 +38,17 @@ def changes(
     table: options.TableArgument,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", callback=options.moment, help="Completed after this time."),
+        typer.Option("--from", metavar="TIME", callback=options.read_time, help="Completed after this time."),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME", callback=options.moment, help="Completed at it or before."),
+        typer.Option("--to", metavar="TIME", callback=options.read_time, help="Completed at it or before."),
     ] = None,
 ) -> None:
     """Show what completed in a range of completion times: instants and file groups.
 
-    A TIME is an instant's digits (yyyyMMddHHmmssSSS) or an ISO 8601 date or time in UTC.
+    A TIME is an instant's digits (yyyyMMddHHmmssSSS), an ISO 8601 date or time in UTC, earliest (the first time
+    that the table serves) or latest (its last completion).
     """
     with context.client() as client:
         found = client.table(table).changes(from_, to)

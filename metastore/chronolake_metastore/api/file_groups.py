@@ -16,7 +16,9 @@ from chronolake_model.problems import ProblemCode
 from chronolake_model.slices import FileGroupHistory, PendingFileGroups, ReplacedFileGroups
 
 TAGS = ["Files"]
-_PROBLEMS = problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR)
+_PROBLEMS = problems.of_query(
+    ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+)
 
 
 @get(
@@ -36,7 +38,7 @@ async def get_history(
 ) -> FileGroupHistory:
     """All slices that a file group has or had, the oldest first, and what replaced it; page by page."""
     group = parameters.plain_text("partition_path", partition_path), parameters.plain_text("file_id", file_id)
-    time = parameters.optional_time("as_of", as_of)
+    time = parameters.optional_read_time("as_of", as_of)
     return await queries.history(database, parameters.table(table), group, time, limit, cursor)
 
 
@@ -54,7 +56,7 @@ async def list_replaced(
     cursor: Cursor = None,
 ) -> ReplacedFileGroups:
     """The file groups that are gone as of a completion time, each with what replaced it, page by page."""
-    time = parameters.optional_time("as_of", as_of)
+    time = parameters.optional_read_time("as_of", as_of)
     return await queries.replaced(database, parameters.table(table), time, limit, cursor)
 
 
@@ -72,5 +74,5 @@ async def list_pending(
     cursor: Cursor = None,
 ) -> PendingFileGroups:
     """The file groups in plans that had been requested, and neither completed nor rolled back, page by page."""
-    time = parameters.optional_time("as_of", as_of)
+    time = parameters.optional_read_time("as_of", as_of)
     return await queries.pending(database, parameters.table(table), time, limit, cursor)

@@ -11,7 +11,13 @@ from litestar.response import Stream
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems, streams
-from chronolake_metastore.api.parameters import Cursor, FilesLimit, TableInPath, time_parameter
+from chronolake_metastore.api.parameters import (
+    Cursor,
+    FilesLimit,
+    TableInPath,
+    read_time_parameter,
+    time_parameter,
+)
 from chronolake_metastore.queries import files as queries, slices
 from chronolake_metastore.queries.slices import Wanted
 from chronolake_metastore.store.engine import Database
@@ -26,7 +32,9 @@ TAGS = ["Files"]
     "/tables/{table:str}/snapshot",
     summary="The live file slices",
     tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+    ),
 )
 async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     request: Request[Any, Any, Any],
@@ -34,7 +42,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     database: NamedDependency[Database],
     as_of: Annotated[
         str | None,
-        time_parameter("as_of", "A completion time: exactly what completed at it or before is seen."),
+        read_time_parameter("as_of", "A completion time: exactly what completed at it or before is seen."),
     ] = None,
     partition_path: Annotated[str | None, QueryParameter(description="Only this partition.")] = None,
     view: Annotated[View, QueryParameter(description="Which slice of each file group.")] = View.MERGED,
@@ -50,7 +58,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
     data file; of the merged view only.
     """
-    name, time = parameters.table(table), parameters.optional_time("as_of", as_of)
+    name, time = parameters.table(table), parameters.optional_read_time("as_of", as_of)
     until = parameters.optional_time("before_or_on", before_or_on)
     if partition_path is not None:
         parameters.plain_text("partition_path", partition_path)
@@ -69,7 +77,9 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     "/tables/{table:str}/changes",
     summary="What changed between two completion times",
     tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+    ),
 )
 async def get_changes(
     request: Request[Any, Any, Any],
@@ -77,10 +87,10 @@ async def get_changes(
     database: NamedDependency[Database],
     after: Annotated[
         str | None,
-        time_parameter("from", "Completed later than this; the table's beginning unless given."),
+        read_time_parameter("from", "Completed later than this; the table's beginning unless given."),
     ] = None,
     until: Annotated[
-        str | None, time_parameter("to", "Completed at this time or before; now unless given.")
+        str | None, read_time_parameter("to", "Completed at this time or before; now unless given.")
     ] = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
@@ -90,9 +100,7 @@ async def get_changes(
     Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
     data file of each side.
     """
-    start, end = parameters.optional_time("from", after), parameters.optional_time("to", until)
-    if start is not None and end is not None and start > end:
-        raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
+    start, end = parameters.optional_read_time("from", after), parameters.optional_read_time("to", until)
     name = parameters.table(table)
     if streams.wants_arrow(request, cursor):
         return streams.streamed(await (await streams.queries()).changes(database, name, start, end))

@@ -13,7 +13,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
-from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.store.engine import Database
@@ -124,6 +124,7 @@ async def complete_instant(
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """inflight -> completed: publish all files of the instant at once, under a completion time."""
+    refuse_no_time("cleaned_before", data.cleaned_before)
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
     return await submit(caller, command)
 

@@ -14,7 +14,7 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from chronolake_metastore import errors
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.tables import SCHEMA_VERSION_MAX
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
 
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1_000
@@ -61,8 +61,19 @@ def time_parameter(name: str, description: str) -> QueryParameter:
     return QueryParameter(name=name, description=f"{description} 17 or 20 digits, UTC.")
 
 
+def read_time_parameter(name: str, description: str) -> QueryParameter:
+    """A query parameter that holds a completion time, or says which end of what the table serves."""
+    return QueryParameter(
+        name=name,
+        description=(
+            f"{description} 17 or 20 digits, UTC; or `earliest`, the first time that the table serves, or "
+            "`latest`, its last completion."
+        ),
+    )
+
+
 AsOf = Annotated[
-    str | None, time_parameter("as_of", "What had happened at this time or before; now unless given.")
+    str | None, read_time_parameter("as_of", "What had happened at this time or before; now unless given.")
 ]
 
 
@@ -96,6 +107,16 @@ def instant_time(parameter: str, text: str) -> Micros:
 def optional_time(parameter: str, text: str | None) -> Micros | None:
     """The time that ``text`` names, if there is one; raises ``InvalidParameter``."""
     return None if text is None else instant_time(parameter, text)
+
+
+def optional_read_time(parameter: str, text: str | None) -> ReadTime | None:
+    """The completion time that ``text`` names, if there is one; raises ``InvalidParameter``."""
+    if text is None:
+        return None
+    try:
+        return parse_read_time(text)
+    except ValueError as exc:
+        raise errors.InvalidParameter(f"{parameter}: {exc}", parameter=parameter) from exc
 
 
 def schema_version(text: str) -> int:

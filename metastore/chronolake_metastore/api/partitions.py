@@ -19,7 +19,9 @@ TAGS = ["Files"]
     "/tables/{table:str}/partitions",
     summary="The partitions with their totals",
     tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+    ),
 )
 async def list_partitions(
     table: TableInPath,
@@ -29,5 +31,5 @@ async def list_partitions(
     cursor: Cursor = None,
 ) -> Partitions:
     """The partition paths that have live file slices as of a completion time, by name, page by page."""
-    time = parameters.optional_time("as_of", as_of)
+    time = parameters.optional_read_time("as_of", as_of)
     return await queries.page(database, parameters.table(table), time, limit, cursor)

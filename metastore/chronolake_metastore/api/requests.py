@@ -10,7 +10,7 @@ from litestar import Request
 
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
 
 # An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -54,5 +54,19 @@ def time_in_body(name: str, text: str) -> Micros:
     """The time that ``text`` names in a body; raises ``InvalidRequest``."""
     try:
         return parse_time(text)
+    except ValueError as exc:
+        raise InvalidRequest(f"body: {name}: {exc}") from exc
+
+
+def refuse_no_time(name: str, text: str | None) -> None:
+    """Raise ``InvalidRequest`` when what stands in the place of a time is none."""
+    if text is not None:
+        time_in_body(name, text)
+
+
+def read_time_in_body(name: str, text: str | None) -> ReadTime | None:
+    """The completion time that ``text`` names in a body, if there is one; raises ``InvalidRequest``."""
+    try:
+        return None if text is None else parse_read_time(text)
     except ValueError as exc:
         raise InvalidRequest(f"body: {name}: {exc}") from exc

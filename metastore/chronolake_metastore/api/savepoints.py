@@ -22,7 +22,10 @@ TAGS = ["Savepoints"]
     summary="Create a savepoint",
     tags=TAGS,
     responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.HISTORY_CLEANED,
     ),
 )
 async def create_savepoint(

@@ -12,7 +12,7 @@ from litestar.response import Stream
 
 from chronolake_metastore.api import parameters, problems, streams
 from chronolake_metastore.api.parameters import TableInPath
-from chronolake_metastore.api.requests import refuse_nul, time_in_body
+from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
 from chronolake_metastore.queries import files as queries
 from chronolake_metastore.store.engine import Database
 from chronolake_model.files import Snapshot
@@ -30,6 +30,7 @@ from chronolake_model.scans import Scan
         ProblemCode.INVALID_REQUEST,
         ProblemCode.INVALID_CURSOR,
         ProblemCode.INVALID_FILTER,
+        ProblemCode.HISTORY_CLEANED,
         ProblemCode.BODY_TOO_LARGE,
     ),
 )
@@ -47,7 +48,7 @@ async def scan(
     data file; `limit` is passed over.
     """
     refuse_nul(msgspec.json.encode(data))
-    as_of = None if data.as_of is None else time_in_body("as_of", data.as_of)
+    as_of = read_time_in_body("as_of", data.as_of)
     name = parameters.table(table)
     if streams.wants_arrow(request, data.cursor):
         return streams.streamed(await (await streams.queries()).scan(database, name, data, as_of))

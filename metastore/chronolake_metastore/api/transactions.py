@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 
 from chronolake_metastore.api import problems
 from chronolake_metastore.api.commands import Caller, submit
-from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import transactions
 from chronolake_metastore.domain.instants import CompleteInstant
 from chronolake_model.instants import CompletedTogether, CompleteTogether
@@ -35,6 +35,8 @@ async def complete_together(
     data: JSONBody[CompleteTogether], caller: NamedDependency[Caller]
 ) -> Response[CompletedTogether]:
     """Publish instants of one table or several: all of them or none, at one place in the order of the log."""
+    for index, one in enumerate(data.instants):
+        refuse_no_time(f"instants[{index}].cleaned_before", one.cleaned_before)
     members = [
         CompleteInstant(one.table, time_in_body(f"instants[{index}].requested_time", one.requested_time), one)
         for index, one in enumerate(data.instants)

@@ -10,11 +10,11 @@ import msgspec
 from chronolake_metastore.commands import cataloging, undoing
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import instants, leases, savepoints, staging, tables, transactions
+from chronolake_metastore.domain import cleans, instants, leases, savepoints, staging, tables, transactions
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import Event, Origin, Payload
+from chronolake_metastore.domain.events import Event, InstantCompleted, Origin, Payload
 from chronolake_model.instants import CompletedTogether, Instant, InstantPage, StagedWriteStats
-from chronolake_model.times import format_time
+from chronolake_model.times import Micros, format_time, parse_time
 
 _Write = (
     instants.BeginInstant | staging.StageWriteStats | instants.CompleteInstant | transactions.CompleteTogether
@@ -87,8 +87,18 @@ def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin)
     table = lake.table(command.table)
     instant = lake.instant(table, command.requested_time)
     payload = instants.complete(table, instant, command.request, lake.others, origin.now, lake.staged)
+    if command.request.cleaned_before is not None:
+        payload = _cleaned(lake, table, instant, payload, parse_time(command.request.cleaned_before))
     lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
     return table
+
+
+def _cleaned(
+    lake: Lake, table: tables.Table, clean: instants.Instant, payload: InstantCompleted, before: Micros
+) -> InstantCompleted:
+    past = lake.pasts[table.table_id, before]
+    first = cleans.first_servable(table, clean, before, past, lake.instants_of(table.table_id))
+    return msgspec.structs.replace(payload, cleaned_before=first)
 
 
 def _stage(lake: Lake, command: staging.StageWriteStats, origin: Origin) -> Answer:

@@ -23,6 +23,7 @@ from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.store import (
     catalog,
+    cleans,
     clocks,
     event_log,
     file_groups,
@@ -148,6 +149,7 @@ async def _load(
         dropped,
         found_instants,
         found_others,
+        found_pasts,
         *more,
     ) = await tx.batch(
         [
@@ -159,6 +161,7 @@ async def _load(
             catalog.find_last_times(needs.tables_made(commands)),
             stored_instants.find(needs.instants_named(commands)),
             file_groups.find_others(needs.file_groups_named(commands)),
+            cleans.find_pasts(needs.cleans_of(commands)),
             *_find_for_undoing(commands),
         ]
     )
@@ -173,6 +176,7 @@ async def _load(
         for table_id, instant in stored_instants.found(rows):
             lake.instants[table_id, instant.requested_time] = instant
     lake.others = file_groups.found_others(found_others)
+    lake.pasts = cleans.found_pasts(found_pasts)
     return lake, clocks.now_from(now), outcomes.found(known)
 
 

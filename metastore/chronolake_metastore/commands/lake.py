@@ -12,6 +12,7 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts, events, files, instants, namespaces, schemas, tables
+from chronolake_metastore.domain.cleans import Past
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
 from chronolake_metastore.domain.files import NOTHING_STAGED, FileGroup, Staged
@@ -37,6 +38,7 @@ class Lake:
         self.instants: dict[tuple[UUID, Micros], instants.Instant] = {}
         self.others: dict[FileGroup, tuple[Other, ...]] = {}
         self.staged: Staged = NOTHING_STAGED
+        self.pasts: dict[tuple[UUID, Micros], Past] = {}
         self.events: list[events.Event] = []
         self.written: list[WrittenFiles] = []
         self.publications: list[Publication] = []
@@ -186,10 +188,19 @@ class Lake:
                 self._publish(event, event.instant, after, payload)
                 if after.action is Action.RESTORE:
                     self.restored.append(Restored(event.table_id, event.instant))
+                if payload.cleaned_before is not None:
+                    self._clean(event.table_id, payload.cleaned_before)
             case events.InstantRolledBack():
                 self._settle(event.table_id, after)
             case _:
                 pass
+
+    def _clean(self, table_id: UUID, before: Micros) -> None:
+        found = [table for table in self.tables.values() if table.table_id == table_id]
+        assert found, "what completes is of a table that is there"
+        table = tables.evolve_cleaned(found[0], before)
+        self.know_table(table)
+        self.changed_tables[table_id] = table
 
     def _plan(self, table_id: UUID, instant: instants.Instant) -> None:
         groups = _planned(instant)

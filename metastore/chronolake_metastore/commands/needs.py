@@ -20,7 +20,7 @@ from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.commands import CatalogCommand, Command, InstantCommand
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros
+from chronolake_model.times import Micros, parse_time
 
 InstantName = tuple[str, Micros]
 """The name of a table, and the requested time of one of its instants."""
@@ -99,6 +99,16 @@ def savepoints_restored(commands: Iterable[Command]) -> set[InstantName]:
     """The savepoints that tables are to go back to: what is to be undone then is wanted too."""
     return {
         (command.table, command.savepoint) for command in commands if isinstance(command, restores.RestoreTable)
+    }
+
+
+def cleans_of(commands: Iterable[Command]) -> set[tuple[str, Micros]]:
+    """The tables that say to have been cleaned, each with the time before which."""
+    return {
+        (one.table, parse_time(one.request.cleaned_before))
+        for command in commands
+        for one in (command.members if isinstance(command, transactions.CompleteTogether) else [command])
+        if isinstance(one, instants.CompleteInstant) and one.request.cleaned_before is not None
     }
 
 

@@ -54,7 +54,7 @@ def _create_savepoint(lake: Lake, command: savepoints.CreateSavepoint, origin: O
     existing = savepoints.existing(target, known)
     if existing is not None:
         return answer_instant(200, lake, table, existing.requested_time)
-    payload = savepoints.create(command, target, origin.now)
+    payload = savepoints.create(table, command, target, known, origin.now)
     savepoint = lake.append(table.table_id, origin, payload)
     lake.append(table.table_id, origin, rollbacks.settled(command.request.comment), savepoint.time)
     return answer_instant(201, lake, table, savepoint.time)

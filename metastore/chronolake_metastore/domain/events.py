@@ -118,7 +118,8 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     """The files are rows of ``write_stat`` under this event's version; ``write_stats_digest`` seals them.
 
     Or they were ``staged`` under these versions. ``summary`` is of all of them, ``schema_version`` that of the
-    schema that they were written with.
+    schema that they were written with. After a clean with ``cleaned_before`` that is the first completion time
+    that the table is served as of, unless another clean went further.
     """
 
     summary: WriteSummary
@@ -127,6 +128,7 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     replaced_file_groups: list[FileGroupName] = []
     schema_version: int | None = None
     staged: list[int] = []
+    cleaned_before: Micros | None = None
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.events import InstantRequested, SavepointReleased
 from chronolake_metastore.domain.instants import Instant, illegal
@@ -61,8 +62,17 @@ def existing(target: Instant, known: Iterable[Instant]) -> Instant | None:
     )
 
 
-def create(command: CreateSavepoint, target: Instant, now: Micros) -> InstantRequested:
-    """The savepoint, which completes in the same transaction."""
+def create(
+    table: Table, command: CreateSavepoint, target: Instant, known: Iterable[Instant], now: Micros
+) -> InstantRequested:
+    """The savepoint, which completes in the same transaction.
+
+    Raises ``HistoryCleaned`` when files may be gone that it would pin; those of the last write are all there,
+    also when a restore came back to it before the clean.
+    """
+    last = max(completion_of(instant) for instant in known if is_write(instant))
+    if completion_of(target) < last:
+        cleans.refuse_before(table, completion_of(target))
     return at_once(Action.SAVEPOINT, command.request.writer, target.requested_time, None, now)
 
 

@@ -14,7 +14,7 @@ from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros, Tick, to_datetime
+from chronolake_model.times import Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import TableType, Yields
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
@@ -41,12 +41,17 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table as it stands; a dropped one is kept for those who audit."""
+    """A table as it stands; a dropped one is kept for those who audit.
+
+    ``cleaned_before`` is the first completion time that it is served as of; none, as long as nothing was
+    cleaned.
+    """
 
     table_id: UUID
     definition: Definition
     created_at: Micros
     dropped_at: Micros | None = None
+    cleaned_before: Micros | None = None
 
     @property
     def name(self) -> str:
@@ -122,6 +127,11 @@ def evolve_dropped(table: Table, time: Micros) -> Table:
     return msgspec.structs.replace(table, dropped_at=time)
 
 
+def evolve_cleaned(table: Table, before: Micros) -> Table:
+    """The table once its history before that time is cleaned; what is gone does not come back."""
+    return msgspec.structs.replace(table, cleaned_before=max(before, table.cleaned_before or before))
+
+
 def document(table: Table) -> wire.Table:
     """The table as the REST API shows it."""
     definition = table.definition
@@ -139,6 +149,9 @@ def document(table: Table) -> wire.Table:
         properties=definition.properties,
         created_at=to_datetime(table.created_at),
         schema_version=definition.schema_version,
+        cleaned_before=(
+            None if table.cleaned_before is None else format_time(table.cleaned_before, definition.tick)
+        ),
     )
 
 

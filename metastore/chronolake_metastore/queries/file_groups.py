@@ -9,12 +9,12 @@ import msgspec
 from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, tables
-from chronolake_metastore.store import instants as stored_instants, slices as stored
+from chronolake_metastore.store import slices as stored
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_metastore.store.slices import AsOf, ReplacedGroup
 from chronolake_model import slices as wire
-from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.times import ReadTime, Tick, format_time
 
 
 class _HistoryPlace(msgspec.Struct, tag="history", frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -37,17 +37,18 @@ class _PendingPlace(msgspec.Struct, tag="pending", frozen=True, array_like=True,
 
 
 async def history(
-    database: Database, table_name: str, group: GroupKey, as_of: Micros | None, limit: int, cursor: str | None
+    database: Database, table_name: str, group: GroupKey, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.FileGroupHistory:
-    """A page of ``limit`` slices of a file group; raises ``TableNotFound`` or ``InvalidCursor``.
+    """A page of ``limit`` slices of a file group.
 
-    Each page reads all that the group ever had: its history is short beside the table's.
+    Each page reads all that the group ever had: its history is short beside the table's. Raises
+    ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _HistoryPlace, table.table_id)
         cursors.refuse_unless(place is None or place.group == group)
-        time = await tables.last_time(connection, table, as_of) if place is None else Micros(place.as_of)
+        time = await tables.last_time(connection, table, as_of, None if place is None else place.as_of)
         if time is None:
             return wire.FileGroupHistory(table.name, None, *group, None, [], None)
         at = AsOf(table.table_id, time)
@@ -74,17 +75,16 @@ async def history(
 
 
 async def replaced(
-    database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
+    database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.ReplacedFileGroups:
-    """A page of ``limit`` file groups that had been replaced; raises ``TableNotFound`` or ``InvalidCursor``."""
+    """A page of ``limit`` file groups that had been replaced.
+
+    Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
+    """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _ReplacedPlace, table.table_id)
-        time = (
-            await stored_instants.latest_completion(connection, table.table_id, as_of)
-            if place is None
-            else Micros(place.as_of)
-        )
+        time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
         after = FIRST if place is None else place.group
         if time is None:
             return wire.ReplacedFileGroups(table.name, None, [], None)
@@ -98,13 +98,16 @@ async def replaced(
 
 
 async def pending(
-    database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
+    database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.PendingFileGroups:
-    """A page of ``limit`` file groups in pending plans; raises ``TableNotFound`` or ``InvalidCursor``."""
+    """A page of ``limit`` file groups in pending plans.
+
+    Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
+    """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _PendingPlace, table.table_id)
-        time = await tables.last_time(connection, table, as_of) if place is None else Micros(place.as_of)
+        time = await tables.last_time(connection, table, as_of, None if place is None else place.as_of)
         after = FIRST if place is None else place.group
         if time is None:
             return wire.PendingFileGroups(table.name, None, [], None)

@@ -7,43 +7,50 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore.queries import files, tables
-from chronolake_metastore.store import file_streams as stored, instants as stored_instants
+from chronolake_metastore.queries.cleans import BEFORE_ALL
+from chronolake_metastore.store import file_streams as stored
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import FIRST
 from chronolake_model.scans import Scan
-from chronolake_model.times import Micros, format_time
+from chronolake_model.times import ReadTime, format_time
 
 METADATA: Final = "chronolake."
 """Before the names of what the schema says of the whole answer."""
 
 
 async def snapshot(
-    database: Database, table_name: str, as_of: Micros | None, partition_path: str | None
+    database: Database, table_name: str, as_of: ReadTime | None, partition_path: str | None
 ) -> ArrowStream:
-    """The files of the live slices; raises ``TableNotFound``."""
+    """The files of the live slices; raises ``TableNotFound`` or ``HistoryCleaned``."""
     return await scan(
         database, table_name, Scan(partition_paths=None if partition_path is None else [partition_path]), as_of
     )
 
 
-async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros | None) -> ArrowStream:
-    """The files of the live slices that could match; raises ``TableNotFound`` or ``InvalidFilter``."""
+async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime | None) -> ArrowStream:
+    """The files of the live slices that could match.
+
+    Raises ``TableNotFound``, ``InvalidFilter`` or ``HistoryCleaned``.
+    """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         wanted = await files.shares_of(connection, table, asked, FIRST[0])
-        pinned = await stored_instants.latest_completion(connection, table.table_id, as_of)
+        pinned = await tables.last_completion(connection, table, as_of, None)
     said = {"table": table.name}
     if pinned is not None:
         said["as_of"] = format_time(pinned, table.definition.tick)
-    at = files.BEFORE_ALL if pinned is None else pinned
+    at = BEFORE_ALL if pinned is None else pinned
     return await stored.snapshot(database, table.table_id, at, wanted, _metadata(said))
 
 
 async def changes(
-    database: Database, table_name: str, after: Micros | None, until: Micros | None
+    database: Database, table_name: str, after: ReadTime | None, until: ReadTime | None
 ) -> ArrowStream:
-    """The slices, before and after, of what changed in (after, until]; raises ``TableNotFound``."""
+    """The slices, before and after, of what changed in (after, until].
+
+    Raises ``TableNotFound``, ``InvalidParameter`` or ``HistoryCleaned``.
+    """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         asked = await files.range_of(connection, table, after, until)

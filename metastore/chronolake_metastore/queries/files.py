@@ -8,20 +8,20 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore import errors
 from chronolake_metastore.domain import pruning, shares
 from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.queries import cleans, cursors, tables
+from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import files as stored, instants as stored_instants, partitions, scans
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
 from chronolake_model.scans import Scan
-from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.times import Bound, Micros, ReadTime, Tick, format_time
 
-BEFORE_ALL = Micros(0)
-"""Earlier than any instant."""
 CHANGED_INSTANTS_MAX = 100_000
 """Instants that one answer about changes covers; a longer range is answered up to the last of them."""
 
@@ -42,14 +42,14 @@ class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 async def snapshot(
     database: Database,
     table_name: str,
-    as_of: Micros | None,
+    as_of: ReadTime | None,
     partition_path: str | None,
     limit: int,
     cursor: str | None,
 ) -> wire.Snapshot:
     """A page of ``limit`` live file slices; the first page fixes the completion time for all of them.
 
-    Raises ``TableNotFound`` or ``InvalidCursor``.
+    Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
@@ -60,10 +60,10 @@ async def snapshot(
     return _page(table, pinned, found, limit)
 
 
-async def scan(database: Database, table_name: str, asked: Scan, as_of: Micros | None) -> wire.Snapshot:
+async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime | None) -> wire.Snapshot:
     """A page of a snapshot without the slices that could not match the filter.
 
-    Raises ``TableNotFound``, ``InvalidFilter`` or ``InvalidCursor``.
+    Raises ``TableNotFound``, ``InvalidFilter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
@@ -90,14 +90,14 @@ async def shares_of(connection: Reader, table: Table, asked: Scan, first: str) -
 async def changes(
     database: Database,
     table_name: str,
-    after_time: Micros | None,
-    until: Micros | None,
+    after_time: ReadTime | None,
+    until: ReadTime | None,
     limit: int,
     cursor: str | None,
 ) -> wire.Changes:
     """A page of the file groups touched by what completed in (after_time, until].
 
-    Raises ``TableNotFound`` or ``InvalidCursor``.
+    Raises ``TableNotFound``, ``InvalidParameter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
@@ -105,7 +105,7 @@ async def changes(
         between = (
             await range_of(connection, table, after_time, until)
             if place is None
-            else (Micros(place.start), Micros(place.end))
+            else (cleans.in_range(table, Micros(place.start)), cleans.in_range(table, Micros(place.end)))
         )
         after = FIRST if place is None else place.group
         between, head = await changes_head(connection, table, between)
@@ -121,13 +121,28 @@ async def changes(
 
 
 async def range_of(
-    connection: Reader, table: Table, after: Micros | None, until: Micros | None
+    connection: Reader, table: Table, after: ReadTime | None, until: ReadTime | None
 ) -> tuple[Micros, Micros]:
-    """The range of completion times that is asked for, as far as anything has completed; it may be empty."""
-    start = max(BEFORE_ALL, after or BEFORE_ALL)
-    end = await stored_instants.latest_completion(connection, table.table_id, until) or BEFORE_ALL
+    """The range of completion times that is asked for, as far as anything has completed; it may be empty.
+
+    Raises ``InvalidParameter`` when it ends before it begins, and ``HistoryCleaned``.
+    """
+    start = await _end_of_range(connection, table, BEFORE_ALL if after is None else after)
+    if until is None or until is Bound.LATEST:
+        end = await _end_of_range(connection, table, Bound.LATEST)
+    else:
+        asked = await _end_of_range(connection, table, until)
+        if start > asked:
+            raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
+        end = await stored_instants.latest_completion(connection, table.table_id, asked) or BEFORE_ALL
     # Not a start that lies ahead: who goes on from there would pass over what completes until then.
     return min(start, end), end
+
+
+async def _end_of_range(connection: Reader, table: Table, asked: ReadTime) -> Micros:
+    if asked is Bound.LATEST:
+        return await stored_instants.latest_completion(connection, table.table_id, None) or BEFORE_ALL
+    return cleans.first_servable(table) if asked is Bound.EARLIEST else cleans.in_range(table, asked)
 
 
 async def changes_head(
@@ -139,7 +154,7 @@ async def changes_head(
         connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
     )
     if len(instants) == CHANGED_INSTANTS_MAX:
-        end = instants[-1][1]
+        end = cleans.in_range(table, instants[-1][1])
     restores = await stored_instants.restores_between(connection, table.table_id, start, end)
     tick = table.definition.tick
     head = wire.Changes(
@@ -155,15 +170,14 @@ async def changes_head(
 
 
 async def _place(
-    connection: Reader, table: Table, as_of: Micros | None, cursor: str | None
+    connection: Reader, table: Table, as_of: ReadTime | None, cursor: str | None
 ) -> tuple[Micros | None, GroupKey]:
     """The completion time that a snapshot is of, and the file group that its page begins behind."""
     place = cursors.in_table(cursor, _SnapshotPlace, table.table_id)
-    if place is None:
-        # The last completion, not the time that was asked for: nothing completes at or before it any more, so
-        # that the answer stays true.
-        return await stored_instants.latest_completion(connection, table.table_id, as_of), FIRST
-    return Micros(place.as_of), place.group
+    # The last completion, not the time that was asked for: nothing completes at or before it any more, so that
+    # the answer stays true.
+    pinned = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
+    return pinned, FIRST if place is None else place.group
 
 
 def _page(table: Table, as_of: Micros, files: Sequence[PublishedFile], limit: int) -> wire.Snapshot:

@@ -7,10 +7,10 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.queries import cursors, tables
-from chronolake_metastore.store import instants as stored_instants, partitions as stored
+from chronolake_metastore.store import partitions as stored
 from chronolake_metastore.store.engine import Database
 from chronolake_model.slices import Partitions
-from chronolake_model.times import Micros, format_time
+from chronolake_model.times import ReadTime, format_time
 
 
 class _Place(msgspec.Struct, tag="partitions", frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -20,17 +20,16 @@ class _Place(msgspec.Struct, tag="partitions", frozen=True, array_like=True, for
 
 
 async def page(
-    database: Database, table_name: str, as_of: Micros | None, limit: int, cursor: str | None
+    database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> Partitions:
-    """A page of ``limit`` partition paths with their totals; raises ``TableNotFound`` or ``InvalidCursor``."""
+    """A page of ``limit`` partition paths with their totals.
+
+    Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
+    """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        time = (
-            await stored_instants.latest_completion(connection, table.table_id, as_of)
-            if place is None
-            else Micros(place.as_of)
-        )
+        time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
         after = None if place is None else place.partition_path
         if time is None:
             return Partitions(table.name, None, [], None)

@@ -18,7 +18,7 @@ from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
 from chronolake_metastore.store.slices import AsOf
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
-from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.times import Micros, ReadTime, Tick, format_time
 from chronolake_model.vocabulary import View
 
 
@@ -26,7 +26,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """Which slices are asked for."""
 
     view: View
-    as_of: Micros | None = None
+    as_of: ReadTime | None = None
     before_or_on: Micros | None = None
     partition_path: str | None = None
 
@@ -40,7 +40,8 @@ class _Place(msgspec.Struct, tag="slices", frozen=True, array_like=True, forbid_
 async def snapshot(
     database: Database, table_name: str, wanted: Wanted, limit: int, cursor: str | None
 ) -> wire.Snapshot:
-    """A page of slices, of ``limit`` file groups at most; raises ``TableNotFound`` or ``InvalidCursor``.
+    """A page of slices, of ``limit`` file groups at most; raises ``TableNotFound``, ``HistoryCleaned`` or
+    ``InvalidCursor``.
 
     As of the last time of the table's log, not of its last completion: a compaction opens a slice when it is
     requested.
@@ -48,7 +49,7 @@ async def snapshot(
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        time = await tables.last_time(connection, table, wanted.as_of) if place is None else Micros(place.as_of)
+        time = await tables.last_time(connection, table, wanted.as_of, None if place is None else place.as_of)
         after = FIRST if place is None else place.group
         if time is None:
             return wire.Snapshot(table.name, None, [], None)

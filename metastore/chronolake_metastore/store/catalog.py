@@ -82,16 +82,21 @@ def found_last_times(rows: Rows) -> dict[str, Micros]:
 
 def found_tables(rows: Rows) -> list[Table]:
     """The tables that ``find_tables`` found."""
-    return [table_of(table_id, definition, created_at) for table_id, definition, created_at in rows]
+    return [table_of(*row) for row in rows]
 
 
-def table_of(table_id: UUID, definition: str, created_at: int) -> Table:
+def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: int | None) -> Table:
     """A live table, from its columns."""
-    return Table(table_id, msgspec.json.decode(definition, type=Definition), Micros(created_at))
+    return Table(
+        table_id,
+        msgspec.json.decode(definition, type=Definition),
+        Micros(created_at),
+        cleaned_before=None if cleaned_before is None else Micros(cleaned_before),
+    )
 
 
 def save_tables(tables: Sequence[Table]) -> Statement:
-    """Save tables that were made or dropped."""
+    """Save tables in their present state."""
     names = [split_table_name(table.name) for table in tables]
     return _SAVE_TABLES, {
         "table_id": [table.table_id for table in tables],
@@ -100,6 +105,7 @@ def save_tables(tables: Sequence[Table]) -> Statement:
         "definition": [msgspec.json.encode(table.definition).decode() for table in tables],
         "created_at": [table.created_at for table in tables],
         "dropped_at": [table.dropped_at for table in tables],
+        "cleaned_before": [table.cleaned_before for table in tables],
     }
 
 
@@ -151,6 +157,9 @@ def _namespace(row: Row[Any]) -> Namespace:
 
 def _select_tables() -> Select[Any]:
     table = schema.lake_table.c
-    return select(table.table_id, cast(table.definition, Text), func.micros(table.created_at)).where(
-        table.dropped_at.is_(None)
-    )
+    return select(
+        table.table_id,
+        cast(table.definition, Text),
+        func.micros(table.created_at),
+        func.micros(table.cleaned_before),
+    ).where(table.dropped_at.is_(None))

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0011"
+REVISION: Final = "0012"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
@@ -33,6 +33,7 @@ lake_table: Final = Table(
     Column("definition", JSONB, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("dropped_at", DateTime(timezone=True)),
+    Column("cleaned_before", DateTime(timezone=True)),
 )
 
 instant: Final = Table(

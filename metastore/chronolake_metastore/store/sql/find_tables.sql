@@ -1,5 +1,5 @@
 -- Read again under the lock: what was true when the name was looked up may not be true any more.
-SELECT t.table_id, t.definition::text, micros(t.created_at)
+SELECT t.table_id, t.definition::text, micros(t.created_at), micros(t.cleaned_before)
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
 CROSS JOIN LATERAL (
     SELECT *

@@ -1,0 +1,50 @@
+"""Which times of a table are served: readers name them, and some of them were cleaned."""
+
+from __future__ import annotations
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import cleans
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store import cleans as stored
+from chronolake_metastore.store.engine import Reader
+from chronolake_model.times import Bound, Micros, ReadTime
+
+BEFORE_ALL = Micros(0)
+"""Earlier than any instant."""
+
+
+def first_servable(table: Table) -> Micros:
+    """The first completion time that the table is served as of."""
+    return BEFORE_ALL if table.cleaned_before is None else table.cleaned_before
+
+
+async def as_of(connection: Reader, table: Table, asked: ReadTime | None) -> Micros | None:
+    """The time that a reader looks back to; none for now. Raises ``HistoryCleaned``."""
+    if asked is None or asked is Bound.LATEST:
+        return None
+    if asked is Bound.EARLIEST:
+        return first_servable(table)
+    return await servable(connection, table, asked)
+
+
+async def servable(connection: Reader, table: Table, time: Micros) -> Micros:
+    """``time``, for who goes on reading as of it; raises ``HistoryCleaned``.
+
+    What an instant that is pinned showed when it completed is there, whatever was cleaned since.
+    """
+    try:
+        cleans.refuse_before(table, time)
+    except errors.HistoryCleaned:
+        if not await stored.is_saved(connection, table.table_id, time):
+            raise
+    return time
+
+
+def in_range(table: Table, time: Micros) -> Micros:
+    """``time``, as an end of a range; raises ``HistoryCleaned``.
+
+    A range from the table's beginning needs no file that is gone: there was none before it.
+    """
+    if time != BEFORE_ALL:
+        cleans.refuse_before(table, time)
+    return time
