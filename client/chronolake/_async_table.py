@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chronolake import _arrow, _calls
 from chronolake._async_write import AsyncWrite
 from chronolake._calls import InstantFilter
-from chronolake._table import default_writer, with_schema, write_action
+from chronolake._table import completion_calls, default_writer, with_schema, write_action
 from chronolake._timeline import PENDING, AsyncTimeline, words
 from chronolake._transport import AsyncTransport
 from chronolake_model import tables as model
@@ -239,6 +239,11 @@ class AsyncTable:
             direction=direction,
         )
         return AsyncTimeline(self._transport, self.name, wanted).take(limit)
+
+    async def completion_times(self, requested_times: Iterable[str]) -> list[str | None]:
+        """As ``Table.completion_times``."""
+        pages = [await self._transport.send(call) for call in completion_calls(self.name, requested_times)]
+        return [time for page in pages for time in page.completion_times]
 
     async def snapshot(
         self,

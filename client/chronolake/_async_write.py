@@ -78,6 +78,10 @@ class AsyncWrite:
         """As ``Write.clean_before``."""
         self._progress.cleaned_before = digits_of(completion_time)
 
+    def with_schema(self, schema_version: int) -> None:
+        """As ``Write.with_schema``."""
+        self._progress.schema_version = schema_version
+
     async def inflight(self) -> Instant:
         """As ``Write.inflight``."""
         return self._progress.learn(await self._command(self._progress.inflight_call()))

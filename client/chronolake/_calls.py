@@ -21,6 +21,7 @@ from chronolake_model.instants import (
     CompletedTogether,
     CompleteInstant,
     CompleteTogether,
+    CompletionTimes,
     Conflicts,
     CreateSavepoint,
     FindConflicts,
@@ -28,6 +29,7 @@ from chronolake_model.instants import (
     Instant,
     InstantPage,
     ReleaseSavepoint,
+    RequestedTimes,
     RestoreTable,
     ReturnToRequested,
     RollbackInstant,
@@ -300,6 +302,14 @@ def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> C
         limit=limit,
     )
     return Call("GET", f"{_table_path(name)}/instants", InstantPage, pairs)
+
+
+def completion_times(name: str, requested_times: Sequence[str]) -> Call[CompletionTimes]:
+    """The completion times of instants, by their requested times."""
+    asked = _post(
+        f"{_table_path(name)}/completion-times", CompletionTimes, RequestedTimes(list(requested_times))
+    )
+    return msgspec.structs.replace(asked, is_query=True)
 
 
 def snapshot(

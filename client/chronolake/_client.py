@@ -160,8 +160,9 @@ class Client:
     def complete_together(self, writes: Sequence[Write]) -> list[Instant]:
         """Publish what was added to each of ``writes``, of one table or several: all of them, or none.
 
-        They complete in one transaction, at one place in the order of the log. Raises what ``Write.complete``
-        does, for the first that may not complete; then none has.
+        What each is to say of itself it was told before: ``write.extra_metadata``, ``write.with_schema``,
+        ``write.clean_before``. They complete in one transaction, at one place in the order of the log. Raises
+        what ``Write.complete`` does, for the first that may not complete; then none has.
         """
         return _write.complete_together(writes)
 

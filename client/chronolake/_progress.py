@@ -64,6 +64,7 @@ class Progress:
         self._staged: dict[Call[StagedWriteStats], int] = {}
         self.extra_metadata: dict[str, str] = {}
         self.cleaned_before: str | None = None
+        self.schema_version: int | None = None
         self.given_up_here = False
 
     @property
@@ -170,7 +171,7 @@ class Progress:
                 {**self.extra_metadata, **(extra_metadata or {})},
                 [*self._replaced, *replaced_file_groups],
                 self._writer,
-                schema_version,
+                self.schema_version if schema_version is None else schema_version,
                 list(staged),
                 self.cleaned_before,
             )
@@ -185,6 +186,7 @@ class Progress:
                 dict(self.extra_metadata),
                 list(self._replaced),
                 self._writer,
+                self.schema_version,
                 cleaned_before=self.cleaned_before,
                 table=table,
                 requested_time=requested_time,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from chronolake import _arrow, _calls
-from chronolake._calls import InstantFilter
+from chronolake._calls import Call, InstantFilter
 from chronolake._timeline import PENDING, Timeline, words
 from chronolake._transport import Transport, actor
 from chronolake._write import Write
@@ -18,7 +18,9 @@ from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
+    REQUESTED_TIMES_MAX,
     BeginInstant,
+    CompletionTimes,
     CreateSavepoint,
     Instant,
     Plan,
@@ -286,6 +288,14 @@ class Table:
         )
         return Timeline(self._transport, self.name, wanted).take(limit)
 
+    def completion_times(self, requested_times: Iterable[str]) -> list[str | None]:
+        """When each of these instants completed, in their order; any number of them.
+
+        None for one that has not completed, and for a time at which none was requested.
+        """
+        pages = (self._transport.send(call) for call in completion_calls(self.name, requested_times))
+        return [time for page in pages for time in page.completion_times]
+
     def snapshot(
         self,
         as_of: Moment | None = None,
@@ -391,6 +401,15 @@ def with_schema(table: model.Table, schema: TableSchema) -> model.Table:
     if schema.schema_version < table.schema_version:
         return table
     return msgspec.structs.replace(table, schema=schema.fields, schema_version=schema.schema_version)
+
+
+def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[CompletionTimes]]:
+    """Ask for completion times, as many at once as the server takes."""
+    times = list(requested_times)
+    return [
+        _calls.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
+        for first in range(0, len(times), REQUESTED_TIMES_MAX)
+    ]
 
 
 def default_writer() -> str:

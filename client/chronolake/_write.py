@@ -96,6 +96,13 @@ class Write:
         """
         self._progress.cleaned_before = digits_of(completion_time)
 
+    def with_schema(self, schema_version: int) -> None:
+        """Remember the version of the schema that the files are written with.
+
+        Unless it is said, they are of the one that the table had when the instant was begun.
+        """
+        self._progress.schema_version = schema_version
+
     def inflight(self) -> Instant:
         """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
         return self._progress.learn(self._command(self._progress.inflight_call()))
@@ -112,8 +119,7 @@ class Write:
 
         The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
         Thousands of files are reported part by part before, so that other writers of the table hardly wait.
-        ``schema_version`` is that of the schema which the files were written with; the one that the table had
-        when the instant was begun, unless given.
+        ``schema_version`` is that of the schema which the files were written with, as in ``with_schema``.
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop), ``IllegalTransition``,
         ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed``

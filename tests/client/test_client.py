@@ -189,3 +189,21 @@ def test_an_instant_is_rolled_back_by_another_only_when_its_lease_has_ended(tabl
     done = table.rollback(begun.requested_time, "stuck", writer="job")
 
     assert (done.state, done.rollback_reason) == (chronolake.State.ROLLED_BACK, "stuck")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_completion_times_are_looked_up_however_many_they_are(
+    server_url: str, table: chronolake.Table
+) -> None:
+    done, pending = publish(table, 1), table.begin()
+    asked = [done.requested_time, pending.requested_time, "20000101000000000"] * 3_500
+
+    found = table.completion_times(asked)
+
+    assert found == [done.completion_time, None, None] * 3_500
+    assert table.completion_times([]) == []
+    async with chronolake.connect_async(server_url) as client:
+        assert await (await client.table(table.name)).completion_times(asked) == found
+    with pytest.raises(errors.InvalidRequest):
+        table.completion_times(["yesterday"])

@@ -55,6 +55,31 @@ def test_a_write_says_which_schema_it_wrote_with(table: chronolake.Table) -> Non
     assert other.complete([stat_of(other, 1)], schema_version=2).schema_version == 2
 
 
+def test_each_of_several_that_complete_together_says_its_own_version(
+    client: chronolake.Client, table: chronolake.Table
+) -> None:
+    old, new = table.begin(), table.begin()
+    table.change_schema([NOTE])
+    old.add(stat_of(old))
+    new.add(stat_of(new, 1))
+    new.with_schema(2)
+
+    done = client.complete_together([old, new])
+
+    assert [one.schema_version for one in done] == [1, 2]
+    assert [one.base_file.schema_version for one in table.snapshot().slices if one.base_file] == [1, 2]
+
+
+def test_what_was_said_before_counts_unless_completing_says_another(table: chronolake.Table) -> None:
+    one, another = table.begin(), table.begin()
+    table.change_schema([NOTE])
+    one.with_schema(2)
+    another.with_schema(2)
+
+    assert one.complete([stat_of(one)]).schema_version == 2
+    assert another.complete([stat_of(another, 1)], schema_version=1).schema_version == 1
+
+
 def test_an_answer_that_comes_late_does_not_bring_an_old_schema_back(
     client: chronolake.Client, table: chronolake.Table
 ) -> None:
