@@ -22,7 +22,7 @@ from chronolake_model.tables import (
     NewBucketIndex,
     NewField,
 )
-from chronolake_model.times import Tick
+from chronolake_model.times import Bound, Tick
 from chronolake_model.vocabulary import TableType
 
 
@@ -58,6 +58,10 @@ class AsyncClient:
         """As ``Client.events``."""
         first = _calls.list_events(after, table, _events.size_of_pages(limit))
         return _async_events.read(self._transport, first, limit)
+
+    async def end_of_log(self, table: str | None = None) -> str:
+        """As ``Client.end_of_log``."""
+        return (await self._transport.send(_calls.list_events(Bound.LATEST, table, 1))).cursor
 
     def follow(self, after: str | None = None, table: str | None = None) -> AsyncGenerator[LoggedEvent, None]:
         """As ``Client.follow``; leave it by ``contextlib.aclosing`` to close its connection at once."""

@@ -22,7 +22,7 @@ from chronolake_model.tables import (
     NewBucketIndex,
     NewField,
 )
-from chronolake_model.times import Tick
+from chronolake_model.times import Bound, Tick
 from chronolake_model.vocabulary import TableType
 
 
@@ -68,6 +68,13 @@ class Client:
         """
         first = _calls.list_events(after, table, _events.size_of_pages(limit))
         return _events.read(self._transport, first, limit)
+
+    def end_of_log(self, table: str | None = None) -> str:
+        """The cursor of the end of the log now, of all tables or of one: what happens later comes behind it.
+
+        Raises ``TableNotFound``.
+        """
+        return self._transport.send(_calls.list_events(Bound.LATEST, table, 1)).cursor
 
     def follow(self, after: str | None = None, table: str | None = None) -> Iterator[LoggedEvent]:
         """As ``events``, and then what comes, for ever.

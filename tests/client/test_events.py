@@ -16,7 +16,8 @@ from hypothesis import given, strategies as st
 
 import chronolake
 from chronolake import LoggedEvent, _calls, _events, _transport, errors
-from tests.client.conftest import SCHEMA
+from chronolake.cli import output
+from tests.client.conftest import SCHEMA, Cli
 from tests.client.test_writes import publish
 from tests.fix_server import ServerProcess
 
@@ -212,3 +213,37 @@ def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: in
         seen += [found for line in lines if (found := place.take(line)) is not None]
 
     assert seen == EVENTS
+
+
+@pytest.mark.anyio
+async def test_who_follows_from_now_on_is_not_told_what_was(
+    server_url: str, client: chronolake.Client, table: chronolake.Table
+) -> None:
+    publish(table)
+    end = client.end_of_log(table.name)
+    async with chronolake.connect_async(server_url) as awaited:
+        assert await awaited.end_of_log(table.name) == end
+    second = publish(table)
+
+    assert {one.instant for one in client.events(end, table.name)} == {second.requested_time}
+
+
+def begin_until(ended: threading.Event, table: chronolake.Table) -> None:
+    while not ended.wait(0.05):
+        table.begin()
+
+
+def test_the_command_line_follows_from_now_on(cli: Cli, table: chronolake.Table) -> None:
+    before = publish(table).version
+    ended = threading.Event()
+    writer = threading.Thread(target=begin_until, args=(ended, table))
+    writer.start()
+    try:
+        shown = cli("events", table.name, "--follow", "--from-now", "--limit", "1", "--json")
+    finally:
+        ended.set()
+        writer.join()
+
+    assert shown.json["version"] > before
+    assert cli("events", table.name, "--from-now").code == output.USAGE
+    assert cli("events", table.name, "--follow", "--from-now", "--after", "x").code == output.USAGE

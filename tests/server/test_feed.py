@@ -223,3 +223,27 @@ def test_a_server_that_is_told_to_stop_ends_its_streams(server: ServerProcess, t
     server.signal(signal.SIGTERM)
     rest_of_it = list(stream)
     assert [event["table"] for event in rest_of_it] == [table.name]
+
+
+def test_behind_the_end_of_the_log_comes_what_happens_later(http: httpx.Client, table: rest.Table) -> None:
+    table.begun()
+    all_of_them, of_table = read(http, after="latest"), read(http, after="latest", table=table.name)
+    assert (all_of_them["events"], of_table["events"]) == ([], [])
+
+    later = table.begun()
+
+    assert [one["instant"] for one in read(http, after=all_of_them["cursor"])["events"]] == [later]
+    found = read(http, after=of_table["cursor"], table=table.name)["events"]
+    assert [one["instant"] for one in found] == [later]
+    rest.refused(http.get("/v1/events/stream", params={"after": "latest"}), 400, "invalid-cursor")
+
+
+def test_the_end_of_the_log_is_before_what_an_open_transaction_may_yet_append(
+    server: ServerProcess, http: httpx.Client, table: rest.Table
+) -> None:
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        meanwhile = table.begun()
+        end = read(http, after="latest")["cursor"]
+
+    assert [one["instant"] for one in read(http, after=end)["events"]] == [meanwhile]

@@ -37,6 +37,9 @@ def events(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
     ] = False,
+    from_now: Annotated[
+        bool, typer.Option("--from-now", help="With --follow: only what happens from now on.")
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -49,8 +52,10 @@ def events(
     With --follow --json each event is a document of its own, in a line. A cursor of one table's events does
     not fit those of all.
     """
+    if from_now and (after is not None or not follow):
+        raise typer.BadParameter("it goes with --follow, and without --after", param_hint="--from-now")
     if follow:
-        _follow(table, after, limit)
+        _follow(table, after, limit, from_now=from_now)
         return
     most = limit or LIMIT_DEFAULT
     with context.client() as client:
@@ -61,9 +66,10 @@ def events(
     output.show(document, lambda console: _print_page(console, shown, caught_up))
 
 
-def _follow(table: str | None, after: str | None, limit: int | None) -> None:
+def _follow(table: str | None, after: str | None, limit: int | None, *, from_now: bool) -> None:
     try:
         with context.client(retry_seconds=_FOLLOW_RETRY_SECONDS) as client:
+            after = client.end_of_log(table) if from_now else after
             _show_each(islice(_following(client, table, after), limit))
     except KeyboardInterrupt:
         # Whoever follows ends it so: no reason to complain.

@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Limit
 from chronolake_metastore.bell import Bell
@@ -18,6 +19,7 @@ from chronolake_metastore.queries import events as queries
 from chronolake_metastore.store.engine import Database
 from chronolake_model.events import EventPage
 from chronolake_model.problems import ProblemCode
+from chronolake_model.times import Bound
 
 TAGS = ["Events"]
 POLL_SECONDS = 0.5
@@ -42,7 +44,16 @@ OfTable = Annotated[str | None, QueryParameter(name="table", description="Only e
 )
 async def list_events(
     database: NamedDependency[Database],
-    after: After = None,
+    after: Annotated[
+        str | None,
+        QueryParameter(
+            name="after",
+            description=(
+                "The `cursor` of an event or page, or `latest`, the end of the log now; the beginning unless "
+                "given."
+            ),
+        ),
+    ] = None,
     table: OfTable = None,
     limit: Limit = parameters.PAGE_DEFAULT,
 ) -> EventPage:
@@ -68,8 +79,12 @@ async def follow_events(
 ) -> ServerSentEvent:
     """Server-sent events: one for each event of the log, with its cursor as the id, as they come."""
     name = _table(table)
+    place = last_event_id or after
+    if place == Bound.LATEST:
+        # Who connects anew before the first event came would pass over what happened in between.
+        raise errors.InvalidCursor("a stream goes on behind a cursor; GET /v1/events?after=latest gives one")
     # The first page is read before the stream begins: what is wrong with the request is answered as a problem.
-    first = await queries.page(database, name, last_event_id or after, parameters.PAGE_MAX)
+    first = await queries.page(database, name, place, parameters.PAGE_MAX)
     return ServerSentEvent(_stream(database, bell, name, first))
 
 

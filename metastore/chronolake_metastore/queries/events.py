@@ -13,7 +13,7 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import Entry
 from chronolake_model.events import EventPage, LoggedEvent
-from chronolake_model.times import Tick, format_time, to_datetime
+from chronolake_model.times import Bound, Tick, format_time, to_datetime
 
 _BIGINT_MAX = 2**63 - 1
 
@@ -32,7 +32,7 @@ class _TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 async def page(database: Database, table_name: str | None, after: str | None, limit: int) -> EventPage:
-    """A page of events behind ``after``, the log's beginning unless given.
+    """A page of events behind ``after``, the log's beginning unless given; ``LATEST`` is its end.
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
@@ -42,17 +42,24 @@ async def page(database: Database, table_name: str | None, after: str | None, li
 
 
 async def _page_of_all(database: Database, after: str | None, limit: int) -> EventPage:
-    place = _Place() if after is None else cursors.decode(after, _Place)
     async with database.reading() as connection:
+        if after == Bound.LATEST:
+            end = await feed.end(connection)
+            place = _Place(end.transaction_id, end.position)
+        else:
+            place = _Place() if after is None else cursors.decode(after, _Place)
         found = await feed.page(connection, Cursor(place.transaction_id, place.position), limit)
     places = [_Place(entry.transaction_id, entry.position) for entry in found]
     return _answer(found, places, place, limit)
 
 
 async def _page_of_table(database: Database, table_name: str, after: str | None, limit: int) -> EventPage:
-    place = _TablePlace() if after is None else cursors.decode(after, _TablePlace)
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
+        if after == Bound.LATEST:
+            place = _TablePlace(await feed.end_of_table(connection, table.table_id))
+        else:
+            place = _TablePlace() if after is None else cursors.decode(after, _TablePlace)
         found = await feed.page_of_table(connection, table.table_id, place.version, limit)
     places = [_TablePlace(entry.version) for entry in found]
     return _answer(found, places, place, limit)

@@ -15,6 +15,8 @@ from chronolake_model.times import Micros, Tick
 
 _FEED: Final = text(statements.load("feed"))
 _FEED_OF_TABLE: Final = text(statements.load("feed_of_table"))
+_END: Final = text(statements.load("end_of_feed"))
+_END_OF_TABLE: Final = text("SELECT version FROM clock WHERE table_id = :table_id")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -47,6 +49,17 @@ async def page_of_table(connection: AsyncConnection, table_id: UUID, version: in
     """Events of one table behind ``version``."""
     rows = await connection.execute(_FEED_OF_TABLE, {"table_id": table_id, "version": version, "limit": limit})
     return [_entry(*row) for row in rows]
+
+
+async def end(connection: AsyncConnection) -> Cursor:
+    """Behind the last event of all that no open transaction can still precede."""
+    last = (await connection.execute(_END)).one_or_none()
+    return Cursor() if last is None else Cursor(*last)
+
+
+async def end_of_table(connection: AsyncConnection, table_id: UUID) -> int:
+    """The version of a table's last event."""
+    return int((await connection.execute(_END_OF_TABLE, {"table_id": table_id})).scalar_one())
 
 
 def _entry(transaction_id: str, position: int, table: str | None, tick: str | None, *rest: Any) -> Entry:
