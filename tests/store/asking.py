@@ -321,7 +321,8 @@ class Asking:
         members: list[tuple[str, int, list[Touched]]] = []
         for name in self._data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3)) if names else []:
             time, touched, _ = self.completion(name)
-            members.append((name, time, touched))
+            # What was staged twice would be a file that is reported twice.
+            members.append((name, time, list(dict.fromkeys(touched))))
         if not members:
             return self._begin(next(name for name in self._active if name in self._timelines))
         commands = [self._completion(*member) for member in members]
