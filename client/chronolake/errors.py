@@ -3,6 +3,7 @@
     ChronolakeError
     ├── ConnectionFailed            no answer came: unreachable, broken off, timed out
     ├── ServerError                 the server failed, or answered something that is not this API
+    ├── StorageFailed               the table's storage, not the server, refused or failed
     ├── ServerUnavailable           502, 503, 504: not now; the client has retried already
     │   ├── Overloaded
     │   └── DatabaseUnavailable
@@ -48,6 +49,9 @@ from chronolake_model.problems import Problem, ProblemCode
 CONNECTION_FAILED = "connection-failed"
 """The code of an error without an answer."""
 
+STORAGE_FAILED = "storage-failed"
+"""The code of an error of a table's storage."""
+
 UNEXPECTED_ANSWER = "unexpected-answer"
 """The code of an answer that is not this API's: another server, a proxy's page, or a newer server."""
 
@@ -75,6 +79,15 @@ class ChronolakeError(Exception):
     def context(self) -> Mapping[str, Any]:
         """What a program may need of the problem: the present state, the winner of a conflict."""
         return {} if self.problem is None else self.problem.context
+
+
+class StorageFailed(ChronolakeError):
+    """The storage of a table refused or failed, however often it was tried."""
+
+    @property
+    def code(self) -> str:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        """``storage-failed``."""
+        return STORAGE_FAILED
 
 
 class ConnectionFailed(ChronolakeError):

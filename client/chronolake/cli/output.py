@@ -158,14 +158,18 @@ def report(error: errors.ChronolakeError) -> int:
 def _document(error: errors.ChronolakeError) -> str:
     if error.problem is not None:
         return json_document(error.problem)
-    return json_document({"type": "about:blank", "title": _NO_ANSWER, "code": error.code, "detail": str(error)})
+    title = _STORAGE if isinstance(error, errors.StorageFailed) else _NO_ANSWER
+    return json_document({"type": "about:blank", "title": title, "code": error.code, "detail": str(error)})
 
 
 def _sentences(error: errors.ChronolakeError) -> str:
+    if isinstance(error, errors.StorageFailed):
+        return f"Error: {_STORAGE}: {error}"
     if error.problem is None:
         return f"Error: {_NO_ANSWER}: {error}\n{_WHERE_IS_IT}"
     return f"Error: {error.problem.title} ({error.code})\n{error.problem.detail}"
 
 
+_STORAGE = "The table's storage refused or failed"
 _NO_ANSWER = "The server cannot be reached"
 _WHERE_IS_IT = "Start one with `chronolake-metastore serve`, or say where it is with --url or CHRONOLAKE_URL."

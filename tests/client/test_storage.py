@@ -1,0 +1,168 @@
+"""A table's storage, in a local folder and behind a real S3 API."""
+
+from __future__ import annotations
+
+import sys
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from chronolake import _storage, errors
+from chronolake._storage import Deletion, StoredFile
+from tests.fix_s3 import S3, Fault
+from tests.fix_stores import Store
+
+PATHS = ["day=1/a b.parquet", "day=1/hour=2/.c.log.1_0-0-0", "top.parquet"]
+
+
+def test_a_file_is_made_once(store: Store) -> None:
+    storage = store.open()
+
+    assert storage.size_bytes("day=1/a") is None
+    assert storage.create_empty("day=1/a")
+    assert not storage.create_empty("day=1/a")
+    assert storage.sizes_bytes(["day=1/a", "day=1", "day=1/b"]) == [0, None, None]
+
+
+def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    storage = _storage.open_storage(str(tmp_path))
+
+    assert not storage.create_empty("a")
+    assert storage.size_bytes("a") == 3
+
+
+def test_everything_below_the_base_path_is_listed_but_hudis_own_folder(store: Store) -> None:
+    storage = store.open()
+    assert list(storage.listing()) == []
+    assert storage.create_all_empty([*PATHS, ".hoodie/.temp/1/m", "day=1/.hoodie/n"]) == [True] * 5
+
+    found = list(storage.listing())
+
+    assert StoredFile("day=1/hour=2", ".c.log.1_0-0-0", 0) in found
+    assert sorted(one.path for one in found) == sorted([*PATHS, "day=1/.hoodie/n"])
+    assert [one.path for one in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
+
+
+def test_what_is_gone_counts_as_deleted(store: Store) -> None:
+    storage = store.open()
+    storage.create_all_empty(PATHS)
+
+    assert list(storage.delete_all([*PATHS, "never/was"])) == [Deletion(path) for path in [*PATHS, "never/was"]]
+    assert list(storage.delete_all(PATHS)) == [Deletion(path) for path in PATHS]
+    assert list(storage.listing()) == []
+
+
+def test_a_folder_is_deleted_with_all_that_is_in_it(store: Store) -> None:
+    storage = store.open()
+    storage.create_all_empty(PATHS)
+
+    storage.delete_folder("day=1")
+    storage.delete_folder("day=1")
+
+    assert [one.path for one in storage.listing()] == ["top.parquet"]
+
+
+@pytest.mark.parametrize("path", ["../orders2/a", "day=1/../../b", "/etc/passwd", "day=1//a"])
+def test_nothing_outside_the_base_path_is_touched(store: Store, path: str) -> None:
+    storage = store.open()
+
+    with pytest.raises(ValueError, match="no path below"):
+        storage.create_empty(path)
+    [deletion] = storage.delete_all([path])
+    assert deletion.failure is not None
+
+
+def test_a_deletion_that_fails_is_told_and_the_others_are_done(s3: S3) -> None:
+    storage = _storage.open_storage(s3.base_path, s3.options)
+    storage.create_all_empty(["a", "b", "c"])
+    s3.faults.append(Fault("DELETE", "/b", 403, "AccessDenied"))
+
+    a, b, c = storage.delete_all(["a", "b", "c"])
+
+    assert (a, c) == (Deletion("a"), Deletion("c"))
+    assert b.failure is not None
+    assert "ACCESS_DENIED" in b.failure
+    assert [one.path for one in storage.listing()] == ["b"]
+
+
+def test_a_deletion_that_fails_on_a_local_disk_is_told_too(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+
+    [deletion] = _storage.open_storage(str(tmp_path)).delete_all(["a"])
+
+    assert deletion.failure is not None
+    assert (tmp_path / "a" / "b").exists()
+
+
+@pytest.mark.parametrize("method", ["HEAD", "DELETE"])
+def test_a_throttled_deletion_is_tried_again(s3: S3, method: str) -> None:
+    storage = _storage.open_storage(s3.base_path, s3.options)
+    storage.create_all_empty(["a", "b"])
+    s3.faults.append(Fault(method, "/a", 503, "SlowDown", times=3))
+
+    assert list(storage.delete_all(["a", "b"])) == [Deletion("a"), Deletion("b")]
+    assert s3.faults[0].times == 0
+    assert list(storage.listing()) == []
+
+
+def test_throttling_without_an_end_is_told_after_so_many_tries(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_storage, "TRIES_MAX", 3)
+    storage = _storage.open_storage(s3.base_path, s3.options)
+    storage.create_empty("a")
+    s3.faults.append(Fault("DELETE", "/a", 503, "SlowDown", times=1_000))
+
+    [deletion] = storage.delete_all(["a"])
+
+    assert deletion.failure is not None
+    assert "SLOW_DOWN" in deletion.failure
+    assert s3.faults[0].times == 1_000 - 3
+
+
+def test_a_listing_and_a_creation_that_are_throttled_are_tried_again(s3: S3) -> None:
+    storage = _storage.open_storage(s3.base_path, s3.options)
+    s3.faults.append(Fault("PUT", "/a", 503, "SlowDown", times=2))
+    s3.faults.append(Fault("GET", s3.bucket, 503, "SlowDown", times=2))
+
+    assert storage.create_empty("a")
+    assert [one.path for one in storage.listing()] == ["a"]
+    assert [one.times for one in s3.faults] == [0, 0]
+
+
+def test_a_store_that_refuses_is_an_error_of_its_own(s3: S3) -> None:
+    s3.faults.append(Fault("GET", s3.bucket, 403, "AccessDenied"))
+
+    with pytest.raises(errors.StorageFailed, match="ACCESS_DENIED") as refused:
+        list(_storage.open_storage(s3.base_path, s3.options).listing())
+    assert refused.value.code == "storage-failed"
+
+
+def test_paths_are_taken_as_they_are_needed(tmp_path: Path) -> None:
+    endless = (str(number) for number in count())
+
+    assert len(list(islice(_storage.open_storage(str(tmp_path)).delete_all(endless), 1_500))) == 1_500
+
+
+def test_what_is_not_said_is_taken_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.options["endpoint_override"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    assert _storage.open_storage(s3.base_path).create_empty("a")
+    assert _storage.open_storage(s3.base_path, s3.options).size_bytes("a") == 0
+
+
+def test_options_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(ValueError, match="not acces_key"):
+        _storage.open_storage("s3://lake/orders", {"acces_key": "k"})
+    with pytest.raises(ValueError, match="storage options are for s3"):
+        _storage.open_storage("gs://lake/orders?anonymous=true", {"region": "r"})
+
+
+def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+
+    with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
+        _storage.open_storage("/lake/orders")

@@ -1,0 +1,91 @@
+"""A real S3 API on loopback: moto, behind a gateway that answers with S3's own errors as it is told to."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow.fs as pafs
+import pytest
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+KEYS = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
+
+
+class Fault(msgspec.Struct):
+    """Requests of a method whose paths end so are refused, the next ``times`` of them."""
+
+    method: str
+    path_end: str
+    status: int
+    code: str
+    times: int = 1_000_000
+
+
+class S3:
+    """The API, with a bucket of the test's own."""
+
+    def __init__(self, url: str, faults: list[Fault]) -> None:
+        self.options = {**KEYS, "endpoint_override": url}
+        self.faults = faults
+        self.bucket = f"lake-{uuid.uuid4().hex[:12]}"
+
+    @property
+    def base_path(self) -> str:
+        return f"s3://{self.bucket}/tables/orders"
+
+
+class _Gateway:
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self._lock = threading.Lock()
+        self._forward = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        fault = self._fault(request["REQUEST_METHOD"], request["PATH_INFO"])
+        if fault is None:
+            answer: Iterable[bytes] = self._forward(request, start)
+            return answer
+        body = f"<Error><Code>{fault.code}</Code><Message>as told</Message></Error>".encode()
+        headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+        start(f"{fault.status} {fault.code}", headers)
+        return [body]
+
+    def _fault(self, method: str, path: str) -> Fault | None:
+        with self._lock:
+            for fault in self.faults:
+                if fault.times and fault.method == method and path.endswith(fault.path_end):
+                    fault.times -= 1
+                    return fault
+        return None
+
+
+@pytest.fixture(scope="session")
+def s3_gateway() -> Iterator[tuple[str, list[Fault]]]:
+    """Where the API is, and the faults that it has."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    gateway = _Gateway()
+    server = make_server("127.0.0.1", 0, gateway, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", gateway.faults
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def s3(s3_gateway: tuple[str, list[Fault]]) -> Iterator[S3]:
+    """An S3 API with a bucket of this test's own."""
+    url, faults = s3_gateway
+    s3 = S3(url, faults)
+    host = url.removeprefix("http://")
+    filesystem = pafs.S3FileSystem(**KEYS, endpoint_override=host, scheme="http", allow_bucket_creation=True)
+    filesystem.create_dir(s3.bucket)
+    yield s3
+    faults.clear()

@@ -1,0 +1,30 @@
+"""The stores that tables lie in, for tests that must hold of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from chronolake import _storage
+from tests.fix_s3 import S3
+
+
+class Store(msgspec.Struct, frozen=True):
+    """Where a table lies, and what it takes to get there."""
+
+    base_path: str
+    options: dict[str, str] | None
+
+    def open(self) -> _storage.Storage:
+        return _storage.open_storage(self.base_path, self.options)
+
+
+@pytest.fixture(params=["local", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A local folder, and a bucket."""
+    if request.param == "local":
+        return Store(f"{tmp_path.as_uri()}/a%20lake/orders", None)
+    s3: S3 = request.getfixturevalue("s3")
+    return Store(s3.base_path, s3.options)
