@@ -18,6 +18,7 @@ from chronolake._async_table import AsyncTable
 from chronolake._async_write import AsyncWrite
 from chronolake._client import Client, connect
 from chronolake._filters import Column, col
+from chronolake._markers import Markers
 from chronolake._table import Table
 from chronolake._timeline import AsyncTimeline, Timeline
 from chronolake._transport import version as _version
@@ -45,7 +46,7 @@ from chronolake_model.instants import (
     TouchedFileGroup,
     WriteSummary,
 )
-from chronolake_model.markers import Marker, MarkerKind, MarkerOutcome, parse_marker
+from chronolake_model.markers import Marker, MarkerKind, MarkerOutcome, MarkersType, parse_marker
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.schemas import (
@@ -105,6 +106,8 @@ __all__ = [
     "Marker",
     "MarkerKind",
     "MarkerOutcome",
+    "Markers",
+    "MarkersType",
     "Namespace",
     "Operation",
     "Outcome",

@@ -10,6 +10,7 @@ from chronolake import _async_events, _async_write, _calls, _events, errors
 from chronolake._async_table import AsyncTable
 from chronolake._async_write import AsyncWrite
 from chronolake._transport import AsyncTransport, endpoint_of
+from chronolake_model import tables as model
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
@@ -27,17 +28,22 @@ from chronolake_model.vocabulary import TableType
 
 
 def connect_async(
-    url: str | None = None, *, timeout_seconds: float = 30.0, retry_seconds: float = 60.0
+    url: str | None = None,
+    *,
+    timeout_seconds: float = 30.0,
+    retry_seconds: float = 60.0,
+    storage_options: Mapping[str, str] | None = None,
 ) -> AsyncClient:
     """As ``connect``, for an event loop; nothing is awaited yet."""
-    return AsyncClient(AsyncTransport(endpoint_of(url, timeout_seconds, retry_seconds)))
+    return AsyncClient(AsyncTransport(endpoint_of(url, timeout_seconds, retry_seconds)), storage_options)
 
 
 class AsyncClient:
     """A metastore; as ``Client``, awaited. Close it, or use it by ``async with``."""
 
-    def __init__(self, transport: AsyncTransport) -> None:
+    def __init__(self, transport: AsyncTransport, storage_options: Mapping[str, str] | None = None) -> None:
         self._transport = transport
+        self._storage_options = storage_options
 
     @property
     def url(self) -> str:
@@ -122,7 +128,7 @@ class AsyncClient:
             properties=dict(properties or {}),
         )
         try:
-            return AsyncTable(self._transport, await self._transport.send(_calls.create_table(body)))
+            return self._as_table(await self._transport.send(_calls.create_table(body)))
         except errors.TableExists:
             if not if_not_exists:
                 raise
@@ -130,13 +136,13 @@ class AsyncClient:
 
     async def table(self, name: str) -> AsyncTable:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
-        return AsyncTable(self._transport, await self._transport.send(_calls.table(name)))
+        return self._as_table(await self._transport.send(_calls.table(name)))
 
     async def tables(self, namespace: str | None = None) -> AsyncIterator[AsyncTable]:
         """All tables, or those of a namespace, by name."""
         async for page in self._transport.pages(_calls.list_tables(namespace)):
             for one in page.tables:
-                yield AsyncTable(self._transport, one)
+                yield self._as_table(one)
 
     async def drop_table(self, name: str) -> None:
         """As ``Client.drop_table``."""
@@ -157,3 +163,6 @@ class AsyncClient:
         self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _as_table(self, definition: model.Table) -> AsyncTable:
+        return AsyncTable(self._transport, definition, self._storage_options)

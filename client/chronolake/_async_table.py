@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from chronolake import _arrow, _calls
 from chronolake._async_write import AsyncWrite
 from chronolake._calls import InstantFilter
+from chronolake._markers import DirectMarkers, Location
 from chronolake._table import completion_calls, default_writer, with_schema, write_action
 from chronolake._timeline import PENDING, AsyncTimeline, words
 from chronolake._transport import AsyncTransport
@@ -25,7 +27,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
-from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
+from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome, MarkersType
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -38,9 +40,15 @@ if TYPE_CHECKING:
 class AsyncTable:
     """A table of the metastore; as ``Table``, awaited."""
 
-    def __init__(self, transport: AsyncTransport, definition: model.Table) -> None:
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        definition: model.Table,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
         self._transport = transport
         self._definition = definition
+        self._location = Location(definition, storage_options)
 
     @property
     def name(self) -> str:
@@ -85,6 +93,7 @@ class AsyncTable:
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
         inflight: bool = True,
         plan: Plan | None = None,
+        markers: MarkersType | None = None,
     ) -> AsyncWrite:
         """As ``Table.begin``: ``async with await table.begin() as write``."""
         body = BeginInstant(
@@ -95,7 +104,7 @@ class AsyncTable:
             inflight,
             plan,
         )
-        return AsyncWrite(self._transport, await self._transport.send(_calls.begin_instant(self.name, body)))
+        return self._as_write(await self._transport.send(_calls.begin_instant(self.name, body)), markers)
 
     async def begin_many(
         self,
@@ -106,6 +115,7 @@ class AsyncTable:
         writer: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
         inflight: bool = True,
+        markers: MarkersType | None = None,
     ) -> list[AsyncWrite]:
         """As ``Table.begin_many``."""
         body = BeginInstant(
@@ -117,7 +127,7 @@ class AsyncTable:
             count=count,
         )
         begun = await self._transport.send(_calls.begin_instants(self.name, body))
-        return [AsyncWrite(self._transport, instant) for instant in begun.instants]
+        return [self._as_write(instant, markers) for instant in begun.instants]
 
     async def plan(
         self,
@@ -137,16 +147,21 @@ class AsyncTable:
         return await self._transport.send(_calls.begin_instant(self.name, body))
 
     async def execute(
-        self, requested_time: str, *, writer: str | None = None, lease_seconds: int | None = None
+        self,
+        requested_time: str,
+        *,
+        writer: str | None = None,
+        lease_seconds: int | None = None,
+        markers: MarkersType | None = None,
     ) -> AsyncWrite:
         """As ``Table.execute``: ``async with await table.execute(requested_time) as write``."""
         body = TakeInflight(writer or default_writer(), lease_seconds)
         call = _calls.to_inflight(self.name, requested_time, body)
-        return AsyncWrite(self._transport, await self._transport.send(call))
+        return self._as_write(await self._transport.send(call), markers)
 
-    async def write(self, requested_time: str) -> AsyncWrite:
+    async def write(self, requested_time: str, *, markers: MarkersType | None = None) -> AsyncWrite:
         """As ``Table.write``."""
-        return AsyncWrite(self._transport, await self.instant(requested_time))
+        return self._as_write(await self.instant(requested_time), markers)
 
     async def instant(self, requested_time: str) -> Instant:
         """One instant of the timeline. Raises ``InstantNotFound``."""
@@ -186,22 +201,32 @@ class AsyncTable:
     async def create_markers(
         self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
     ) -> list[MarkerOutcome]:
-        """As ``Table.create_markers``."""
+        """As ``Table.create_markers``; direct ones, here and below, are reached by threads."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            return await asyncio.to_thread(direct.create, markers)
         call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
         return (await self._transport.send(call)).outcomes
 
     async def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
         """As ``Table.markers``."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            for one in await asyncio.to_thread(direct.listed, unpublished):
+                yield one
+            return
         async for page in self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished)):
             for one in page.markers:
                 yield one
 
     async def has_marker(self, requested_time: str, marker: Marker) -> bool:
         """As ``Table.has_marker``."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            return await asyncio.to_thread(direct.check, marker)
         return (await self._transport.send(_calls.find_marker(self.name, requested_time, marker))).exists
 
     async def delete_markers(self, requested_time: str) -> int:
         """As ``Table.delete_markers``."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            return await asyncio.to_thread(direct.delete_all)
         return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
 
     @property
@@ -326,3 +351,9 @@ class AsyncTable:
     async def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """As ``Table.changes_arrow``."""
         return await _arrow.async_table(self._transport, _calls.changes(self.name, from_, to))
+
+    def _direct_markers(self, requested_time: str, markers: MarkersType | None = None) -> DirectMarkers | None:
+        return self._location.direct_markers(requested_time, markers)
+
+    def _as_write(self, instant: Instant, markers: MarkersType | None) -> AsyncWrite:
+        return AsyncWrite(self._transport, instant, self._direct_markers(instant.requested_time, markers))

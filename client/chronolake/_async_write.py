@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 from chronolake import errors
 from chronolake._calls import Call
 from chronolake._lease import lost_by, pause_seconds_of
+from chronolake._markers import DirectMarkers
 from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
@@ -26,8 +27,11 @@ class AsyncWrite:
     The block's lease is renewed by a task: a block that never awaits is silent.
     """
 
-    def __init__(self, transport: AsyncTransport, instant: Instant) -> None:
+    def __init__(
+        self, transport: AsyncTransport, instant: Instant, direct: DirectMarkers | None = None
+    ) -> None:
         self._transport = transport
+        self._direct = direct
         self._progress = Progress(instant)
         self._renewal: asyncio.Task[None] | None = None
         self._lost: errors.RequestRefused | None = None
@@ -63,7 +67,9 @@ class AsyncWrite:
         return self._lost
 
     async def mark(self, *markers: Marker) -> list[MarkerOutcome]:
-        """As ``Write.mark``."""
+        """As ``Write.mark``; direct markers are created by threads."""
+        if self._direct is not None:
+            return await asyncio.to_thread(self._direct.create, markers)
         return (await self._transport.send(self._progress.mark_call(markers))).outcomes
 
     def add(self, stat: WriteStat) -> None:

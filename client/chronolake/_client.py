@@ -10,6 +10,7 @@ from chronolake import _calls, _events, _write, errors
 from chronolake._table import Table
 from chronolake._transport import Transport, endpoint_of
 from chronolake._write import Write
+from chronolake_model import tables as model
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
@@ -26,20 +27,29 @@ from chronolake_model.times import Bound, Tick
 from chronolake_model.vocabulary import TableType
 
 
-def connect(url: str | None = None, *, timeout_seconds: float = 30.0, retry_seconds: float = 60.0) -> Client:
+def connect(
+    url: str | None = None,
+    *,
+    timeout_seconds: float = 30.0,
+    retry_seconds: float = 60.0,
+    storage_options: Mapping[str, str] | None = None,
+) -> Client:
     """A client of the metastore at ``url`` ($CHRONOLAKE_URL unless given, else http://127.0.0.1:7077).
 
     One try waits ``timeout_seconds`` for its answer; what fails for want of a connection or of an available
-    server is tried again for ``retry_seconds``. Nothing is sent yet. Raises ``ValueError`` for no http URL.
+    server is tried again for ``retry_seconds``. ``storage_options`` say how tables in S3 are reached where
+    the environment does not: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``,
+    ``region``. Nothing is sent yet. Raises ``ValueError`` for no http URL.
     """
-    return Client(Transport(endpoint_of(url, timeout_seconds, retry_seconds)))
+    return Client(Transport(endpoint_of(url, timeout_seconds, retry_seconds)), storage_options)
 
 
 class Client:
     """A metastore. Threads may share it; close it, or use it as a context manager."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, storage_options: Mapping[str, str] | None = None) -> None:
         self._transport = transport
+        self._storage_options = storage_options
 
     @property
     def url(self) -> str:
@@ -145,7 +155,7 @@ class Client:
             properties=dict(properties or {}),
         )
         try:
-            return Table(self._transport, self._transport.send(_calls.create_table(body)))
+            return self._as_table(self._transport.send(_calls.create_table(body)))
         except errors.TableExists:
             if not if_not_exists:
                 raise
@@ -153,12 +163,12 @@ class Client:
 
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
-        return Table(self._transport, self._transport.send(_calls.table(name)))
+        return self._as_table(self._transport.send(_calls.table(name)))
 
     def tables(self, namespace: str | None = None) -> Iterator[Table]:
         """All tables, or those of a namespace, by name."""
         pages = self._transport.pages(_calls.list_tables(namespace))
-        return (Table(self._transport, one) for page in pages for one in page.tables)
+        return (self._as_table(one) for page in pages for one in page.tables)
 
     def drop_table(self, name: str) -> None:
         """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
@@ -184,3 +194,6 @@ class Client:
         self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
     ) -> None:
         self.close()
+
+    def _as_table(self, definition: model.Table) -> Table:
+        return Table(self._transport, definition, self._storage_options)

@@ -10,6 +10,7 @@ import msgspec
 
 from chronolake import _arrow, _calls
 from chronolake._calls import Call, InstantFilter
+from chronolake._markers import Location, Markers, ServerMarkers
 from chronolake._timeline import PENDING, Timeline, words
 from chronolake._transport import Transport, actor
 from chronolake._write import Write
@@ -29,7 +30,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
-from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
+from chronolake_model.markers import Marker, MarkerOutcome, MarkersType
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -42,9 +43,15 @@ if TYPE_CHECKING:
 class Table:
     """A table of the metastore. ``definition`` is as last fetched. Threads may share it."""
 
-    def __init__(self, transport: Transport, definition: model.Table) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        definition: model.Table,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
         self._transport = transport
         self._definition = definition
+        self._location = Location(definition, storage_options)
 
     @property
     def name(self) -> str:
@@ -92,12 +99,14 @@ class Table:
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
         inflight: bool = True,
         plan: Plan | None = None,
+        markers: MarkersType | None = None,
     ) -> Write:
         """Begin an instant; ``writer`` is user@host:pid unless given.
 
         ``action`` is, unless given, what a write is to a table of this type: a commit to a copy-on-write
         table, a deltacommit to a merge-on-read one. ``plan`` tells others what it is to touch; compaction, log
-        compaction and clustering need one. Raises ``ActionNotSupported``, ``InvalidPlan``, ``WriteConflict``
+        compaction and clustering need one. ``markers`` says where those of this write are; the table's property
+        ``markers.type`` does, unless given. Raises ``ActionNotSupported``, ``InvalidPlan``, ``WriteConflict``
         (another has planned for the same file groups), ``TableNotFound``.
         Use the result as a context manager, and its lease is renewed; see ``Write``.
         """
@@ -109,7 +118,7 @@ class Table:
             inflight,
             plan,
         )
-        return Write(self._transport, self._transport.send(_calls.begin_instant(self.name, body)))
+        return self._as_write(self._transport.send(_calls.begin_instant(self.name, body)), markers)
 
     def begin_many(
         self,
@@ -120,6 +129,7 @@ class Table:
         writer: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
         inflight: bool = True,
+        markers: MarkersType | None = None,
     ) -> list[Write]:
         """Begin so many instants in one request, 1,000 at most; see ``begin``."""
         body = BeginInstant(
@@ -131,7 +141,7 @@ class Table:
             count=count,
         )
         begun = self._transport.send(_calls.begin_instants(self.name, body)).instants
-        return [Write(self._transport, instant) for instant in begun]
+        return [self._as_write(instant, markers) for instant in begun]
 
     def plan(
         self,
@@ -155,7 +165,12 @@ class Table:
         return self._transport.send(_calls.begin_instant(self.name, body))
 
     def execute(
-        self, requested_time: str, *, writer: str | None = None, lease_seconds: int | None = None
+        self,
+        requested_time: str,
+        *,
+        writer: str | None = None,
+        lease_seconds: int | None = None,
+        markers: MarkersType | None = None,
     ) -> Write:
         """Execute a plan that waits, whoever made it; it is in the result's ``instant.plan``.
 
@@ -163,14 +178,16 @@ class Table:
         the execution fails: see ``Write``.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        return Write(self._transport, self._transport.send(_calls.to_inflight(self.name, requested_time, body)))
+        return self._as_write(
+            self._transport.send(_calls.to_inflight(self.name, requested_time, body)), markers
+        )
 
-    def write(self, requested_time: str) -> Write:
+    def write(self, requested_time: str, *, markers: MarkersType | None = None) -> Write:
         """The write of an instant that was begun before, perhaps in another process.
 
         Its lease is renewed only while it is used as a context manager. Raises ``InstantNotFound``.
         """
-        return Write(self._transport, self.instant(requested_time))
+        return self._as_write(self.instant(requested_time), markers)
 
     def instant(self, requested_time: str) -> Instant:
         """One instant of the timeline. Raises ``InstantNotFound``."""
@@ -225,27 +242,36 @@ class Table:
 
         For executors that know the instant by its requested time; ``writer`` says in whose name.
         """
-        call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
-        return self._transport.send(call).outcomes
+        return self.markers_of(requested_time, writer=writer).create(markers)
 
     def markers(self, requested_time: str, *, unpublished: bool = False) -> Iterator[Marker]:
         """The markers of an instant, by path, fetched page by page as they are consumed.
 
-        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``.
+        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``,
+        and ``ValueError`` when it is to leave out direct markers: only the server knows what is published.
         """
-        pages = self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished))
-        return (one for page in pages for one in page.markers)
+        return self.markers_of(requested_time).listed(unpublished)
 
     def has_marker(self, requested_time: str, marker: Marker) -> bool:
         """Whether an instant has this marker. Raises ``InstantNotFound``, ``ValueError``."""
-        return self._transport.send(_calls.find_marker(self.name, requested_time, marker)).exists
+        return self.markers_of(requested_time).check(marker)
 
     def delete_markers(self, requested_time: str) -> int:
         """Delete the markers of an instant that has completed or was rolled back: how many there were.
 
-        Raises ``IllegalTransition`` while it is pending.
+        Raises ``IllegalTransition`` while it is pending, unless they are direct.
         """
-        return self._transport.send(_calls.delete_markers(self.name, requested_time)).deleted
+        return self.markers_of(requested_time).delete_all()
+
+    def markers_of(
+        self, requested_time: str, *, markers: MarkersType | None = None, writer: str | None = None
+    ) -> Markers:
+        """The markers of an instant, to create, list, check and delete: where ``markers`` or the table says.
+
+        Nothing is sent yet. ``writer`` says in whose name they are created.
+        """
+        direct = self._location.direct_markers(requested_time, markers)
+        return direct or ServerMarkers(self._transport, self.name, requested_time, writer)
 
     @property
     def timeline(self) -> Timeline:
@@ -394,6 +420,10 @@ class Table:
     def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """The same as an Arrow table; needs pyarrow."""
         return _arrow.table(self._transport, _calls.changes(self.name, from_, to))
+
+    def _as_write(self, instant: Instant, markers: MarkersType | None) -> Write:
+        its = self.markers_of(instant.requested_time, markers=markers, writer=instant.writer)
+        return Write(self._transport, instant, its)
 
 
 def with_schema(table: model.Table, schema: TableSchema) -> model.Table:

@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 from chronolake import errors
 from chronolake._calls import Call
 from chronolake._lease import LeaseRenewal
+from chronolake._markers import Markers
 from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
@@ -34,9 +35,10 @@ class Write:
     Outside of one nothing is renewed: call ``heartbeat`` before the lease ends.
     """
 
-    def __init__(self, transport: Transport, instant: Instant) -> None:
+    def __init__(self, transport: Transport, instant: Instant, markers: Markers) -> None:
         self._transport = transport
         self._progress = Progress(instant)
+        self._markers = markers
         self._renewal: LeaseRenewal | None = None
 
     @property
@@ -78,8 +80,9 @@ class Write:
         All are created, 10,000 at most, or none. Raises ``InstantRolledBack`` and ``LeaseLive`` (it is no
         longer yours: stop), ``WriteConflict`` when the table detects conflicts early and another has one of the
         file groups in hand, ``IllegalTransition``, ``InvalidMarker``.
+        Direct markers are refused by nobody but the storage: ``StorageFailed``.
         """
-        return self._transport.send(self._progress.mark_call(markers)).outcomes
+        return self._markers.create(markers)
 
     def add(self, stat: WriteStat) -> None:
         """Remember a written file, to be published by ``complete``."""

@@ -27,6 +27,9 @@ from chronolake_model.files import PartitionPath
 MARKERS_MAX: Final = 10_000
 """Markers of one request."""
 
+TYPE_PROPERTY: Final = "markers.type"
+"""The property of a table that says where the markers of its writes are; the server unless given."""
+
 _SUFFIX: Final = re.compile(r"(?P<path>.+)\.marker\.(?P<kind>[A-Z]+)", re.DOTALL)
 
 
@@ -39,6 +42,14 @@ class MarkerKind(enum.StrEnum):
     """A base file in place of the one before."""
     APPEND = "APPEND"
     """A log file."""
+
+
+class MarkersType(enum.StrEnum):
+    """Where the markers of a write are."""
+
+    SERVER = "server"
+    DIRECT = "direct"
+    """In the table's own storage, an empty object each: for writers whose executors cannot reach the server."""
 
 
 class MarkerOutcome(enum.StrEnum):

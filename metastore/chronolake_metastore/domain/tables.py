@@ -13,6 +13,7 @@ from chronolake_metastore.domain import column_types
 from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import tables as wire
+from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import TableType, Yields
@@ -20,6 +21,11 @@ from chronolake_model.vocabulary import TableType, Yields
 META_COLUMN_PREFIX: Final = "_hoodie_"
 YIELDS_PROPERTY: Final = "conflicts.yields"
 EARLY_PROPERTY: Final = "markers.early-conflict-detection"
+_CHOICES: Final = {
+    YIELDS_PROPERTY: tuple(Yields),
+    EARLY_PROPERTY: ("true", "false"),
+    TYPE_PROPERTY: tuple(MarkersType),
+}
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
@@ -208,17 +214,12 @@ def _check_schema(schema: Iterable[wire.Field]) -> None:
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:
-    yields = properties.get(YIELDS_PROPERTY, Yields.TABLE_SERVICE)
-    if yields not in list(Yields):
-        raise errors.InvalidTable(
-            f"the property {YIELDS_PROPERTY} is {' or '.join(Yields)}, not {yields[:100]!r}",
-            property=YIELDS_PROPERTY,
-        )
-    early = properties.get(EARLY_PROPERTY, "false")
-    if early not in ("true", "false"):
-        raise errors.InvalidTable(
-            f"the property {EARLY_PROPERTY} is true or false, not {early[:100]!r}", property=EARLY_PROPERTY
-        )
+    for name, allowed in _CHOICES.items():
+        given = properties.get(name)
+        if given is not None and given not in allowed:
+            raise errors.InvalidTable(
+                f"the property {name} is {' or '.join(allowed)}, not {given[:100]!r}", property=name
+            )
 
 
 def _check_named(role: str, columns: list[str], names: set[str]) -> None:
