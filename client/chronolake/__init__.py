@@ -47,6 +47,7 @@ from chronolake_model.instants import (
     WriteSummary,
 )
 from chronolake_model.markers import Marker, MarkerKind, MarkerOutcome, MarkersType, parse_marker
+from chronolake_model.orphans import Orphan, OrphanReason, Orphans, OrphanTotal
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.schemas import (
@@ -110,6 +111,10 @@ __all__ = [
     "MarkersType",
     "Namespace",
     "Operation",
+    "Orphan",
+    "OrphanReason",
+    "OrphanTotal",
+    "Orphans",
     "Outcome",
     "Partition",
     "Partitions",

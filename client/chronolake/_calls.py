@@ -363,6 +363,11 @@ def pending_file_groups(name: str, as_of: Moment | None) -> Call[PendingFileGrou
     return Call("GET", f"{_table_path(name)}/pending-file-groups", PendingFileGroups, pairs)
 
 
+def published(name: str) -> Call[None]:
+    """Every file that was ever published, as Arrow."""
+    return Call("GET", f"{_table_path(name)}/published", type(None))
+
+
 def changes(name: str, from_: Moment | None, to: Moment | None) -> Call[Changes]:
     """What completed in (from, to]."""
     pairs = _query(**{"from": _digits(from_), "to": _digits(to)}, limit=FILES_LIMIT_MAX)

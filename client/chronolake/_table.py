@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import _arrow, _calls
+from chronolake import _arrow, _calls, _orphans
 from chronolake._calls import Call, InstantFilter
 from chronolake._markers import Location, Markers, ServerMarkers
 from chronolake._timeline import PENDING, Timeline, words
@@ -31,6 +31,7 @@ from chronolake_model.instants import (
     TakeInflight,
 )
 from chronolake_model.markers import Marker, MarkerOutcome, MarkersType
+from chronolake_model.orphans import Orphans
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -403,6 +404,32 @@ class Table:
         """The file groups in plans of table services that were pending as of ``as_of``."""
         call = _calls.pending_file_groups(self.name, as_of)
         return _calls.merge_pages(list(self._transport.pages(call)), "file_groups")
+
+    def published_batches(self) -> pa.RecordBatchReader:
+        """Every file that was ever published and is not cleaned, superseded or not, in no order.
+
+        In record batches, see ``snapshot_batches``: ``path``, ``size_bytes``, ``requested_time`` and
+        ``completion_time``.
+        """
+        return _arrow.batches(self._transport, _calls.published(self.name))
+
+    def orphans(self) -> Orphans:
+        """The files in storage that nothing published accounts for, each with the reason; needs pyarrow.
+
+        Storage is listed once, all of it. Files that are written meanwhile are none, or pending. Raises
+        ``StorageFailed``.
+        """
+        return _orphans.find(self, self._location.storage)
+
+    def delete_orphans(self, report: Orphans, *, unknown_instants: bool = False) -> Orphans:
+        """Delete those files of ``orphans()`` that can never be published: the report with what became of each.
+
+        They are of instants that were rolled back, or completed without naming them; with ``unknown_instants``
+        those too that name an instant which the table never had. Never what is pending, or no data file.
+        """
+        if report.table != self.name:
+            raise ValueError(f"the report is of {report.table}, not of {self.name}")
+        return _orphans.delete(report, self._location.storage, unknown_instants=unknown_instants)
 
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.

@@ -79,6 +79,7 @@ V1 = (
     markers.find_marker,
     markers.delete_markers,
     files.get_snapshot,
+    files.get_published,
     files.get_changes,
     scans.scan,
     file_groups.get_history,

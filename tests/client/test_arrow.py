@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 import chronolake
 from chronolake import col, errors
 from chronolake._arrow import _END, _MessageSplitter
+from chronolake_model.file_names import bucket_file_id
 from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import stat_of
 
@@ -124,3 +125,28 @@ def test_without_pyarrow_it_says_what_to_install(
     for ask in asked:
         with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
             ask()
+
+
+def test_published_are_the_files_of_superseded_replaced_and_undone_slices_too_each_once(
+    table: chronolake.Table,
+) -> None:
+    assert table.published_batches().read_all().num_rows == 0
+    first = written(table, 0, 1)
+    saved = table.savepoint()
+    second = written(table, 0)
+    with table.begin(action=chronolake.Action.REPLACECOMMIT) as write:
+        write.replace(chronolake.FileGroupName("", bucket_file_id(1)))
+    before = table.published_batches().read_all()
+    table.restore(saved.requested_time)
+    table.begin().add(stat_of(write, 5))
+
+    found = table.published_batches().read_all()
+
+    assert found.num_rows == 3
+    assert {row["path"] for row in found.to_pylist()} == {
+        stat_of(table.write(first.requested_time), 0).file_name,
+        stat_of(table.write(first.requested_time), 1).file_name,
+        stat_of(table.write(second.requested_time), 0).file_name,
+    }
+    assert sorted(found["path"].to_pylist()) == sorted(before["path"].to_pylist())
+    assert found.schema.metadata[b"chronolake.as_of"].decode() > second.requested_time

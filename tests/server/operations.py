@@ -218,6 +218,7 @@ OPERATIONS = (
             "limit": 10,
         },
     ),
+    Operation("GET", "/v1/tables/{table}/published"),
     Operation("GET", "/v1/tables/{table}/changes"),
     Operation("GET", "/v1/tables/{table}/file-groups/history", query=f"file_id={bucket_file_id(0)}"),
     Operation("GET", "/v1/tables/{table}/partitions"),

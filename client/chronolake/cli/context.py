@@ -22,7 +22,7 @@ import contextlib
 import contextvars
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 import msgspec
@@ -47,14 +47,16 @@ _options: contextvars.ContextVar[CommonOptions] = contextvars.ContextVar(
 )
 
 
-def client(*, retry_seconds: float | None = None) -> _client.Client:
+def client(
+    *, retry_seconds: float | None = None, storage_options: Mapping[str, str] | None = None
+) -> _client.Client:
     """A client of the server that the command line names; a bad ``--url`` is a usage error.
 
     It retries for ``RETRY_SECONDS`` unless told otherwise.
     """
     patience = RETRY_SECONDS if retry_seconds is None else retry_seconds
     try:
-        return _client.connect(_options.get().url, retry_seconds=patience)
+        return _client.connect(_options.get().url, retry_seconds=patience, storage_options=storage_options)
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="--url") from exc
 

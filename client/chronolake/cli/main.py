@@ -17,6 +17,7 @@ from chronolake.cli import (
     markers,
     namespaces,
     options,
+    orphans,
     outcomes,
     output,
     plugins,
@@ -64,6 +65,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("files")(options.with_common_options(files.files))
     app.command("partitions")(options.with_common_options(files.partitions))
     app.command("file-group")(options.with_common_options(files.file_group))
+    app.command("orphans")(options.with_common_options(orphans.orphans))
     app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))
     app.command("time")(options.with_common_options(timeline.time))

@@ -115,11 +115,11 @@ def read_time(text: str | None) -> str | None:
         raise typer.BadParameter(f"{exc.message}, nor {' or '.join(Bound)}") from exc
 
 
-def properties(texts: list[str]) -> dict[str, str]:
-    """``name=value`` each."""
+def properties(texts: list[str], option: str = "--property") -> dict[str, str]:
+    """``name=value`` each, as ``option`` takes them."""
     for text in texts:
         if "=" not in text:
-            raise typer.BadParameter(f"a property is name=value, not {text!r}", param_hint="--property")
+            raise typer.BadParameter(f"it is name=value, not {text!r}", param_hint=option)
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 

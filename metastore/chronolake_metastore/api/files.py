@@ -21,7 +21,7 @@ from chronolake_metastore.api.parameters import (
 from chronolake_metastore.queries import files as queries, slices
 from chronolake_metastore.queries.slices import Wanted
 from chronolake_metastore.store.engine import Database
-from chronolake_model.files import Changes, Snapshot
+from chronolake_model.files import ARROW, Changes, Snapshot
 from chronolake_model.problems import ProblemCode
 from chronolake_model.vocabulary import View
 
@@ -71,6 +71,22 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
         return await queries.snapshot(database, name, time, partition_path, limit, cursor)
     wanted = Wanted(view, time, until, partition_path)
     return await slices.snapshot(database, name, wanted, limit, cursor)
+
+
+@get(
+    "/tables/{table:str}/published",
+    summary="Every file that was ever published",
+    tags=TAGS,
+    media_type=ARROW,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+)
+async def get_published(table: TableInPath, database: NamedDependency[Database]) -> Stream:
+    """A row for each data file that was ever published and is not cleaned, in no order, always as Arrow.
+
+    Those of superseded slices, of replaced file groups and of what a restore undid are among them: it tells
+    what in storage belongs to the table.
+    """
+    return streams.streamed(await (await streams.queries()).published(database, parameters.table(table)))
 
 
 @get(

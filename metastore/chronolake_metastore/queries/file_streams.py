@@ -6,14 +6,15 @@ from typing import Final
 
 import msgspec
 
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import file_streams as stored
 from chronolake_metastore.store.arrow import ArrowStream
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST
 from chronolake_model.scans import Scan
-from chronolake_model.times import ReadTime, format_time
+from chronolake_model.times import Micros, ReadTime, format_time
 
 METADATA: Final = "chronolake."
 """Before the names of what the schema says of the whole answer."""
@@ -36,12 +37,16 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         wanted = await files.shares_of(connection, table, asked, FIRST[0])
-        pinned = await tables.last_completion(connection, table, as_of, None)
-    said = {"table": table.name}
-    if pinned is not None:
-        said["as_of"] = format_time(pinned, table.definition.tick)
-    at = BEFORE_ALL if pinned is None else pinned
-    return await stored.snapshot(database, table.table_id, at, wanted, _metadata(said))
+        at, said = await _pinned(connection, table, as_of)
+    return await stored.snapshot(database, table.table_id, at, wanted, said)
+
+
+async def published(database: Database, table_name: str) -> ArrowStream:
+    """Every file that was ever published; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        at, said = await _pinned(connection, table, None)
+    return await stored.published(database, table.table_id, at, said)
 
 
 async def changes(
@@ -58,6 +63,14 @@ async def changes(
     said = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
     said |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
     return await stored.changes(database, table.table_id, between, _metadata(said))
+
+
+async def _pinned(connection: Reader, table: Table, as_of: ReadTime | None) -> tuple[Micros, dict[str, str]]:
+    """The last completion by ``as_of``, and what the schema says of it; raises ``HistoryCleaned``."""
+    pinned = await tables.last_completion(connection, table, as_of, None)
+    if pinned is None:
+        return BEFORE_ALL, _metadata({"table": table.name})
+    return pinned, _metadata({"table": table.name, "as_of": format_time(pinned, table.definition.tick)})
 
 
 def _json(document: object) -> str:

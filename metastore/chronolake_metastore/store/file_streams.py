@@ -17,6 +17,7 @@ from chronolake_model.times import Micros
 
 _SNAPSHOT: Final = sql.SQL(statements.load("snapshot_arrow"))
 _CHANGES: Final = sql.SQL(statements.load("changes_arrow"))
+_PUBLISHED: Final = sql.SQL(statements.load("published_arrow"))
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _FILE: Final = (
     pa.field("partition_path", pa.string(), nullable=False),
@@ -30,8 +31,11 @@ _FILE: Final = (
     pa.field("completion_time", _TIME, nullable=False),
     pa.field("schema_version", pa.int32(), nullable=False),
 )
+_OF_A_PUBLISHED_FILE: Final = ("path", "size_bytes", "requested_time", "completion_time")
 SNAPSHOT: Final = pa.schema(_FILE)
 """``path`` is relative to the base path, ``kind`` is base or log; the first three columns name the slice."""
+PUBLISHED: Final = pa.schema([one for one in _FILE if one.name in _OF_A_PUBLISHED_FILE])
+"""A row for each published file, whatever became of its slice."""
 CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False)])
 """``side`` is before or after: the slice as of the start of the range, or as of its end."""
 
@@ -59,6 +63,12 @@ async def changes(
     after, until = (sql.Literal(time) for time in between)
     query = _CHANGES.format(table_id=sql.Literal(table_id), after=after, until=until)
     return await arrow.open_stream(database, query.as_string(), CHANGES.with_metadata(metadata))
+
+
+async def published(database: Database, table_id: UUID, as_of: Micros, metadata: dict[str, str]) -> ArrowStream:
+    """Every file that was published by a completion time, in no order."""
+    query = _PUBLISHED.format(table_id=sql.Literal(table_id), as_of=sql.Literal(as_of))
+    return await arrow.open_stream(database, query.as_string(), PUBLISHED.with_metadata(metadata))
 
 
 def _in(partition_paths: Sequence[str] | None) -> sql.Composable:

@@ -1,0 +1,100 @@
+"""``chronolake orphans``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output
+from chronolake_model.orphans import Orphan, OrphanReason, Orphans
+
+_MEANINGS = {
+    OrphanReason.ROLLED_BACK: "of an instant that was rolled back",
+    OrphanReason.NOT_NAMED: "of a completed instant that does not name it",
+    OrphanReason.UNKNOWN_INSTANT: "of no instant known",
+    OrphanReason.PENDING: "of a pending instant: accounted for",
+    OrphanReason.LEASE_ENDED: "of a pending instant whose lease has ended",
+    OrphanReason.NO_DATA_FILE: "not a data file",
+}
+
+
+def orphans(
+    table: options.TableArgument,
+    delete: Annotated[
+        bool,
+        typer.Option(
+            "--delete",
+            help="Delete, after the report, what can never be published: files of instants that were rolled "
+            "back, and those that completed instants do not name.",
+        ),
+    ] = False,
+    unknown_instants: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-instants",
+            help="Delete those of no instant known too. They may be another table's, in the same folder.",
+        ),
+    ] = False,
+    storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage",
+            metavar="NAME=VALUE",
+            help="How a table in S3 is reached: endpoint_override, access_key, secret_key, session_token or "
+            "region. May be repeated; the rest is taken from the environment, as AWS's own tools do.",
+        ),
+    ] = None,
+    yes: options.YesOption = False,
+) -> None:
+    """List the files in a table's storage that nothing published accounts for, and why; sizes are in bytes."""
+    if unknown_instants and not delete:
+        raise typer.BadParameter("it says what --delete deletes", param_hint="--unknown-instants")
+    said = options.properties(storage or [], "--storage")
+    with context.client(storage_options=said) as client:
+        lake_table = client.table(table)
+        try:
+            report = lake_table.orphans()
+        except (ValueError, ImportError) as exc:
+            context.fail(str(exc))
+        if not delete:
+            output.show(report, lambda console: _print(console, report))
+            return
+        if not context.wants_json():
+            _print(output.console(), report)
+        options.confirm(f"Delete the orphans of {table}?", yes)
+        done = lake_table.delete_orphans(report, unknown_instants=unknown_instants)
+    output.show(done, lambda console: _print_deletions(console, done))
+    if any(one.failure is not None for one in done.orphans):
+        raise typer.Exit(output.FAILED)
+
+
+def _print(console: Console, report: Orphans) -> None:
+    if report.orphans:
+        rows = ((one.path, one.size_bytes, one.reason, _marked(one)) for one in report.orphans)
+        output.print_table(console, output.table_of(("file~", "bytes#", "reason", "marker"), rows))
+        totals = ((_MEANINGS[one.reason], one.files, one.size_bytes) for one in report.totals)
+        output.print_table(console, output.table_of(("total", "files#", "bytes#"), totals))
+    as_of = "nothing has completed" if report.as_of is None else f"as of {report.as_of}"
+    console.print(
+        f"{report.table} {as_of}: {len(report.orphans):,} of {report.files_listed:,} files were not published",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _print_deletions(console: Console, done: Orphans) -> None:
+    rows = [
+        (one.path, one.size_bytes, "deleted" if one.deleted else f"not deleted: {one.failure}")
+        for one in done.orphans
+        if one.deleted or one.failure is not None
+    ]
+    if rows:
+        output.print_table(console, output.table_of(("file~", "bytes#", "outcome~"), rows))
+    deleted = sum(one.deleted for one in done.orphans)
+    console.print(f"{done.table}: {deleted:,} files deleted, {len(rows) - deleted:,} failed", soft_wrap=True)
+
+
+def _marked(one: Orphan) -> str | None:
+    return None if one.has_marker is None else "yes" if one.has_marker else "no"

@@ -1,0 +1,222 @@
+"""Files in storage that nothing published accounts for: found, told apart, deleted where that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+import chronolake
+from chronolake import FileGroupName, MarkersType, OrphanReason, WriteStat
+from chronolake._orphans import reason_of
+from chronolake.cli import output
+from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
+from chronolake_model.orphans import SAFE_TO_DELETE
+from chronolake_spark import base_files
+from tests.client.conftest import SCHEMA, Cli
+from tests.client.test_kinds_of_markers import base
+from tests.fix_s3 import S3, Fault
+from tests.fix_stores import Store
+
+ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
+
+
+class Stored:
+    """A table whose files are really there."""
+
+    def __init__(self, table: chronolake.Table, store: Store) -> None:
+        self.table = table
+        self.storage = store.open()
+        self._folder = base_files.Folder(self.storage._filesystem, self.storage._root)
+
+    def write_file(self, requested_time: str, bucket: int, attempt: int = 0) -> WriteStat:
+        """Write a base file as Spark's executors do."""
+        name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, attempt), requested_time)
+        path = base_files.relative_path("day=1", name)
+        schema = base_files.file_schema(ROWS.schema)
+        rows = pa.table([pa.nulls(2, pa.string())] * 5 + ROWS.columns, schema=schema)
+        size = base_files.write(self._folder, path, schema, [rows])
+        return WriteStat("day=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2)
+
+    def publish(self, *buckets: int) -> chronolake.Instant:
+        with self.table.begin() as write:
+            for bucket in buckets:
+                write.add(self.write_file(write.requested_time, bucket))
+        return write.instant
+
+    def found(self) -> list[tuple[str, OrphanReason]]:
+        return [(one.path, one.reason) for one in self.table.orphans().orphans]
+
+
+@pytest.fixture
+def stored(server_url: str, namespace: str, store: Store) -> Iterator[Stored]:
+    with chronolake.connect(server_url, retry_seconds=10, storage_options=store.options) as client:
+        table = client.create_table(
+            f"{namespace}.stored",
+            base_path=store.base_path,
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            partition_fields=["name"],
+        )
+        yield Stored(table, store)
+
+
+def test_a_table_that_was_written_only_through_chronolake_has_none(stored: Stored) -> None:
+    assert stored.table.orphans().files_listed == 0
+    stored.publish(0, 1)
+    savepoint = stored.table.savepoint()
+    stored.publish(0)
+    with stored.table.begin(action=chronolake.Action.REPLACECOMMIT) as write:
+        write.replace(FileGroupName("day=1", bucket_file_id(1)))
+    stored.table.restore(savepoint.requested_time)
+    stored.publish(2)
+    marked = stored.table.begin(markers=MarkersType.DIRECT)
+    marked.mark(base(marked, 0))
+
+    report = stored.table.orphans()
+
+    assert (report.orphans, report.totals, report.files_listed) == ([], [], 4)
+
+
+def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
+    with stored.table.begin() as completed:
+        completed.add(stored.write_file(completed.requested_time, 0))
+        repeated = stored.write_file(completed.requested_time, 0, attempt=1)
+    given_up, pending = stored.table.begin(), stored.table.begin()
+    given_up.mark(base(given_up, 1))
+    left = stored.write_file(given_up.requested_time, 1)
+    unmarked = stored.write_file(given_up.requested_time, 2)
+    given_up.rollback()
+    running = stored.write_file(pending.requested_time, 1)
+    foreign = stored.write_file("20200101000000000", 1)
+    stored.storage.create_all_empty(["_SUCCESS", "day=1/notes.txt"])
+
+    report = stored.table.orphans()
+
+    assert {one.path.rpartition("/")[2]: (one.reason.value, one.has_marker) for one in report.orphans} == {
+        repeated.file_name: ("not-named", False),
+        left.file_name: ("rolled-back", True),
+        unmarked.file_name: ("rolled-back", False),
+        running.file_name: ("pending", False),
+        foreign.file_name: ("unknown-instant", False),
+        "_SUCCESS": ("no-data-file", None),
+        "notes.txt": ("no-data-file", None),
+    }
+    assert {one.reason.value: (one.files, one.size_bytes) for one in report.totals} == {
+        "rolled-back": (2, left.size_bytes + unmarked.size_bytes),
+        "not-named": (1, repeated.size_bytes),
+        "unknown-instant": (1, foreign.size_bytes),
+        "pending": (1, running.size_bytes),
+        "no-data-file": (2, 0),
+    }
+    assert report.files_listed == 8
+
+
+def test_only_what_can_never_be_published_is_deleted(stored: Stored) -> None:
+    with stored.table.begin() as completed:
+        completed.add(kept := stored.write_file(completed.requested_time, 0))
+        stored.write_file(completed.requested_time, 0, attempt=1)
+    given_up, pending = stored.table.begin(), stored.table.begin()
+    stored.write_file(given_up.requested_time, 1)
+    given_up.rollback()
+    running = stored.write_file(pending.requested_time, 1)
+    foreign = stored.write_file("20200101000000000", 1)
+    stored.storage.create_empty("day=1/notes.txt")
+
+    done = stored.table.delete_orphans(stored.table.orphans())
+
+    assert [one.reason.value for one in done.orphans if one.deleted] == ["not-named", "rolled-back"]
+    left = {one.file_name for one in stored.storage.listing()}
+    assert left == {kept.file_name, running.file_name, foreign.file_name, "notes.txt"}
+    pending.complete([running])
+    assert stored.found() == [
+        ("day=1/notes.txt", OrphanReason.NO_DATA_FILE),
+        (f"day=1/{foreign.file_name}", OrphanReason.UNKNOWN_INSTANT),
+    ]
+    stored.table.delete_orphans(stored.table.orphans(), unknown_instants=True)
+    assert stored.found() == [("day=1/notes.txt", OrphanReason.NO_DATA_FILE)]
+
+
+def test_what_is_published_while_storage_is_listed_is_no_orphan(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored.publish(0)
+    write = stored.table.begin()
+    stat = stored.write_file(write.requested_time, 1)
+    report_of_published = stored.table.published_batches()
+    write.complete([stat])
+    monkeypatch.setattr(stored.table, "published_batches", lambda: report_of_published)
+
+    assert stored.found() == [(f"day=1/{stat.file_name}", OrphanReason.PENDING)]
+
+
+def test_a_file_of_an_instant_whose_lease_has_ended_is_not_deleted(stored: Stored) -> None:
+    instant = stored.table.begin(lease_seconds=5).instant
+    assert instant.lease_expires_at is not None
+    late = instant.lease_expires_at + timedelta(seconds=1)
+
+    assert reason_of(instant, None, datetime.now(UTC)) is OrphanReason.PENDING
+    assert reason_of(instant, None, late) is OrphanReason.LEASE_ENDED
+    assert OrphanReason.LEASE_ENDED not in SAFE_TO_DELETE
+
+
+def test_a_report_of_another_table_is_refused(stored: Stored, table: chronolake.Table) -> None:
+    report = stored.table.orphans()
+
+    with pytest.raises(ValueError, match="not of"):
+        table.delete_orphans(report)
+
+
+def test_the_terminal_reports_then_deletes_and_tells_what_failed(
+    cli: Cli, server_url: str, namespace: str, s3: S3
+) -> None:
+    store = Store(s3.base_path, s3.options)
+    reach = [text for name, value in s3.options.items() for text in ("--storage", f"{name}={value}")]
+    with chronolake.connect(server_url, storage_options=s3.options) as client:
+        table = client.create_table(
+            f"{namespace}.shown", base_path=s3.base_path, schema=SCHEMA, record_key_fields=["id"]
+        )
+        stored = Stored(table, store)
+        write = table.begin()
+        one = stored.write_file(write.requested_time, 0)
+        stored.write_file(write.requested_time, 1)
+        write.rollback()
+    s3.faults.append(Fault("DELETE", one.file_name, 403, "AccessDenied"))
+
+    shown = cli("orphans", table.name, *reach)
+    listed = cli("orphans", table.name, *reach, "--json").json
+    deleted = cli("orphans", table.name, *reach, "--delete", "--yes")
+
+    assert one.file_name in shown.out
+    assert "of an instant that was rolled back" in shown.out
+    assert "2 of 2 files were not published" in shown.out
+    assert [found["deleted"] for found in listed["orphans"]] == [False, False]
+    assert deleted.code == output.FAILED
+    assert "1 files deleted, 1 failed" in deleted.out
+    assert "ACCESS_DENIED" in deleted.out
+    assert [found.file_name for found in store.open().listing()] == [one.file_name]
+    s3.faults.clear()
+    document = cli("orphans", table.name, *reach, "--delete", "-y", "--json").json
+    assert [found["deleted"] for found in document["orphans"]] == [True]
+    assert list(store.open().listing()) == []
+
+
+def test_a_store_that_refuses_is_told_at_the_terminal(
+    cli: Cli, server_url: str, namespace: str, s3: S3
+) -> None:
+    with chronolake.connect(server_url) as client:
+        name = client.create_table(
+            f"{namespace}.closed", base_path=s3.base_path, schema=SCHEMA, record_key_fields=["id"]
+        ).name
+    reach = [text for option, value in s3.options.items() for text in ("--storage", f"{option}={value}")]
+    s3.faults.append(Fault("GET", s3.bucket, 403, "AccessDenied"))
+
+    refused = cli("orphans", name, *reach)
+    unknown = cli("orphans", name, "--storage", "acces_key=k")
+
+    assert refused.code == output.FAILED
+    assert "storage refused or failed" in refused.err
+    assert (unknown.code, "not acces_key" in unknown.err) == (output.FAILED, True)
+    assert cli("orphans", name, "--unknown-instants").code == output.USAGE
