@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 STAMP := $(VENV)/.installed
 
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
@@ -33,8 +34,8 @@ demo: $(STAMP) ## start a server, load a table through Spark, show its timeline 
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
 
-test: $(STAMP) ## run the test suite (what CI runs)
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+test: $(STAMP) ## run the test suite (what CI runs; WORKERS=2 side by side, 0 for one after the other)
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history and the state machine)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
