@@ -50,13 +50,15 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     """A plan as the timeline keeps it.
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
-    a rollback has to delete, relative to the table's base path.
+    a rollback has to delete, relative to the table's base path. When it goes ``by_markers`` the markers of its
+    target are that list, as long as they are there: each is gone when its file was reported as deleted.
     """
 
     file_groups: list[FileGroupName] = []
     details: dict[str, str] = {}
     instants: list[str] = []
     files_to_delete: list[str] = []
+    by_markers: bool = False
 
 
 class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -160,8 +162,9 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Give an instant up. Another than its writer may do so only when its lease has ended.
 
-    With ``files_to_delete`` the rollback stays inflight until whoever asked has deleted them and completes it;
-    without, it completes at once.
+    With ``files_to_delete`` the rollback stays inflight until whoever asked has deleted them and completes it.
+    Without, the files to delete are those that the instant has marked, and each deletion is to be reported; if
+    there are none the rollback completes at once.
     """
 
     writer: Writer
@@ -170,6 +173,13 @@ class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
         list[Annotated[str, Meta(min_length=1, max_length=5_120)]], Meta(max_length=FILE_GROUPS_MAX)
     ] = []
     lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
+    execute: Annotated[
+        bool,
+        Meta(
+            description="Whether who asks deletes the files. If not, the plan waits in requested, "
+            "without a lease."
+        ),
+    ] = True
 
 
 class CreateSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

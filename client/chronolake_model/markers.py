@@ -26,6 +26,8 @@ from chronolake_model.files import PartitionPath
 
 MARKERS_MAX: Final = 10_000
 """Markers of one request."""
+DELETIONS_MAX: Final = 10_000
+"""Files of one report of deletions."""
 
 TYPE_PROPERTY: Final = "markers.type"
 """The property of a table that says where the markers of its writes are; the server unless given."""
@@ -117,6 +119,46 @@ class DeletedMarkers(msgspec.Struct, frozen=True):
     """How many markers an instant had that are gone now."""
 
     deleted: int
+
+
+class DeletedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """A data file that is not in storage any more, by the name that its marker had."""
+
+    partition_path: PartitionPath
+    file_name: Annotated[str, Meta(min_length=1, max_length=1_024)]
+
+    @property
+    def path(self) -> str:
+        """The data file, relative to the table's base path."""
+        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+
+
+class ReportDeletions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Say which files were deleted from storage: all of them are recorded, and their markers gone, or none.
+
+    ``writer`` says in whose name: when the instant is another's by now, the report is refused.
+    """
+
+    files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
+    writer: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class ReportedDeletions(msgspec.Struct, frozen=True):
+    """Deletions as they were recorded: under which version of the table's log, and of how many files."""
+
+    table: str
+    requested_time: str
+    version: int
+    files: int
+
+
+class DeletedFilePage(msgspec.Struct, frozen=True):
+    """Files of an instant that were reported deleted, by path, each once."""
+
+    table: str
+    requested_time: str
+    files: list[DeletedFile]
+    next_cursor: str | None
 
 
 def parse_marker(name: str) -> Marker:

@@ -34,6 +34,11 @@ class ProblemCode(enum.StrEnum):
     ILLEGAL_TRANSITION = "illegal-transition", 409, "The instant's present state does not allow this"
     LEASE_LIVE = "lease-live", 409, "The instant's writer still holds its lease"
     WRITE_CONFLICT = "write-conflict", 409, "Another instant wrote the same file groups first"
+    UNRECONCILED_MARKERS = (
+        "unreconciled-markers",
+        409,
+        "Files that the instant marked are neither published nor reported as deleted",
+    )
     SAVEPOINTED = "savepointed", 409, "A savepoint pins the instant"
     INCOMPATIBLE_SCHEMA = "incompatible-schema", 409, "The table's schema cannot be changed so"
     SCHEMA_CHANGED = "schema-changed", 409, "The table's schema is of another version by now"
@@ -44,6 +49,7 @@ class ProblemCode(enum.StrEnum):
     INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
     INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"
     INVALID_MARKER = "invalid-marker", 422, "The marker is of no data file of its instant"
+    INVALID_DELETION = "invalid-deletion", 422, "A file that was reported as deleted is none that may be"
     INVALID_PLAN = "invalid-plan", 422, "The plan, or the file groups that are named, do not fit the table"
     INVALID_FILTER = "invalid-filter", 422, "The filter does not fit the table's columns"
     ACTION_NOT_SUPPORTED = "action-not-supported", 422, "The table does not take this action"

@@ -13,6 +13,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import (
     conflicts,
+    deletions,
     events,
     file_groups,
     files,
@@ -78,6 +79,8 @@ V1 = (
     markers.list_markers,
     markers.find_marker,
     markers.delete_markers,
+    deletions.report_deletions,
+    deletions.list_deletions,
     files.get_snapshot,
     files.get_published,
     files.get_changes,

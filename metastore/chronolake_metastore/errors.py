@@ -16,6 +16,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__IllegalTransition            illegal-transition
 |  |__LeaseLive                    lease-live
 |  |__WriteConflict                write-conflict
+|  |__UnreconciledMarkers          unreconciled-markers
 |  |__Savepointed                  savepointed
 |  |__IncompatibleSchema           incompatible-schema
 |  |__SchemaChanged                schema-changed
@@ -26,6 +27,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__InvalidTable                 invalid-table
 |  |__InvalidWriteStat             invalid-write-stat
 |  |__InvalidMarker               invalid-marker
+|  |__InvalidDeletion              invalid-deletion
 |  |__InvalidPlan                  invalid-plan
 |  |__InvalidFilter                invalid-filter
 |  |__ActionNotSupported           action-not-supported
@@ -155,6 +157,10 @@ class WriteConflict(Conflict):
     code = ProblemCode.WRITE_CONFLICT
 
 
+class UnreconciledMarkers(Conflict):
+    code = ProblemCode.UNRECONCILED_MARKERS
+
+
 class Savepointed(Conflict):
     code = ProblemCode.SAVEPOINTED
 
@@ -208,6 +214,10 @@ class InvalidWriteStat(Unprocessable):
 
 class InvalidMarker(Unprocessable):
     code = ProblemCode.INVALID_MARKER
+
+
+class InvalidDeletion(Unprocessable):
+    code = ProblemCode.INVALID_DELETION
 
 
 class InvalidPlan(Unprocessable):

@@ -20,13 +20,14 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import CarriedOut, Request, Result
 from chronolake_metastore.commands.staging import completes_staged
 from chronolake_metastore.domain.commands import CatalogCommand, Command
+from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.transactions import CompleteTogether
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import SILENT_SECONDS_MAX, Database
-from chronolake_metastore.store.transaction import OutcomeRaced, Session
+from chronolake_metastore.store.transaction import MarkedMeanwhile, OutcomeRaced, Session
 from chronolake_metastore.waiting_line import WaitingLine
 from chronolake_model.times import MICROS_PER_SECOND
 
@@ -118,7 +119,7 @@ class _Lane:
             try:
                 with self._metrics.group_seconds.time():
                     return await group.run(self._session, requests, self._settings.drift_max_ms * 1_000)
-            except OutcomeRaced:
+            except (OutcomeRaced, MarkedMeanwhile):
                 continue
 
 
@@ -193,6 +194,8 @@ def _files_of(command: Command) -> int:
     match command:
         case CompleteInstant() | StageWriteStats():
             return len(command.request.write_stats)
+        case ReportDeletions():
+            return len(command.request.files)
         case CompleteTogether():
             return sum(len(member.request.write_stats) for member in command.members)
         case BeginInstant():

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 Row = dict[str, Any]
 
-EVENTS = ("event", "write_stat")
+EVENTS = ("event", "write_stat", "deleted_file")
 DECISIONS = ("outcome", "refusal")
 LOG = (*EVENTS, *DECISIONS)
 PROJECTIONS = (

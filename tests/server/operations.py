@@ -19,6 +19,7 @@ NEVER_USED = "never-used"
 """An idempotency key."""
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
 MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
+DELETIONS = "/v1/tables/{table}/instants/{requested_time}/deletions"
 SCHEMA = "/v1/tables/{table}/schema"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
@@ -183,6 +184,7 @@ OPERATIONS = (
             "reason": "tired",
             "files_to_delete": ["a.parquet"],
             "lease_seconds": 5,
+            "execute": False,
         },
     ),
     Operation(
@@ -197,6 +199,17 @@ OPERATIONS = (
     ),
     Operation("GET", MARKERS),
     Operation("DELETE", MARKERS),
+    Operation(
+        "POST",
+        DELETIONS,
+        lambda requested_time: {
+            "files": [
+                {"partition_path": "", "file_name": base_file_name(bucket_file_id(0), "0-0-0", requested_time)}
+            ],
+            "writer": "w",
+        },
+    ),
+    Operation("GET", DELETIONS),
     Operation(
         "GET",
         "/v1/tables/{table}/instants/{requested_time}/marker",
@@ -340,9 +353,15 @@ _OPTIONAL = {
         *_OPTIONAL_OF_STATS,
     },
     "/v1/tables/{table}/instants/{requested_time}/write-stats": {"writer", *_OPTIONAL_OF_STATS},
-    "/v1/tables/{table}/instants/{requested_time}/rollback": {"reason", "files_to_delete", "lease_seconds"},
+    "/v1/tables/{table}/instants/{requested_time}/rollback": {
+        "reason",
+        "files_to_delete",
+        "lease_seconds",
+        "execute",
+    },
     HEARTBEAT: {"lease_seconds", "writer"},
     MARKERS: {"writer"},
+    DELETIONS: {"writer"},
 }
 
 _MARK = "the place to be filled"
@@ -393,7 +412,9 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
             in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
             or (operation.template.endswith("scan") and at == ("filter",))
             or (
-                operation.template.endswith(("heartbeat", "inflight", "complete", "write-stats", "markers"))
+                operation.template.endswith(
+                    ("heartbeat", "inflight", "complete", "write-stats", "markers", "deletions")
+                )
                 and at[-1] in ("lease_seconds", "writer", "schema_version", "cleaned_before")
             )
         )

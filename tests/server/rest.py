@@ -105,10 +105,16 @@ class Table:
         return version
 
     def roll_back(
-        self, requested_time: str, writer: str = "w", reason: str = "", key: str | None = None
+        self,
+        requested_time: str,
+        writer: str = "w",
+        reason: str = "",
+        key: str | None = None,
+        **body: object,
     ) -> httpx.Response:
         """Roll an instant back."""
-        return self._post(f"instants/{requested_time}/rollback", {"writer": writer, "reason": reason}, key)
+        whole = {"writer": writer, "reason": reason} | body
+        return self._post(f"instants/{requested_time}/rollback", whole, key)
 
     def heartbeat(self, requested_time: str, key: str | None = None, **body: object) -> httpx.Response:
         """Renew an instant's lease."""
@@ -129,6 +135,18 @@ class Table:
         page = self.http.get(f"/v1/tables/{self.name}/instants/{requested_time}/markers", params=parameters)
         listed: list[Json] = succeeded(page)["markers"]
         return listed
+
+    def report(
+        self, requested_time: str, *files: Json, key: str | None = None, **body: object
+    ) -> httpx.Response:
+        """Report the files of these markers as deleted."""
+        named = [{name: one[name] for name in ("partition_path", "file_name")} for one in files]
+        return self._post(f"instants/{requested_time}/deletions", {"files": named} | body, key)
+
+    def deletions(self, requested_time: str) -> list[str]:
+        """The names of an instant's files that were reported deleted."""
+        page = succeeded(self.http.get(f"/v1/tables/{self.name}/instants/{requested_time}/deletions"))
+        return [one["file_name"] for one in page["files"]]
 
     def delete_markers(self, requested_time: str) -> httpx.Response:
         """Delete the markers of an instant."""

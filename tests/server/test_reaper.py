@@ -51,6 +51,23 @@ def table(http: httpx.Client) -> rest.Table:
     return rest.make_table(http)
 
 
+def test_the_rollback_of_a_dead_writer_with_markers_waits_for_whoever_deletes_its_files(
+    server: ServerProcess, table: rest.Table
+) -> None:
+    instant = table.begun(lease_seconds=LEASE_SECONDS)
+    table.marked(instant, rest.marker(instant))
+    let_leases_end(server.dsn)
+
+    assert asyncio.run(reap_once(server.dsn)) == 1
+
+    shown = rest.succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{instant}"))
+    path = f"/v1/tables/{table.name}/instants/{shown['rolled_back_by']}"
+    waiting = rest.succeeded(table.http.get(path))
+    assert (shown["state"], waiting["state"], waiting["lease_expires_at"]) == ("rolled_back", "requested", None)
+    assert waiting["plan"]["by_markers"]
+    assert asyncio.run(reap_once(server.dsn)) == 0
+
+
 def test_an_instant_whose_lease_ended_is_rolled_back_with_the_reason(
     server: ServerProcess, table: rest.Table
 ) -> None:

@@ -15,7 +15,16 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands import group, markers, rebuilding
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import commands, instants, leases, namespaces, rollbacks, schemas, tables
+from chronolake_metastore.domain import (
+    commands,
+    deletions,
+    instants,
+    leases,
+    namespaces,
+    rollbacks,
+    schemas,
+    tables,
+)
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.settings import Settings
@@ -155,6 +164,13 @@ class History:
         asked = CreateMarkers(table, parse_time(requested_time), wire_markers.CreateMarkers(named))
         assert self._runner.run(markers.create(self._session, [asked])) == [[True] * len(buckets)]
 
+    def report(self, table: str, requested_time: str, *buckets: int) -> None:
+        """Report files that an instant has marked as deleted."""
+        files = [file_of(requested_time, bucket) for bucket in buckets]
+        deleted = [wire_markers.DeletedFile(one.partition_path, one.file_name) for one in files]
+        request = wire_markers.ReportDeletions(deleted)
+        self.done(deletions.ReportDeletions(table, parse_time(requested_time), request))
+
     def renew(self, table: str, requested_time: str) -> None:
         """Renew the lease of an instant."""
         self.done(leases.RenewLease(table, parse_time(requested_time), wire.Heartbeat()))
@@ -198,7 +214,8 @@ def make_history(lake: History) -> dict[str, str]:
     lake.drop_table("shop.dropped")
     lake.write("shop.clicks", 3)
     times["abandoned"] = lake.begin("shop.orders", writer="dead", lease_seconds=5)
-    lake.mark("shop.orders", times["abandoned"], 1, 2)
+    lake.mark("shop.orders", times["abandoned"], 1, 2, 3)
+    lake.report("shop.orders", times["abandoned"], 3)
     lake.pass_seconds(3_600)
     times["pending"] = lake.begin("shop.orders", writer="alive")
     return times

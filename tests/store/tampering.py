@@ -11,22 +11,39 @@ import psycopg
 import pytest
 from msgspec import UNSET
 
-from chronolake_metastore.commands import group, rebuilding, verifying
+from chronolake_metastore.commands import group, markers, rebuilding, verifying
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.commands.rebuilding import Rebuilt
 from chronolake_metastore.commands.verifying import Report
-from chronolake_metastore.domain import commands, events, instants, leases, namespaces, schemas, staging, tables
+from chronolake_metastore.domain import (
+    commands,
+    deletions,
+    events,
+    instants,
+    leases,
+    namespaces,
+    schemas,
+    staging,
+    tables,
+)
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.heads import Heads
+from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import Finding
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
-from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
+from chronolake_model import (
+    instants as wire,
+    markers as wire_markers,
+    schemas as wire_schemas,
+    tables as wire_tables,
+)
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.markers import DeletedFile, Marker, MarkerKind, ReportDeletions
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action
 
@@ -56,6 +73,10 @@ class History:
         [answer] = (await group.run(self._session, [request], drift_max_us=1_000_000)).results
         assert isinstance(answer, Answer), answer
         return answer.body
+
+    async def mark(self, asked: CreateMarkers) -> None:
+        """Create markers."""
+        await markers.create(self._session, [asked])
 
     async def make_table(self, name: str) -> None:
         """Make a table of one column."""
@@ -141,6 +162,21 @@ def stage(dsn: str) -> None:
     asyncio.run(run(History(dsn, "staging")))
 
 
+def report_deletions(dsn: str) -> None:
+    """Have version 4 of shop.clicks report two files of the instant that version 3 requests."""
+
+    async def run(history: History) -> None:
+        time = await history.begin("shop.clicks")
+        stats = [write_stat(bucket, time) for bucket in (0, 1)]
+        marks = [Marker(one.partition_path, one.file_name, MarkerKind.CREATE) for one in stats]
+        await history.mark(CreateMarkers("shop.clicks", time, wire_markers.CreateMarkers(marks)))
+        files = [DeletedFile(one.partition_path, one.file_name) for one in marks]
+        await history.run(deletions.ReportDeletions("shop.clicks", time, ReportDeletions(files)))
+        await history.close()
+
+    asyncio.run(run(History(dsn, "deletions")))
+
+
 def refuse(dsn: str) -> None:
     """Have a command refused that concerns the catalog alone."""
 
@@ -156,7 +192,7 @@ def tamper(dsn: str, *statements: str) -> None:
     """Do what the database refuses even to its owner, as a superuser who knows how."""
     with psycopg.connect(dsn) as connection:
         connection.execute("SET search_path TO chronolake")
-        for table in ("event", "write_stat", "outcome"):
+        for table in ("event", "write_stat", "deleted_file", "outcome"):
             connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER {table}_append_only".encode())
         for statement in statements:
             assert connection.execute(statement.encode()).rowcount > 0, statement

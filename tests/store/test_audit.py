@@ -20,7 +20,7 @@ from tests.store.history import History
 
 Row = dict[str, Any]
 
-LOG = ("event", "write_stat", "outcome", "refusal")
+LOG = ("event", "write_stat", "deleted_file", "outcome", "refusal")
 VIEWS = (
     "audit_history",
     "audit_commands",
@@ -28,6 +28,7 @@ VIEWS = (
     "audit_files",
     "audit_rollbacks",
     "audit_markers",
+    "audit_deletions",
     "audit_conflicts",
     "audit_schemas",
 )
@@ -102,6 +103,7 @@ def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> No
         "InstantRolledBack",
         "InstantCompleted",
         "InstantRequested",
+        "FilesDeleted",
         "InstantRequested",
     ]
     completed = rows[2]

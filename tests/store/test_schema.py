@@ -55,8 +55,9 @@ BEFORE_SCHEMA_VERSIONS = """
         || jsonb_build_object('schema', (
             SELECT jsonb_agg(field - 'field_id') FROM jsonb_array_elements(definition -> 'schema') AS field
         ));
-    DROP VIEW audit_schemas, audit_markers;
-    DROP TABLE marker;
+    DROP VIEW audit_schemas, audit_markers, audit_deletions;
+    DROP FUNCTION refuse_late_marker;
+    DROP TABLE marker, deleted_file;
     DROP TABLE schema_version;
     ALTER TABLE instant DROP COLUMN schema_version;
     ALTER TABLE write_stat DROP COLUMN column_stats;

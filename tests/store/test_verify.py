@@ -188,6 +188,32 @@ def test_a_change_of_what_was_staged_is_found_where_it_was_staged(lake: str, cha
     assert {table for _, table, _ in everywhere} == {"shop.clicks"}
 
 
+def test_what_was_reported_as_deleted_is_verified(lake: str) -> None:
+    tampering.report_deletions(lake)
+
+    assert tampering.verify(lake).findings == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE deleted_file SET file_name = 'another' WHERE ordinal = 1",
+        "UPDATE deleted_file SET requested_time = requested_time - interval '1 ms' WHERE ordinal = 1",
+        "UPDATE deleted_file SET ordinal = 1 - ordinal + 100",
+        "UPDATE deleted_file SET version = 3 WHERE ordinal = 1",
+        "DELETE FROM deleted_file",
+    ],
+)
+def test_a_change_of_what_was_reported_as_deleted_is_found(lake: str, change: str) -> None:
+    tampering.report_deletions(lake)
+    tamper(lake, change)
+
+    everywhere = found(lake)
+
+    assert (Check.DELETIONS, "shop.clicks", 4) in everywhere
+    assert {(check, table) for check, table, _ in everywhere} == {(Check.DELETIONS, "shop.clicks")}
+
+
 def test_two_events_that_were_swapped_are_found(lake: str) -> None:
     versions = f"UPDATE event SET version = CASE version WHEN 6 THEN 800 ELSE 600 END {EVENT}"
     tamper(

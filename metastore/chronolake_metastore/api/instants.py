@@ -115,6 +115,7 @@ async def return_to_requested(
         ProblemCode.INSTANT_ROLLED_BACK,
         ProblemCode.INVALID_WRITE_STAT,
         ProblemCode.INVALID_PLAN,
+        ProblemCode.UNRECONCILED_MARKERS,
     ),
 )
 async def complete_instant(
@@ -123,7 +124,11 @@ async def complete_instant(
     data: JSONBody[CompleteInstant],
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
-    """inflight -> completed: publish all files of the instant at once, under a completion time."""
+    """inflight -> completed: publish all files of the instant at once, under a completion time.
+
+    An instant that has markers completes when they add up: each file that it publishes has one, and what else
+    it has marked was deleted from storage and reported so.
+    """
     refuse_no_time("cleaned_before", data.cleaned_before)
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
     return await submit(caller, command)

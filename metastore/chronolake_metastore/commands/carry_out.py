@@ -10,14 +10,30 @@ import msgspec
 from chronolake_metastore.commands import cataloging, undoing
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import cleans, instants, leases, savepoints, staging, tables, transactions
+from chronolake_metastore.domain import (
+    cleans,
+    deletions,
+    instants,
+    leases,
+    reconciling,
+    savepoints,
+    staging,
+    tables,
+    transactions,
+)
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, InstantCompleted, Origin, Payload
+from chronolake_metastore.store.deletions import DeletedFiles
 from chronolake_model.instants import CompletedTogether, Instant, InstantPage, StagedWriteStats
+from chronolake_model.markers import ReportedDeletions
 from chronolake_model.times import Micros, format_time, parse_time
 
 _Write = (
-    instants.BeginInstant | staging.StageWriteStats | instants.CompleteInstant | transactions.CompleteTogether
+    instants.BeginInstant
+    | staging.StageWriteStats
+    | deletions.ReportDeletions
+    | instants.CompleteInstant
+    | transactions.CompleteTogether
 )
 _Change = instants.TakeInflight | instants.ReturnToRequested | leases.RenewLease | savepoints.ReleaseSavepoint
 
@@ -39,6 +55,8 @@ def _write(lake: Lake, command: _Write, origin: Origin) -> Answer:
             return _begin(lake, command, origin)
         case staging.StageWriteStats():
             return _stage(lake, command, origin)
+        case deletions.ReportDeletions():
+            return _report(lake, command, origin)
         case instants.CompleteInstant():
             return _complete(lake, command, origin)
         case transactions.CompleteTogether():
@@ -89,6 +107,8 @@ def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin)
     payload = instants.complete(table, instant, command.request, lake.others, origin.now, lake.staged)
     if command.request.cleaned_before is not None:
         payload = _cleaned(lake, table, instant, payload, parse_time(command.request.cleaned_before))
+    if (reconciled := lake.reconciled.get(id(command))) is not None:
+        reconciling.refuse(table, instant, command.request.write_stats, reconciled)
     lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
     return table
 
@@ -109,6 +129,20 @@ def _stage(lake: Lake, command: staging.StageWriteStats, origin: Origin) -> Answ
     requested_time = format_time(instant.requested_time, table.definition.tick)
     staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)
     return answer(201, staged, table.table_id)
+
+
+def _report(lake: Lake, command: deletions.ReportDeletions, origin: Origin) -> Answer:
+    table = lake.table(command.table)
+    instant = lake.instant(table, command.requested_time)
+    payload = deletions.report(table, instant, command.request, lake.contradicted)
+    event = lake.append(table.table_id, origin, payload, instant.requested_time)
+    lake.deleted.append(
+        DeletedFiles(table.table_id, event.version, payload.of, deletions.named(command.request))
+    )
+    requested_time = format_time(instant.requested_time, table.definition.tick)
+    return answer(
+        201, ReportedDeletions(table.name, requested_time, event.version, payload.files), table.table_id
+    )
 
 
 def _change(lake: Lake, command: _Change, origin: Origin) -> Answer:

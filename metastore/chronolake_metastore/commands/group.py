@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import needs, staging
+from chronolake_metastore.commands import deleting, needs, reconciling, staging
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.carry_out import carry_out
 from chronolake_metastore.commands.lake import Lake
@@ -25,6 +25,7 @@ from chronolake_metastore.store import (
     catalog,
     cleans,
     clocks,
+    deletions,
     event_log,
     file_groups,
     files as stored_files,
@@ -80,8 +81,8 @@ class CarriedOut(msgspec.Struct, frozen=True):
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
     """Carry ``requests`` out, in their order, in one transaction; what follows a restore in another.
 
-    Raises ``DatabaseUnavailable``, ``OutcomeRaced`` or whatever else ended the transaction: then it is
-    unknown whether the requests were carried out, and they may be run again: their request ids tell.
+    Raises ``DatabaseUnavailable``, ``OutcomeRaced``, ``MarkedMeanwhile`` or what else ended the transaction.
+    It is unknown then whether the requests were carried out, and they may be run again: their request ids tell.
     """
     done = [await _run_together(session, together, drift_max_us) for together in _cut(requests)]
     return CarriedOut(
@@ -95,11 +96,11 @@ def _cut(requests: Sequence[Request]) -> list[list[Request]]:
     """Requests that may share a transaction.
 
     A restore brings back what was in file groups before, which nothing loads that does not ask for it; nor does
-    anything else know the file groups of what was staged.
+    anything else know the file groups of what was staged, or what of a report of deletions cannot be.
     """
     cut: list[list[Request]] = [[]]
     for request in requests:
-        is_alone = staging.completes_staged(request.command)
+        is_alone = staging.completes_staged(request.command) or deleting.reports(request.command)
         if is_alone:
             cut.append([])
         cut[-1].append(request)
@@ -112,8 +113,12 @@ async def _run_together(session: Session, requests: Sequence[Request], drift_max
     async with session.begin() as tx:
         commands = [request.command for request in requests]
         ahead = await staging.look_ahead(tx, commands)
+        reconciled = await reconciling.look_ahead(tx, commands)
+        contradicted = await deleting.look_ahead(tx, commands)
         lake, now, known = await _load(tx, commands, requests)
         await staging.load(tx, lake, commands, ahead)
+        await reconciling.load(tx, lake, commands, reconciled)
+        await deleting.load(tx, lake, commands, contradicted)
         before = dict(lake.clocks)
         records = _Records(known)
         results = [_decide(lake, request, now, records) for request in requests]
@@ -159,7 +164,7 @@ async def _load(
             catalog.find_namespaces(needs.namespaces_named(commands)),
             catalog.find_tables(needs.tables_named(commands)),
             catalog.find_last_times(needs.tables_made(commands)),
-            stored_instants.find(needs.instants_named(commands)),
+            stored_instants.find(needs.instants_named(commands), needs.instants_ended(commands)),
             file_groups.find_others(needs.file_groups_named(commands)),
             cleans.find_pasts(needs.cleans_of(commands)),
             *_find_for_undoing(commands),
@@ -175,6 +180,8 @@ async def _load(
     for rows in (found_instants, *more):
         for table_id, instant in stored_instants.found(rows):
             lake.instants[table_id, instant.requested_time] = instant
+    for table_id, time, has_markers, had_deletions in stored_instants.found_marks(found_instants):
+        lake.know_marks((table_id, time), has_markers=has_markers, had_deletions=had_deletions)
     lake.others = file_groups.found_others(found_others)
     lake.pasts = cleans.found_pasts(found_pasts)
     return lake, clocks.now_from(now), outcomes.found(known)
@@ -280,7 +287,11 @@ def _save(lake: Lake, records: _Records) -> list[Statement]:
     saved.append(event_log.append(lake.events))
     if lake.written:
         saved.append(event_log.append_write_stats(lake.written))
-    return saved + project(lake)
+    saved.extend(deletions.append(deleted) for deleted in lake.deleted)
+    saved.extend(project(lake))
+    # Behind all that ends instants.
+    late = reconciling.refuse_late(lake)
+    return saved if late is None else [*saved, late]
 
 
 def project(lake: Lake) -> list[Statement]:

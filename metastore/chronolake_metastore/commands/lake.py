@@ -15,7 +15,10 @@ from chronolake_metastore.domain import conflicts, events, files, instants, name
 from chronolake_metastore.domain.cleans import Past
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
+from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted
 from chronolake_metastore.domain.files import NOTHING_STAGED, FileGroup, Staged
+from chronolake_metastore.domain.reconciling import Reconciliation
+from chronolake_metastore.store.deletions import DeletedFiles
 from chronolake_metastore.store.event_log import WrittenFiles
 from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Restored
 from chronolake_metastore.store.files import Publication
@@ -39,8 +42,15 @@ class Lake:
         self.others: dict[FileGroup, tuple[Other, ...]] = {}
         self.staged: Staged = NOTHING_STAGED
         self.pasts: dict[tuple[UUID, Micros], Past] = {}
+        self.contradicted: Contradicted = NOTHING_CONTRADICTED
+        self.marked: set[tuple[UUID, Micros]] = set()
+        self.unmarked: set[tuple[UUID, Micros]] = set()
+        self.had_deletions: set[tuple[UUID, Micros]] = set()
+        # By the identity of the command: two of a group may complete one instant with other write stats.
+        self.reconciled: dict[int, Reconciliation] = {}
         self.events: list[events.Event] = []
         self.written: list[WrittenFiles] = []
+        self.deleted: list[DeletedFiles] = []
         self.publications: list[Publication] = []
         self.replacements: list[Replacement] = []
         self.restored: list[Restored] = []
@@ -86,6 +96,12 @@ class Lake:
         if instant is None:
             raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
         return instant
+
+    def know_marks(self, key: tuple[UUID, Micros], *, has_markers: bool, had_deletions: bool) -> None:
+        """Take in whether an instant that may end has markers, and had some that were deleted."""
+        (self.marked if has_markers else self.unmarked).add(key)
+        if had_deletions:
+            self.had_deletions.add(key)
 
     def instants_of(self, table_id: UUID) -> list[instants.Instant]:
         """The instants of a table, as far as they were loaded."""
@@ -141,6 +157,9 @@ class Lake:
                 self._drop_table(payload, event)
             case events.TableSchemaChanged():
                 self._change_schema(payload, event)
+            case events.FilesDeleted():
+                # The log says it, and markers go; the instant stays as it is.
+                pass
             case _:
                 self._apply_to_instant(event)
         self.clocks[event.table_id] = events.advance(self.clocks[event.table_id], event)

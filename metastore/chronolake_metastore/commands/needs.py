@@ -86,6 +86,12 @@ def instants_undone(commands: Iterable[Command]) -> set[InstantName]:
     }
 
 
+def instants_ended(commands: Iterable[Command]) -> set[InstantName]:
+    """The instants that are to complete or to be rolled back: whether they have markers is wanted too."""
+    ending = instants.CompleteInstant | transactions.CompleteTogether | rollbacks.RollbackInstant
+    return {name for command in commands if isinstance(command, ending) for name in _instants_of(command)}
+
+
 def tables_saved(commands: Iterable[Command]) -> set[str]:
     """The tables whose savepoints are wanted."""
     return {

@@ -38,10 +38,11 @@ def _roll_back(lake: Lake, command: rollbacks.RollbackInstant, origin: Origin) -
                 lake.append(table.table_id, origin, resumed, rollback.requested_time)
         return answer_instant(200, lake, table, target.requested_time)
     rollbacks.refuse_rollback(table, target, command, origin.now)
-    requested = lake.append(table.table_id, origin, rollbacks.request(command, origin.now))
+    plan = rollbacks.plan(command, is_marked=(table.table_id, target.requested_time) in lake.marked)
+    requested = lake.append(table.table_id, origin, rollbacks.request(command, plan, origin.now))
     undo = rollbacks.undo(command, requested.time)
     lake.append(table.table_id, origin, undo, target.requested_time)
-    if not command.request.files_to_delete:
+    if not rollbacks.has_files(plan):
         lake.append(table.table_id, origin, rollbacks.settled(), requested.time)
     return answer_instant(200, lake, table, target.requested_time)
 

@@ -19,6 +19,7 @@ from chronolake_metastore.domain import files
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import (
     Event,
+    FilesDeleted,
     InstantCompleted,
     StoredEvent,
     TableCreated,
@@ -178,6 +179,7 @@ class _Verification:
                 events.append(event)
         await self._check_outcomes(tx, page)
         await self._check_write_stats(tx, events)
+        await self._check_deletions(tx, events)
         await self._replay.apply(tx, [event for event in events if not self._is_damaged(event.table_id)])
         self._progress("reading the log", self._reader.events + len(page), self._length)
 
@@ -236,6 +238,35 @@ class _Verification:
         finding = Finding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, found)
         self.found(finding, key[0])
 
+    async def _check_deletions(self, tx: Transaction, events: Sequence[Event]) -> None:
+        sealed = {
+            (event.table_id, event.version): event.payload
+            for event in events
+            if isinstance(event.payload, FilesDeleted)
+        }
+        if not sealed:
+            return
+        digests = {key: files.Digest() for key in sealed}
+        async for stored in proof.deleted_files(tx, list(sealed)):
+            digest, of = digests[stored.event], sealed[stored.event].of
+            if (stored.ordinal, stored.of) != (digest.files, of):
+                what = f"deleted file {stored.ordinal}: ordinal and instant"
+                self._deletions_differ(
+                    stored.event, what, f"{digest.files}, {of}", f"{stored.ordinal}, {stored.of}"
+                )
+            digest.add(stored.file)
+        for key, payload in sealed.items():
+            found = digests[key]
+            if found.files != payload.files:
+                self._deletions_differ(key, "its files", f"{payload.files} files", f"{found.files} files")
+            elif found.hexdigest() != payload.deletions_digest:
+                what = "the digest over its deleted files"
+                self._deletions_differ(key, what, payload.deletions_digest, found.hexdigest())
+
+    def _deletions_differ(self, key: proof.EventKey, what: str, expected: str, found: str) -> None:
+        # Nothing is projected from them: the table's log can be replayed all the same.
+        self.found(Finding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, found))
+
     async def _find_orphans(self, tx: Transaction) -> None:
         limit = self._findings_max + 1
         for (table_id, version), count in await proof.write_stats_without_event(tx, self._table_id, limit):
@@ -243,6 +274,9 @@ class _Verification:
             self.found(
                 Finding(Check.WRITE_STATS, self._name(table_id), version, what, NOTHING, f"{count} files")
             )
+        for (table_id, version), count in await proof.deleted_files_without_event(tx, self._table_id, limit):
+            what = "deleted files that no event reported"
+            self.found(Finding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files"))
         for (table_id, version), request_id in await proof.outcomes_without_event(tx, self._table_id, limit):
             what = f"the version that the outcome of {request_id!r} names"
             self.found(Finding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING))

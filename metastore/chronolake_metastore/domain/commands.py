@@ -6,6 +6,7 @@ import hashlib
 
 import msgspec
 
+from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
@@ -22,6 +23,7 @@ InstantCommand = (
     TakeInflight
     | ReturnToRequested
     | StageWriteStats
+    | ReportDeletions
     | CompleteInstant
     | RollbackInstant
     | RenewLease

@@ -57,13 +57,14 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an instant is to do.
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
-    a rollback has to delete, relative to the table's base path.
+    a rollback has to delete, relative to the table's base path; or it goes ``by_markers``, those of its target.
     """
 
     file_groups: list[FileGroupName] = []
     details: dict[str, str] = {}
     instants: list[Micros] = []
     files_to_delete: list[str] = []
+    by_markers: bool = False
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):
@@ -139,6 +140,18 @@ class InstantRolledBack(Payload, frozen=True, kw_only=True):
     rollback: Micros | None = None
 
 
+class FilesDeleted(Payload, frozen=True, kw_only=True):
+    """Files that had been marked are not in storage any more: a write, or a rollback, has deleted them.
+
+    They are ``files`` rows of ``deleted_file`` under this event's version, sealed by ``deletions_digest``;
+    ``of`` is the instant that had marked them. Nothing else changes.
+    """
+
+    of: Micros
+    files: int
+    deletions_digest: str
+
+
 class SavepointReleased(Payload, frozen=True, kw_only=True):
     by: str
     reason: str
@@ -169,6 +182,7 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
         WriteStatsStaged,
         InstantCompleted,
         InstantRolledBack,
+        FilesDeleted,
         SavepointReleased,
         LeaseRenewed,
     )

@@ -123,8 +123,8 @@ def total(summaries: Iterable[WriteSummary]) -> WriteSummary:
     return WriteSummary(*sums)
 
 
-def digest(stats: Sequence[WriteStat]) -> str:
-    """SHA-256, in hex, over the stats in their order: what seals them into the event's hash."""
+def digest(stats: Sequence[msgspec.Struct]) -> str:
+    """SHA-256, in hex, over the stats (or other rows) in their order: what seals them into the event's hash."""
     return hashlib.sha256(msgspec.json.encode(stats)).hexdigest()
 
 
@@ -135,7 +135,7 @@ class Digest:
         self._hash = hashlib.sha256(b"[")
         self.files = 0
 
-    def add(self, stat: WriteStat) -> None:
+    def add(self, stat: msgspec.Struct) -> None:
         """Take in the next stat."""
         self._hash.update(b"," + msgspec.json.encode(stat) if self.files else msgspec.json.encode(stat))
         self.files += 1

@@ -341,6 +341,7 @@ def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
         details=plan.details,
         instants=[format_time(time, tick) for time in plan.instants],
         files_to_delete=plan.files_to_delete,
+        by_markers=plan.by_markers,
     )
 
 

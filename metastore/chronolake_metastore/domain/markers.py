@@ -8,6 +8,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.conflicts import COMPLETED, Deed, Lost, Other, Rule
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import PENDING, Instant, illegal, refuse_another, refuse_unless
@@ -58,6 +59,8 @@ def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
     As with heartbeats a lease that ended without a rollback is no reason: its writer lives.
     """
     refuse_unless(table, instant, PENDING, "take markers")
+    if instant.begun_as not in WRITES:
+        raise illegal(table, instant, f"a {instant.action} writes no data files, so it has no markers")
     if instant.lease_expires_at is None:
         raise illegal(table, instant, "its plan waits, and nobody writes; take it inflight to execute it")
     refuse_another(instant, command.request.writer)
@@ -67,6 +70,12 @@ def refuse_pending(table: Table, instant: Instant) -> None:
     """Raise ``IllegalTransition`` while the instant is pending: a rollback goes by its markers."""
     if instant.state in PENDING:
         raise illegal(table, instant, "its markers stay until it has completed or was rolled back")
+
+
+def refuse_needed(table: Table, instant: Instant, rollback: Instant) -> None:
+    """Raise ``IllegalTransition`` while a rollback goes by the instant's markers: they are its list."""
+    if rollback.state in PENDING and rollback.plan is not None and rollback.plan.by_markers:
+        raise illegal(table, instant, "its markers stay until its rollback has completed, which goes by them")
 
 
 def groups(table: Table, markers: Iterable[Marker]) -> list[FileGroup]:

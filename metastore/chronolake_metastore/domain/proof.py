@@ -26,6 +26,7 @@ class Check(enum.StrEnum):
     PAYLOAD = "payload"
     REPLAY = "replay"
     WRITE_STATS = "write-stats"
+    DELETIONS = "deletions"
     OUTCOME = "outcome"
     PROJECTION = "projection"
     HEAD = "head"

@@ -56,18 +56,33 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
     refuse_while_leased(target, command.request.writer, now)
 
 
-def request(command: RollbackInstant, now: Micros) -> InstantRequested:
-    """The instant that undoes the target; inflight, with a lease for whoever has files to delete."""
+def plan(command: RollbackInstant, *, is_marked: bool) -> Plan:
+    """What is to be deleted: the files that were named, or else those that the target has marked."""
+    named = command.request.files_to_delete
+    return Plan(files_to_delete=named, by_markers=is_marked and not named)
+
+
+def has_files(plan: Plan) -> bool:
+    """Whether the plan of a rollback asks for anything to be deleted."""
+    return plan.by_markers or bool(plan.files_to_delete)
+
+
+def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequested:
+    """The instant that undoes the target; inflight, with a lease for whoever has files to delete.
+
+    When who asks does not delete them, the plan waits for somebody else.
+    """
     asked = command.request
+    waits = has_files(plan) and not asked.execute
     return InstantRequested(
         action=Action.ROLLBACK,
         operation=Operation.UNKNOWN,
-        state=State.INFLIGHT,
+        state=State.REQUESTED if waits else State.INFLIGHT,
         writer=asked.writer,
         lease_seconds=asked.lease_seconds,
-        lease_expires_at=lease_end(now, asked.lease_seconds),
+        lease_expires_at=None if waits else lease_end(now, asked.lease_seconds),
         target=command.requested_time,
-        plan=Plan(files_to_delete=asked.files_to_delete),
+        plan=plan,
     )
 
 
@@ -79,6 +94,8 @@ def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
 def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:
     """Let whoever asks again execute the plan of a rollback, unless somebody does or nothing is left to do."""
     asked = command.request
+    if not asked.execute:
+        return None
     expires = lease_end(now, asked.lease_seconds)
     if rollback.state is State.REQUESTED:
         return InstantInflight(writer=asked.writer, lease_seconds=asked.lease_seconds, lease_expires_at=expires)

@@ -21,9 +21,11 @@ from chronolake_model.vocabulary import TableType, Yields
 META_COLUMN_PREFIX: Final = "_hoodie_"
 YIELDS_PROPERTY: Final = "conflicts.yields"
 EARLY_PROPERTY: Final = "markers.early-conflict-detection"
+MARKERS_PROPERTY: Final = "markers.required"
 _CHOICES: Final = {
     YIELDS_PROPERTY: tuple(Yields),
     EARLY_PROPERTY: ("true", "false"),
+    MARKERS_PROPERTY: ("true", "false"),
     TYPE_PROPERTY: tuple(MarkersType),
 }
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
@@ -73,6 +75,11 @@ class Table(msgspec.Struct, frozen=True):
     def detects_early(self) -> bool:
         """Whether a marker is refused when another instant has its file group in hand."""
         return self.definition.properties.get(EARLY_PROPERTY) == "true"
+
+    @property
+    def requires_markers(self) -> bool:
+        """Whether a file is published only if its marker was created."""
+        return self.definition.properties.get(MARKERS_PROPERTY) == "true"
 
 
 class CreateTable(msgspec.Struct, frozen=True, tag=True):

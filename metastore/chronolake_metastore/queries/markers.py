@@ -39,7 +39,7 @@ async def page(
 ) -> MarkerPage:
     """A page of ``limit`` markers; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table, _ = await _find(connection, table_name, requested_time)
+        table, _ = await find_instant(connection, table_name, requested_time)
         place = cursors.in_table(cursor, _Place, table.table_id)
         if place is not None:
             cursors.refuse_unless(place.requested_time == requested_time)
@@ -55,7 +55,7 @@ async def page(
 async def find(database: Database, table_name: str, requested_time: Micros, marker: Marker) -> MarkerExists:
     """Whether an instant has a marker; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
-        table, _ = await _find(connection, table_name, requested_time)
+        table, _ = await find_instant(connection, table_name, requested_time)
         created_at = await stored.find(connection, OfInstant(table.table_id, requested_time), marker)
     return MarkerExists(marker.name, created_at is not None, created_at)
 
@@ -63,11 +63,17 @@ async def find(database: Database, table_name: str, requested_time: Micros, mark
 async def delete(database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
     """Delete the markers of an instant that has ended, by and by and without the lock of its table.
 
-    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while it is pending.
+    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while it is pending, or the rollback
+    that goes by them is.
     """
     async with database.reading() as connection:
-        table, instant = await _find(connection, table_name, requested_time)
+        table, instant = await find_instant(connection, table_name, requested_time)
+        rollback = None
+        if instant.rolled_back_by is not None:
+            rollback = await stored_instants.get(connection, table.table_id, instant.rolled_back_by)
     domain.refuse_pending(table, instant)
+    if rollback is not None:
+        domain.refuse_needed(table, instant, rollback)
     of, after, deleted = OfInstant(table.table_id, requested_time), FIRST, 0
     async with database.autocommit() as connection:
         while True:
@@ -78,7 +84,8 @@ async def delete(database: Database, table_name: str, requested_time: Micros) ->
             after = last
 
 
-async def _find(connection: Reader, table_name: str, requested_time: Micros) -> tuple[Table, Instant]:
+async def find_instant(connection: Reader, table_name: str, requested_time: Micros) -> tuple[Table, Instant]:
+    """A table and an instant of it; raises ``TableNotFound`` or ``InstantNotFound``."""
     table = await tables.find(connection, table_name)
     instant = await stored_instants.get(connection, table.table_id, requested_time)
     if instant is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 _FIND: Final = statements.load("find_instants")
+_COLUMNS: Final = 18
+"""The table's id and the columns of an instant, in the order of ``statements.py``."""
 _FIND_BY_ID: Final = statements.load("find_instants_by_id")
 _FIND_ROLLBACKS: Final = statements.load("find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("find_savepoints")
@@ -45,10 +47,16 @@ class Filter(msgspec.Struct, frozen=True):
     direction: Direction = Direction.ASCENDING
 
 
-def find(named: Iterable[tuple[str, Micros]]) -> Statement | None:
-    """Look for instants by the names of their tables and their requested times."""
-    keys = _names(named)
-    return (_FIND, keys) if keys["tables"] else None
+def find(
+    named: Iterable[tuple[str, Micros]], ending: Set[tuple[str, Micros]] = frozenset()
+) -> Statement | None:
+    """Look for instants by the names of their tables and their requested times.
+
+    Of those that are ``ending``, ``found_marks`` tells whether they have markers.
+    """
+    ordered = sorted(set(named))
+    ends = [name in ending for name in ordered]
+    return (_FIND, _names(ordered) | {"ends": ends}) if ordered else None
 
 
 def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Statement:
@@ -90,7 +98,14 @@ def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
 
 def found(rows: Rows) -> list[tuple[UUID, Instant]]:
     """Each instant with the id of its table."""
-    return [(row[0], instant_of(row[1:])) for row in rows]
+    return [(row[0], instant_of(row[1:_COLUMNS])) for row in rows]
+
+
+def found_marks(rows: Rows) -> list[tuple[UUID, Micros, bool, bool]]:
+    """Which instants of those that were looked for as ending have markers, and which had some deleted."""
+    return [
+        (row[0], Micros(row[1]), row[_COLUMNS], row[_COLUMNS + 1]) for row in rows if row[_COLUMNS] is not None
+    ]
 
 
 def instant_of(columns: Sequence[object]) -> Instant:

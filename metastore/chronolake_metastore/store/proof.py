@@ -12,10 +12,13 @@ from msgspec import UNSET
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Transaction
 from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
 
 _READ_WRITE_STATS: Final = statements.load("read_write_stats")
 _WRITE_STATS_WITHOUT_EVENT: Final = statements.load("write_stats_without_event")
+_READ_DELETED_FILES: Final = statements.load("read_deleted_files")
+_DELETED_FILES_WITHOUT_EVENT: Final = statements.load("deleted_files_without_event")
 _OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes_without_event")
 _CHAIN_HEADS: Final = statements.load("chain_heads")
 _FIND_HASHES: Final = statements.load("find_hashes")
@@ -49,6 +52,15 @@ class StoredWriteStat(msgspec.Struct, frozen=True):
     stat: WriteStat
 
 
+class StoredDeletedFile(msgspec.Struct, frozen=True):
+    """One row of the deleted files; ``of`` is the instant that had marked it."""
+
+    event: EventKey
+    ordinal: int
+    of: Micros
+    file: DeletedFile
+
+
 class ChainHead(msgspec.Struct, frozen=True):
     """The last event of a table's log; the name of the catalog, and of a table without a row, is empty."""
 
@@ -67,6 +79,12 @@ async def write_stats(tx: Transaction, events: Sequence[EventKey]) -> AsyncItera
         yield StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
 
 
+async def deleted_files(tx: Transaction, events: Sequence[EventKey]) -> AsyncIterator[StoredDeletedFile]:
+    """The deleted files of ``events``, one by one: each event's in their order, however many there are."""
+    async for table_id, version, ordinal, of, *name in tx.stream(_READ_DELETED_FILES, _named(events)):
+        yield StoredDeletedFile((table_id, version), ordinal, Micros(of), DeletedFile(*name))
+
+
 async def requests_without_outcome(tx: Transaction, request_ids: Sequence[str]) -> set[str]:
     """Those of ``request_ids`` that no outcome is kept for."""
     rows = await tx.query(_REQUESTS_WITHOUT_OUTCOME, {"request_ids": list(request_ids)})
@@ -78,6 +96,14 @@ async def write_stats_without_event(
 ) -> list[tuple[EventKey, int]]:
     """The first ``limit`` events that write stats name and that published none, with how many name each."""
     rows = await tx.query(_WRITE_STATS_WITHOUT_EVENT, {"table_id": table_id, "limit": limit})
+    return [((of_table, version), count) for of_table, version, count in rows]
+
+
+async def deleted_files_without_event(
+    tx: Transaction, table_id: UUID | None, limit: int
+) -> list[tuple[EventKey, int]]:
+    """The first ``limit`` events that deleted files name and that reported none, with how many name each."""
+    rows = await tx.query(_DELETED_FILES_WITHOUT_EVENT, {"table_id": table_id, "limit": limit})
     return [((of_table, version), count) for of_table, version, count in rows]
 
 

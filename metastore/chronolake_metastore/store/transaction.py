@@ -22,6 +22,7 @@ Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
 
 _OUTCOME_UNIQUE = "outcome_request_unique"
+_NO_LATE_MARKER = "marker_seen"
 _STREAMED_ROWS = 10_000
 _BEGIN: Statement = ("BEGIN ISOLATION LEVEL READ COMMITTED", {})
 _COMMIT: Statement = ("COMMIT", {})
@@ -29,6 +30,10 @@ _COMMIT: Statement = ("COMMIT", {})
 
 class OutcomeRaced(Exception):
     """Another transaction has recorded a request id of the group; run the group again and it is found."""
+
+
+class MarkedMeanwhile(Exception):
+    """An instant that was to end without markers has got some; run the group again and they are found."""
 
 
 class Transaction:
@@ -85,7 +90,7 @@ class Session:
         """A transaction that commits at the end of the block if not before, and rolls back when it raises.
 
         Raises ``DatabaseUnavailable`` when the connection is lost, in which case it is unknown whether the
-        transaction committed; and ``OutcomeRaced``.
+        transaction committed; ``OutcomeRaced`` and ``MarkedMeanwhile``.
         """
         try:
             with engine.database_errors():
@@ -105,6 +110,10 @@ class Session:
             if exc.diag.constraint_name != _OUTCOME_UNIQUE:
                 raise
             raise OutcomeRaced from exc
+        except postgres_errors.CheckViolation as exc:
+            if exc.diag.constraint_name != _NO_LATE_MARKER:
+                raise
+            raise MarkedMeanwhile from exc
 
     async def run_alone(self, statement: Statement) -> Rows:
         """Run a statement that is a transaction of its own, in one round trip; raises as ``begin`` does."""

@@ -79,5 +79,6 @@ def _ending_of(lease: ExpiredLease) -> Command:
     if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan:
         request = wire.ReturnToRequested(writer=WRITER, reason=reason)
         return ReturnToRequested(lease.table, lease.requested_time, request)
-    rollback = wire.RollbackInstant(writer=WRITER, reason=reason)
+    # It deletes no files: the plan waits for somebody who does.
+    rollback = wire.RollbackInstant(writer=WRITER, reason=reason, execute=False)
     return RollbackInstant(lease.table, lease.requested_time, rollback)

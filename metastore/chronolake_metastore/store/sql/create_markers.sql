@@ -19,7 +19,10 @@ held AS MATERIALIZED (
     SELECT i.table_id, i.requested_time, i.writer
     FROM (SELECT DISTINCT a.table_id, a.requested_time FROM asked a) AS named
     JOIN instant i ON i.table_id = named.table_id AND i.requested_time = named.requested_time
-    WHERE i.state IN ('requested', 'inflight') AND i.lease_expires_at IS NOT NULL
+    WHERE i.state IN ('requested', 'inflight')
+        AND i.lease_expires_at IS NOT NULL
+        -- What writes no data files is told so.
+        AND i.action NOT IN ('clean', 'indexing', 'rollback', 'savepoint', 'restore')
     ORDER BY i.table_id, i.requested_time
     FOR NO KEY UPDATE OF i
 ),

@@ -1,6 +1,16 @@
-SELECT {instant}
-FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
-    AS named (namespace, name, requested_time)
+-- The named instants; and of those that a command ends, whether they have markers, and had any that were deleted.
+SELECT
+    {instant},
+    CASE
+        WHEN named.ends
+        THEN EXISTS (SELECT FROM marker m WHERE m.table_id = i.table_id AND m.requested_time = i.requested_time)
+    END,
+    CASE
+        WHEN named.ends
+        THEN EXISTS (SELECT FROM deleted_file d WHERE d.table_id = i.table_id AND d.requested_time = i.requested_time)
+    END
+FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[], %(ends)s::boolean[])
+    AS named (namespace, name, requested_time, ends)
 CROSS JOIN LATERAL (
     SELECT live.table_id
     FROM lake_table live

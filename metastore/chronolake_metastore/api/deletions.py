@@ -1,0 +1,71 @@
+"""/v1/tables/{table}/instants/{instant}/deletions"""
+
+from __future__ import annotations
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.markers import TAGS
+from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.domain.deletions import ReportDeletions
+from chronolake_metastore.queries import deletions as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model import markers as wire
+from chronolake_model.markers import DeletedFilePage, ReportedDeletions
+from chronolake_model.problems import ProblemCode
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/deletions",
+    summary="Report deletions",
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.LEASE_LIVE,
+        ProblemCode.INSTANT_ROLLED_BACK,
+        ProblemCode.INVALID_DELETION,
+    ),
+)
+async def report_deletions(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.ReportDeletions],
+    caller: NamedDependency[Caller],
+) -> Response[ReportedDeletions]:
+    """Record that files, which were marked, have been deleted from storage; their markers go.
+
+    A write reports what its failed attempts had left, before it completes; a rollback the files that its target
+    has marked. Both may go on after they have completed, with files that came late; what was reported once may
+    be reported again, and is recorded again.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    return await submit(caller, ReportDeletions(parameters.table(table), time, data))
+
+
+@get(
+    "/tables/{table:str}/instants/{requested_time:str}/deletions",
+    summary="List deletions",
+    tags=TAGS,
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.INVALID_CURSOR
+    ),
+)
+async def list_deletions(
+    *,
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    database: NamedDependency[Database],
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> DeletedFilePage:
+    """The files of an instant that were reported deleted, each once, by partition path and file name.
+
+    Of a rollback those of its target. A writer that did not hear of its end may finish a file of such a name.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    return await queries.page(database, parameters.table(table), time, limit, cursor)

@@ -1,0 +1,49 @@
+"""Reports of deletions: what is looked up before the table is locked, and what is when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from chronolake_metastore.commands.lake import Lake
+from chronolake_metastore.domain import deletions
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted, ReportDeletions
+from chronolake_metastore.store import deletions as stored
+from chronolake_metastore.store.markers import OfInstant
+from chronolake_metastore.store.transaction import Transaction
+from chronolake_model.vocabulary import Action, State
+
+
+def reports(command: Command) -> bool:
+    """Whether a command reports deletions; it has a transaction to itself."""
+    return isinstance(command, ReportDeletions)
+
+
+async def look_ahead(tx: Transaction, commands: Sequence[Command]) -> Contradicted:
+    """Which of the files were never marked; nothing is locked yet. A file that was marked stays so."""
+    match commands:
+        case [ReportDeletions() as command]:
+            files = deletions.named(command.request)
+            unmarked = await stored.unmarked(tx, command.table, command.requested_time, files)
+            return Contradicted(unmarked=unmarked)
+        case _:
+            return NOTHING_CONTRADICTED
+
+
+async def load(tx: Transaction, lake: Lake, commands: Sequence[Command], ahead: Contradicted) -> None:
+    """Have ``lake`` know what of the report cannot be: what was published must not be deleted."""
+    match commands:
+        case [ReportDeletions() as command]:
+            lake.contradicted = ahead
+        case _:
+            return
+    table = lake.tables.get(command.table)
+    instant = None if table is None else lake.instants.get((table.table_id, command.requested_time))
+    if table is None or instant is None or ahead.unmarked:
+        return
+    if instant.state is State.COMPLETED and instant.action is not Action.ROLLBACK:
+        files = deletions.named(command.request)
+        published = await stored.published(tx, OfInstant(table.table_id, instant.requested_time), files)
+        lake.contradicted = msgspec.structs.replace(ahead, published=published)

@@ -1,0 +1,84 @@
+"""Deletions: which files are not in storage any more, of those that had been marked (docs/decisions/0020).
+
+Reported by whoever deleted them: a write whose failed attempts left them, or the rollback of an instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import files
+from chronolake_metastore.domain.events import FilesDeleted
+from chronolake_metastore.domain.instants import Instant, illegal, refuse_another, refuse_unless
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import markers as wire
+from chronolake_model.markers import DeletedFile
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action, State
+
+NAMED_MAX: Final = 100
+"""Files that a refusal names."""
+
+_REPORTS: Final = frozenset(State) - {State.ROLLED_BACK}
+
+
+class ReportDeletions(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.ReportDeletions
+
+
+class Contradicted(msgspec.Struct, frozen=True):
+    """Of the files that are reported, those that no marker has named, and those that are published."""
+
+    unmarked: Sequence[DeletedFile] = ()
+    published: Sequence[DeletedFile] = ()
+
+
+NOTHING_CONTRADICTED: Final = Contradicted()
+
+
+def marked_by(instant: Instant) -> Micros:
+    """The instant whose markers name the files: a rollback deletes those of its target."""
+    if instant.action is Action.ROLLBACK:
+        assert instant.target is not None
+        return instant.target
+    return instant.requested_time
+
+
+def named(request: wire.ReportDeletions) -> list[DeletedFile]:
+    """The files of a report in the order in which they are recorded, each once."""
+    return sorted(set(request.files))
+
+
+def report(
+    table: Table, instant: Instant, request: wire.ReportDeletions, contradicted: Contradicted
+) -> FilesDeleted:
+    """Record that files were deleted.
+
+    Raises ``InstantRolledBack`` (its rollback takes the report), ``IllegalTransition`` while a plan waits and
+    nobody executes it, ``LeaseLive``, or ``InvalidDeletion``.
+    """
+    refuse_unless(table, instant, _REPORTS, "report deletions")
+    if instant.state.is_pending:
+        if instant.lease_expires_at is None:
+            raise illegal(table, instant, "its plan waits; take it inflight to execute it")
+        refuse_another(instant, request.writer)
+    marker = format_time(marked_by(instant), table.definition.tick)
+    _refuse(contradicted.unmarked, f"the instant {marker} of {table.name!r} has no marker of")
+    _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
+    deleted = named(request)
+    return FilesDeleted(of=marked_by(instant), files=len(deleted), deletions_digest=files.digest(deleted))
+
+
+def _refuse(contradicted: Sequence[DeletedFile], why: str) -> None:
+    if contradicted:
+        raise errors.InvalidDeletion(
+            f"{why} {len(contradicted)} of the files; the first is {contradicted[0].path!r}",
+            files_in_question=len(contradicted),
+            files=[msgspec.to_builtins(one) for one in contradicted[:NAMED_MAX]],
+        )

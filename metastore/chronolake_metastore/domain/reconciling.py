@@ -1,0 +1,82 @@
+"""Reconciling: markers and write stats add up before an instant completes (design.md section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.deletions import marked_by
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.files import WriteStat
+from chronolake_model.markers import DeletedFile
+from chronolake_model.times import format_time
+from chronolake_model.vocabulary import Action
+
+NAMED_MAX: Final = 100
+"""Files that a refusal names."""
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many markers an instant has, and how many deletions were reported of it.
+
+    Of a pending instant markers only come, and go with a deletion only: the same numbers mean the same markers.
+    """
+
+    markers: int = 0
+    deletions: int = 0
+
+
+class Reconciliation(msgspec.Struct, frozen=True):
+    """An instant's markers against its write stats, as they were when so many were ``counted``.
+
+    ``left`` is how many files are marked and have no write stat, and ``named`` are the first of them;
+    ``unmarked`` is a file that has a write stat and no marker, if there is one.
+    """
+
+    counted: Counted = Counted()
+    left: int = 0
+    named: Sequence[DeletedFile] = ()
+    unmarked: DeletedFile | None = None
+
+
+def asks(table: Table, instant: Instant, *, was_marked: bool) -> bool:
+    """Whether completing the instant asks for its markers: when it ever had some, or has to.
+
+    A rollback asks for those of its target, if it goes by them.
+    """
+    if instant.action is Action.ROLLBACK:
+        return instant.plan is not None and instant.plan.by_markers
+    return was_marked or table.requires_markers
+
+
+def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], found: Reconciliation) -> None:
+    """Raise ``InvalidWriteStat`` for a file without a marker, ``UnreconciledMarkers`` for what else is marked.
+
+    A marker's kind need not be compared: it says what the file's name does.
+    """
+    if found.unmarked is not None:
+        raise _unmarked(found.unmarked, stats)
+    if found.left:
+        time = format_time(marked_by(instant), table.definition.tick)
+        raise errors.UnreconciledMarkers(
+            f"the instant {time} of {table.name!r} has marked {found.left} file(s) that are neither published "
+            f"nor reported as deleted, the first is {found.named[0].path!r}; delete them from storage, report "
+            "that, and complete again, as a new request",
+            unreconciled=found.left,
+            files=[msgspec.to_builtins(one) for one in found.named],
+        )
+
+
+def _unmarked(file: DeletedFile, stats: Sequence[WriteStat]) -> errors.InvalidWriteStat:
+    named = (file.partition_path, file.file_name)
+    index = next((at for at, one in enumerate(stats) if (one.partition_path, one.file_name) == named), None)
+    where = "staged" if index is None else f"write_stats[{index}]"
+    return errors.InvalidWriteStat(
+        f"{where}: the file {file.path!r} has no marker, or was reported as deleted; a file is marked before "
+        "it is written",
+        **msgspec.to_builtins(file),
+    )

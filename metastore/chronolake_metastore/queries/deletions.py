@@ -1,0 +1,40 @@
+"""Reading which files of an instant were reported deleted."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.deletions import marked_by
+from chronolake_metastore.queries import cursors, markers
+from chronolake_metastore.store import deletions as stored
+from chronolake_metastore.store.deletions import FIRST
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.markers import OfInstant
+from chronolake_model.markers import DeletedFile, DeletedFilePage
+from chronolake_model.times import Micros, format_time
+
+
+class _Place(msgspec.Struct, tag="deletions", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    requested_time: cursors.Time
+    file: DeletedFile
+
+
+async def page(
+    database: Database, table_name: str, requested_time: Micros, limit: int, cursor: str | None
+) -> DeletedFilePage:
+    """A page of ``limit`` files; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
+    async with database.reading() as connection:
+        table, instant = await markers.find_instant(connection, table_name, requested_time)
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        if place is not None:
+            cursors.refuse_unless(place.requested_time == requested_time)
+        after = FIRST if place is None else place.file
+        of = OfInstant(table.table_id, marked_by(instant))
+        found = await stored.page(connection, of, after, limit)
+    more = None
+    if len(found) == limit:
+        more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))
+    return DeletedFilePage(table.name, format_time(requested_time, table.definition.tick), found, more)

@@ -1,0 +1,76 @@
+"""Deleted files: rows of the log, under the events that reported them (docs/decisions/0020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.markers import OfInstant
+from chronolake_metastore.store.transaction import Statement, Transaction
+from chronolake_model.file_names import parse_file_name
+from chronolake_model.markers import DeletedFile
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros
+
+_FIND_UNMARKED: Final = statements.load("find_unmarked")
+_FIND_PUBLISHED: Final = statements.load("find_published")
+_APPEND: Final = statements.load("append_deleted_files")
+_PAGE: Final = text(statements.load("deleted_files"))
+
+FIRST: Final = DeletedFile("", "")
+"""Before all files of an instant."""
+
+
+class DeletedFiles(msgspec.Struct, frozen=True):
+    """The files that the event of this ``version`` reported, in their order, and whose markers named them."""
+
+    table_id: UUID
+    version: int
+    marked_by: Micros
+    files: Sequence[DeletedFile]
+
+
+async def unmarked(
+    tx: Transaction, table: str, requested_time: Micros, files: Sequence[DeletedFile]
+) -> list[DeletedFile]:
+    """Those of ``files`` that never were marked by the instant, or by the target of a rollback."""
+    namespace, name = split_table_name(table)
+    named = {"namespace": namespace, "name": name, "requested_time": requested_time}
+    return [DeletedFile(*row) for row in await tx.query(_FIND_UNMARKED, named | _columns(files))]
+
+
+async def published(tx: Transaction, of: OfInstant, files: Sequence[DeletedFile]) -> list[DeletedFile]:
+    """Those of ``files``, which were marked, that the instant has published."""
+    file_ids = [parse_file_name(one.file_name).file_id for one in files]
+    parameters = msgspec.structs.asdict(of) | _columns(files) | {"file_ids": file_ids}
+    return [DeletedFile(*row) for row in await tx.query(_FIND_PUBLISHED, parameters)]
+
+
+def append(deleted: DeletedFiles) -> Statement:
+    """Append the files of one report; their markers go."""
+    return _APPEND, {
+        "table_id": deleted.table_id,
+        "version": deleted.version,
+        "requested_time": deleted.marked_by,
+        **_columns(deleted.files),
+    }
+
+
+async def page(connection: AsyncConnection, of: OfInstant, after: DeletedFile, files: int) -> list[DeletedFile]:
+    """The first ``files`` behind ``after`` of those that were reported deleted of an instant."""
+    behind = {"after_partition": after.partition_path, "after_file": after.file_name, "files": files}
+    rows = await connection.execute(_PAGE, msgspec.structs.asdict(of) | behind)
+    return [DeletedFile(*row) for row in rows]
+
+
+def _columns(files: Sequence[DeletedFile]) -> dict[str, object]:
+    return {
+        "partition_paths": [one.partition_path for one in files],
+        "file_names": [one.file_name for one in files],
+    }

@@ -1,0 +1,86 @@
+"""Markers against write stats, in sets; and what keeps markers from coming in between (docs/decisions/0020)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.reconciling import NAMED_MAX, Counted, Reconciliation
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_model.files import WriteStat
+from chronolake_model.markers import DeletedFile
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros
+
+_COUNT: Final = statements.load("count_markers")
+_RECONCILE: Final = statements.load("reconcile")
+_HOLD: Final = statements.load("hold_instants_by_id")
+_REFUSE_LATE: Final = statements.load("refuse_late_markers")
+
+
+class MarkedInstant(msgspec.Struct, frozen=True):
+    """An instant whose markers are asked for, with the write stats that it would complete with."""
+
+    table: str
+    requested_time: Micros
+    write_stats: Sequence[WriteStat] = ()
+    staged: Sequence[int] = ()
+
+
+def count(instant: MarkedInstant) -> Statement:
+    """Count an instant's markers, and its files that were reported deleted."""
+    return _COUNT, _named(instant)
+
+
+def counted(rows: Rows) -> Counted:
+    """How many there are; none of an instant that is not there."""
+    return Counted(*rows[0]) if rows else Counted()
+
+
+def reconcile(instant: MarkedInstant) -> Statement:
+    """Compare an instant's markers with its write stats."""
+    return _RECONCILE, _named(instant) | {
+        "versions": list(instant.staged),
+        "partition_paths": [stat.partition_path for stat in instant.write_stats],
+        "file_names": [stat.file_name for stat in instant.write_stats],
+        "named": NAMED_MAX,
+    }
+
+
+def reconciled(rows: Rows) -> Reconciliation:
+    """What came of comparing."""
+    [(markers, deletions, left, *_)] = [row for row in rows if row[3] is None]
+    odd = [(is_marked, DeletedFile(*name)) for _, _, _, is_marked, *name in rows if is_marked is not None]
+    return Reconciliation(
+        counted=Counted(markers, deletions),
+        left=left,
+        named=[file for is_marked, file in odd if is_marked],
+        unmarked=next((file for is_marked, file in odd if not is_marked), None),
+    )
+
+
+def hold(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
+    """Have no markers of these instants created until the transaction ends; read them behind it."""
+    return _HOLD, _keys(instants)
+
+
+def refuse_late(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
+    """Break the transaction off, with ``MarkedMeanwhile``, if an instant that it has ended has markers."""
+    return _REFUSE_LATE, _keys(instants)
+
+
+def _named(instant: MarkedInstant) -> dict[str, object]:
+    namespace, name = split_table_name(instant.table)
+    return {"namespace": namespace, "name": name, "requested_time": instant.requested_time}
+
+
+def _keys(instants: Iterable[tuple[UUID, Micros]]) -> dict[str, object]:
+    ordered = sorted(instants)
+    return {
+        "table_ids": [table_id for table_id, _ in ordered],
+        "requested_times": [requested_time for _, requested_time in ordered],
+    }

@@ -1,0 +1,17 @@
+-- The files, and their markers no more: what is not in storage is not looked for.
+WITH deleted AS MATERIALIZED (
+    SELECT n.ordinal - 1 AS ordinal, n.partition_path, n.file_name
+    FROM unnest(%(partition_paths)s::text[], %(file_names)s::text[])
+        WITH ORDINALITY AS n (partition_path, file_name, ordinal)
+),
+unmarked AS (
+    DELETE FROM marker m
+    USING deleted d
+    WHERE m.table_id = %(table_id)s::uuid
+        AND m.requested_time = moment(%(requested_time)s)
+        AND m.partition_path = d.partition_path
+        AND m.file_name = d.file_name
+)
+INSERT INTO deleted_file (table_id, version, ordinal, requested_time, partition_path, file_name)
+SELECT %(table_id)s::uuid, %(version)s::bigint, d.ordinal, moment(%(requested_time)s), d.partition_path, d.file_name
+FROM deleted d

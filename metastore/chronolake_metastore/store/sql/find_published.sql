@@ -1,0 +1,14 @@
+-- Of the named files those that the instant has published.
+SELECT n.partition_path, n.file_name
+FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[], %(file_names)s::text[])
+    AS n (partition_path, file_id, file_name)
+WHERE EXISTS (
+    SELECT
+    FROM file f
+    WHERE f.table_id = %(table_id)s::uuid
+        AND f.partition_path = n.partition_path
+        AND f.file_id = n.file_id
+        AND f.requested_time = moment(%(requested_time)s)
+        AND f.file_name = n.file_name
+)
+ORDER BY n.partition_path, n.file_name

@@ -1,0 +1,7 @@
+-- Fail when an instant whose end was decided as that of one without markers has one after all. It comes behind the
+-- statement that ends the instants: from there on nobody creates a marker of them.
+SELECT refuse_late_marker(moment(ended.requested_time))
+FROM unnest(%(table_ids)s::uuid[], %(requested_times)s::bigint[]) AS ended (table_id, requested_time)
+WHERE EXISTS (
+    SELECT FROM marker m WHERE m.table_id = ended.table_id AND m.requested_time = moment(ended.requested_time)
+)
