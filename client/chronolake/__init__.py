@@ -46,7 +46,14 @@ from chronolake_model.instants import (
     TouchedFileGroup,
     WriteSummary,
 )
-from chronolake_model.markers import Marker, MarkerKind, MarkerOutcome, MarkersType, parse_marker
+from chronolake_model.markers import (
+    DeletedFile,
+    Marker,
+    MarkerKind,
+    MarkerOutcome,
+    MarkersType,
+    parse_marker,
+)
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans, OrphanTotal
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
@@ -93,6 +100,7 @@ __all__ = [
     "CompletedInstant",
     "Conflict",
     "DataFile",
+    "DeletedFile",
     "Direction",
     "DropColumn",
     "Field",

@@ -27,7 +27,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
-from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome, MarkersType
+from chronolake_model.markers import CreateMarkers, DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -174,9 +174,11 @@ class AsyncTable:
         *,
         writer: str | None = None,
         files_to_delete: Iterable[str] = (),
+        execute: bool = True,
     ) -> Instant:
         """As ``Table.rollback``."""
-        body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete))
+        files = list(files_to_delete)
+        body = RollbackInstant(writer or default_writer(), reason, files, execute=execute)
         return await self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
 
     async def savepoint(
@@ -228,6 +230,12 @@ class AsyncTable:
         if (direct := self._direct_markers(requested_time)) is not None:
             return await asyncio.to_thread(direct.delete_all)
         return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
+
+    async def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
+        """As ``Table.deletions``."""
+        async for page in self._transport.pages(_calls.list_deletions(self.name, requested_time)):
+            for one in page.files:
+                yield one
 
     @property
     def timeline(self) -> AsyncTimeline:

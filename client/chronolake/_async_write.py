@@ -15,7 +15,7 @@ from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
-from chronolake_model.markers import Marker, MarkerOutcome
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome
 from chronolake_model.times import Moment, digits_of
 
 _Answer = TypeVar("_Answer")
@@ -71,6 +71,15 @@ class AsyncWrite:
         if self._direct is not None:
             return await asyncio.to_thread(self._direct.create, markers)
         return (await self._transport.send(self._progress.mark_call(markers))).outcomes
+
+    async def left_over(self) -> list[DeletedFile]:
+        """As ``Write.left_over``."""
+        pages = [page async for page in self._transport.pages(self._progress.markers_call())]
+        return self._progress.without_stats(one for page in pages for one in page.markers)
+
+    async def report_deletions(self, files: Iterable[DeletedFile]) -> int:
+        """As ``Write.report_deletions``."""
+        return sum([(await self._command(call)).files for call in self._progress.deletion_calls(files)])
 
     def add(self, stat: WriteStat) -> None:
         """Remember a written file, to be published by ``complete``."""

@@ -41,10 +41,13 @@ from chronolake_model.instants import (
 from chronolake_model.markers import (
     CreatedMarkers,
     CreateMarkers,
+    DeletedFilePage,
     DeletedMarkers,
     Marker,
     MarkerExists,
     MarkerPage,
+    ReportDeletions,
+    ReportedDeletions,
     check_marker,
 )
 from chronolake_model.names import NAME_PATTERN, split_table_name
@@ -278,6 +281,17 @@ def delete_markers(name: str, requested_time: str) -> Call[DeletedMarkers]:
     """Delete the markers of an instant that has ended."""
     path = f"{_instant_path(name, requested_time)}/markers"
     return Call("DELETE", path, DeletedMarkers, is_query=True)
+
+
+def report_deletions(name: str, requested_time: str, body: ReportDeletions) -> Call[ReportedDeletions]:
+    """Say which files were deleted from storage."""
+    return _post(f"{_instant_path(name, requested_time)}/deletions", ReportedDeletions, body)
+
+
+def list_deletions(name: str, requested_time: str) -> Call[DeletedFilePage]:
+    """The files of an instant that were reported deleted."""
+    path = f"{_instant_path(name, requested_time)}/deletions"
+    return Call("GET", path, DeletedFilePage, _query(limit=FILES_LIMIT_MAX))
 
 
 def instant(name: str, requested_time: str) -> Call[Instant]:

@@ -25,7 +25,15 @@ from chronolake_model.instants import (
     StageWriteStats,
     TouchedFileGroup,
 )
-from chronolake_model.markers import CreatedMarkers, CreateMarkers, Marker
+from chronolake_model.markers import (
+    CreatedMarkers,
+    CreateMarkers,
+    DeletedFile,
+    Marker,
+    MarkerPage,
+    ReportDeletions,
+    ReportedDeletions,
+)
 from chronolake_model.vocabulary import Action, State, Touch
 
 _REASON_CHARS_MAX = 4_096
@@ -45,6 +53,8 @@ KEEP_THEIR_PLAN: Final = frozenset(
 STAGED_FROM: Final = 5_000
 """With more files than that they are reported before the instant completes, so that nobody waits for them."""
 STAGED_AT_ONCE: Final = 2_000
+DELETIONS_AT_ONCE: Final = 5_000
+"""Files of one report of deletions."""
 
 BEST_EFFORT_SECONDS = 10.0
 """How long a rollback is tried for that is only a courtesy: the lease ends in any case."""
@@ -201,8 +211,12 @@ class Progress:
         return _calls.find_conflicts(*self._name, FindConflicts(list(file_groups)))
 
     def rollback_call(self, reason: str) -> Call[Instant]:
-        """Give the instant up, in its writer's name: so the writer's own lease does not stand in the way."""
-        return _calls.rollback_instant(*self._name, RollbackInstant(self._writer, _storable(reason)))
+        """Give the instant up, in its writer's name: so the writer's own lease does not stand in the way.
+
+        What it has marked is left to whoever executes the rollback.
+        """
+        body = RollbackInstant(self._writer, _storable(reason), execute=False)
+        return _calls.rollback_instant(*self._name, body)
 
     def heartbeat_call(self, lease_seconds: int | None) -> Call[Instant]:
         """Renew the lease."""
@@ -211,6 +225,28 @@ class Progress:
     def mark_call(self, markers: Iterable[Marker]) -> Call[CreatedMarkers]:
         """Create markers."""
         return _calls.create_markers(*self._name, CreateMarkers(list(markers), self._writer))
+
+    def markers_call(self) -> Call[MarkerPage]:
+        """Its markers; of a rollback those of the instant that it undoes."""
+        table, requested_time = self._name
+        return _calls.list_markers(table, self._instant.target or requested_time, unpublished=False)
+
+    def without_stats(self, markers: Iterable[Marker]) -> list[DeletedFile]:
+        """The data files of ``markers`` that were not added, each once."""
+        with self._lock:
+            added = {(stat.partition_path, stat.file_name) for stat in self._stats}
+        named = dict.fromkeys((one.partition_path, one.file_name) for one in markers)
+        return [DeletedFile(*name) for name in named if name not in added]
+
+    def deletion_calls(self, files: Iterable[DeletedFile]) -> list[Call[ReportedDeletions]]:
+        """Report files as deleted, some thousand at a time."""
+        deleted = list(files)
+        return [
+            _calls.report_deletions(
+                *self._name, ReportDeletions(deleted[first : first + DELETIONS_AT_ONCE], self._writer)
+            )
+            for first in range(0, len(deleted), DELETIONS_AT_ONCE)
+        ]
 
     def refresh_call(self) -> Call[Instant]:
         """Ask how it stands."""

@@ -30,7 +30,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     TakeInflight,
 )
-from chronolake_model.markers import Marker, MarkerOutcome, MarkersType
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
@@ -201,15 +201,18 @@ class Table:
         *,
         writer: str | None = None,
         files_to_delete: Iterable[str] = (),
+        execute: bool = True,
     ) -> Instant:
         """Give up an instant of somebody who is gone; ``writer`` is user@host:pid unless given.
 
         Another than the instant's own writer may do so only when its lease has ended. The rollback is an
         instant of its own, which ``rolled_back_by`` of the answer names. It has completed, unless there are
-        ``files_to_delete``: then whoever deletes them completes ``write(rolled_back_by)``. Raises
-        ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``.
+        ``files_to_delete``, or the instant has marked files: then whoever deletes them completes
+        ``write(rolled_back_by)``, see ``Write.left_over``; without ``execute`` the rollback waits for another
+        who does. Raises ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``.
         """
-        body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete))
+        files = list(files_to_delete)
+        body = RollbackInstant(writer or default_writer(), reason, files, execute=execute)
         return self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
@@ -260,7 +263,8 @@ class Table:
     def delete_markers(self, requested_time: str) -> int:
         """Delete the markers of an instant that has completed or was rolled back: how many there were.
 
-        Raises ``IllegalTransition`` while it is pending, unless they are direct.
+        Raises ``IllegalTransition`` while it is pending, or the rollback that deletes what they name; unless
+        they are direct.
         """
         return self.markers_of(requested_time).delete_all()
 
@@ -273,6 +277,14 @@ class Table:
         """
         direct = self._location.direct_markers(requested_time, markers)
         return direct or ServerMarkers(self._transport, self.name, requested_time, writer)
+
+    def deletions(self, requested_time: str) -> Iterator[DeletedFile]:
+        """The files of an instant that were reported deleted, by path; of a rollback those of its target.
+
+        A writer that did not hear of its end may finish one of them later. Raises ``InstantNotFound``.
+        """
+        pages = self._transport.pages(_calls.list_deletions(self.name, requested_time))
+        return (one for page in pages for one in page.files)
 
     @property
     def timeline(self) -> Timeline:

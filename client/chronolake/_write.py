@@ -14,7 +14,7 @@ from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
 from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
-from chronolake_model.markers import Marker, MarkerOutcome
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome
 from chronolake_model.times import Moment, digits_of
 
 _Answer = TypeVar("_Answer")
@@ -84,6 +84,24 @@ class Write:
         """
         return self._markers.create(markers)
 
+    def left_over(self) -> list[DeletedFile]:
+        """The files that were marked and not added: what failed or repeated attempts of tasks may have left.
+
+        Before the instant completes they are to be deleted from storage, and reported. Of a rollback these are
+        the files that are still to be deleted of the instant that it undoes. Direct markers are not looked at,
+        for the server does not ask for them.
+        """
+        pages = self._transport.pages(self._progress.markers_call())
+        return self._progress.without_stats(one for page in pages for one in page.markers)
+
+    def report_deletions(self, files: Iterable[DeletedFile]) -> int:
+        """Say that ``files`` are not in storage any more: how many were recorded.
+
+        Raises ``InvalidDeletion`` when one was never marked, or is published, ``InstantRolledBack``,
+        ``LeaseLive``, ``IllegalTransition``.
+        """
+        return sum(self._command(call).files for call in self._progress.deletion_calls(files))
+
     def add(self, stat: WriteStat) -> None:
         """Remember a written file, to be published by ``complete``."""
         self._progress.add(stat)
@@ -124,8 +142,9 @@ class Write:
         Thousands of files are reported part by part before, so that other writers of the table hardly wait.
         ``schema_version`` is that of the schema which the files were written with, as in ``with_schema``.
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
-        ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop), ``IllegalTransition``,
-        ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed``
+        ``UnreconciledMarkers`` (files that were marked are neither published nor reported as deleted, see
+        ``left_over``), ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop),
+        ``IllegalTransition``, ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed``
         or ``ServerUnavailable`` the outcome is not known: the same call once more gets it, for it is sent
         under the same idempotency key.
         """
@@ -149,6 +168,7 @@ class Write:
     def rollback(self, reason: str = "") -> Instant:
         """Give the instant up: nothing that it wrote will be seen.
 
+        If it has marked files, its rollback waits for whoever deletes them: ``Table.execute``.
         Raises ``IllegalTransition`` when it has completed: it stays published, keep its files.
         """
         return self._rollback(reason, retry_seconds=None)

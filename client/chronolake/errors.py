@@ -13,7 +13,8 @@
         │   ├── InvalidTable
         │   ├── InvalidWriteStat
         │   ├── InvalidMarker
-    │   ├── InvalidPlan
+        │   ├── InvalidDeletion
+        │   ├── InvalidPlan
         │   ├── InvalidFilter
         │   └── ActionNotSupported
         ├── NotFound
@@ -29,6 +30,7 @@
             ├── IllegalTransition
             ├── LeaseLive
             ├── WriteConflict
+            ├── UnreconciledMarkers     delete what they name, report it, and complete again
             ├── Savepointed
             ├── IncompatibleSchema
             ├── SchemaChanged       somebody else changed it first: look, and ask again
@@ -137,6 +139,10 @@ class InvalidMarker(InvalidRequest):
     """A marker is of no data file that its instant could write."""
 
 
+class InvalidDeletion(InvalidRequest):
+    """A file that was reported as deleted has no marker, or is published; ``context`` names it."""
+
+
 class InvalidPlan(InvalidRequest):
     """The plan, or the file groups that are named, do not fit the table."""
 
@@ -201,6 +207,10 @@ class WriteConflict(Conflict):
     """Another instant wrote the same file groups first; ``context`` names it and the groups."""
 
 
+class UnreconciledMarkers(Conflict):
+    """Files that the instant marked are neither published nor reported as deleted; ``context`` names them."""
+
+
 class Savepointed(Conflict):
     """A savepoint pins what would be rolled back; ``context`` names it."""
 
@@ -238,6 +248,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.ILLEGAL_TRANSITION: IllegalTransition,
     ProblemCode.LEASE_LIVE: LeaseLive,
     ProblemCode.WRITE_CONFLICT: WriteConflict,
+    ProblemCode.UNRECONCILED_MARKERS: UnreconciledMarkers,
     ProblemCode.SAVEPOINTED: Savepointed,
     ProblemCode.INCOMPATIBLE_SCHEMA: IncompatibleSchema,
     ProblemCode.SCHEMA_CHANGED: SchemaChanged,
@@ -248,6 +259,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INVALID_TABLE: InvalidTable,
     ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
     ProblemCode.INVALID_MARKER: InvalidMarker,
+    ProblemCode.INVALID_DELETION: InvalidDeletion,
     ProblemCode.INVALID_PLAN: InvalidPlan,
     ProblemCode.INVALID_FILTER: InvalidFilter,
     ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import chronolake
-from chronolake import Marker, MarkerKind, MarkerOutcome, errors
+from chronolake import DeletedFile, Marker, MarkerKind, MarkerOutcome, State, errors
 from chronolake.cli import output
 from tests.client.conftest import Cli
 from tests.client.gateway import Fault, Gateway
@@ -27,14 +27,75 @@ def test_a_writer_marks_its_files_before_it_writes_them(table: chronolake.Table)
         assert write.mark(marker_of(write, 0)) == [CREATED]
         assert write.mark(marker_of(write, 0), marker_of(write, 1)) == [EXISTED, CREATED]
         write.add(stat_of(write, 0))
+        write.add(stat_of(write, 1))
 
     time = write.requested_time
     assert list(table.markers(time)) == [marker_of(write, 0), marker_of(write, 1)]
-    assert list(table.markers(time, unpublished=True)) == [marker_of(write, 1)]
+    assert list(table.markers(time, unpublished=True)) == []
     assert table.has_marker(time, marker_of(write, 1))
     assert not table.has_marker(time, marker_of(write, 2))
     assert table.delete_markers(time) == 2
     assert list(table.markers(time)) == []
+
+
+def file_of(write: chronolake.Write | chronolake.AsyncWrite, bucket: int = 0) -> DeletedFile:
+    """The file that ``marker_of`` marks."""
+    marker = marker_of(write, bucket)
+    return DeletedFile(marker.partition_path, marker.file_name)
+
+
+def test_what_a_failed_attempt_left_is_deleted_and_reported_before_the_write_completes(
+    table: chronolake.Table,
+) -> None:
+    with table.begin() as write:
+        write.mark(marker_of(write, 0), marker_of(write, 1))
+        write.add(stat_of(write, 0))
+        with pytest.raises(errors.UnreconciledMarkers) as refused:
+            write.complete()
+        assert write.left_over() == [file_of(write, 1)]
+        assert write.report_deletions(write.left_over()) == 1
+
+    assert refused.value.context["unreconciled"] == 1
+    assert write.instant.state is State.COMPLETED
+    assert list(table.deletions(write.requested_time)) == [file_of(write, 1)]
+
+
+def test_a_file_that_was_never_marked_is_not_reported(table: chronolake.Table) -> None:
+    write = table.begin()
+
+    with pytest.raises(errors.InvalidDeletion):
+        write.report_deletions([file_of(write)])
+
+
+def test_a_rollback_is_executed_by_its_markers(table: chronolake.Table) -> None:
+    write = table.begin(writer="w")
+    write.mark(marker_of(write, 0), marker_of(write, 1))
+    gone = table.rollback(write.requested_time, writer="w")
+    assert gone.rolled_back_by is not None
+    rollback = table.write(gone.rolled_back_by)
+
+    assert rollback.left_over() == [file_of(write, 0), file_of(write, 1)]
+    assert rollback.report_deletions([file_of(write, 0)]) == 1
+    assert rollback.left_over() == [file_of(write, 1)]
+    with pytest.raises(errors.UnreconciledMarkers):
+        rollback.complete()
+    rollback.report_deletions(rollback.left_over())
+    assert rollback.complete().state is State.COMPLETED
+
+
+def test_the_rollback_of_a_writer_that_gave_up_waits_for_whoever_executes_it(table: chronolake.Table) -> None:
+    with pytest.raises(ZeroDivisionError), table.begin() as write:
+        write.mark(marker_of(write))
+        raise ZeroDivisionError
+    given_up = write.refresh().rolled_back_by
+    assert given_up is not None
+    assert table.instant(given_up).state is State.REQUESTED
+
+    with table.execute(given_up) as rollback:
+        rollback.report_deletions(rollback.left_over())
+
+    assert table.instant(given_up).state is State.COMPLETED
+    assert list(table.deletions(given_up)) == [file_of(write)]
 
 
 def test_an_executor_that_knows_the_requested_time_marks_too(table: chronolake.Table) -> None:
@@ -102,7 +163,10 @@ def test_the_awaited_client_does_the_same(server_url: str, table: chronolake.Tab
             outcomes += await awaited.create_markers(write.requested_time, [marker_of(write)])
             listed = [one async for one in awaited.markers(write.requested_time)]
             has = await awaited.has_marker(write.requested_time, listed[0])
-            await write.rollback()
+            assert await write.report_deletions(await write.left_over()) == 1
+            assert [one async for one in awaited.deletions(write.requested_time)] == [file_of(write)]
+            await write.mark(marker_of(write))
+            await write.complete([stat_of(write)])
             return outcomes, listed, has, await awaited.delete_markers(write.requested_time)
 
     outcomes, listed, has, deleted = asyncio.run(mark())
@@ -113,7 +177,6 @@ def test_the_awaited_client_does_the_same(server_url: str, table: chronolake.Tab
 def test_the_terminal_lists_markers(cli: Cli, table: chronolake.Table) -> None:
     write = table.begin()
     write.mark(marker_of(write, 0), marker_of(write, 1))
-    write.complete([stat_of(write, 0)])
     left = marker_of(write, 1)
 
     shown = cli("markers", table.name, write.requested_time)
@@ -124,6 +187,9 @@ def test_the_terminal_lists_markers(cli: Cli, table: chronolake.Table) -> None:
     assert document == {
         "table": table.name,
         "requested_time": write.requested_time,
-        "markers": [{"partition_path": "", "file_name": left.file_name, "kind": "CREATE"}],
+        "markers": [
+            {"partition_path": "", "file_name": one.file_name, "kind": "CREATE"}
+            for one in (marker_of(write), left)
+        ],
     }
     assert cli("markers", table.name, "20260101000000000").code == output.NOT_FOUND
