@@ -9,7 +9,8 @@ CREATE TABLE chronolake.deleted_file (
     requested_time timestamptz NOT NULL,
     partition_path text        NOT NULL,
     file_name      text        NOT NULL,
-    CONSTRAINT deleted_file_order PRIMARY KEY (table_id, version, ordinal)
+    -- Not led by the table: who asks for an instant of it must find no other index than the one below.
+    CONSTRAINT deleted_file_order PRIMARY KEY (version, table_id, ordinal)
 );
 
 CREATE INDEX deleted_file_of_instant ON chronolake.deleted_file

@@ -1,4 +1,4 @@
--- Of the named files those that the instant has published.
+-- Of the named files those that the instant has published; looked up name by name.
 SELECT n.partition_path, n.file_name
 FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[], %(file_names)s::text[])
     AS n (partition_path, file_id, file_name)
@@ -10,5 +10,6 @@ WHERE EXISTS (
         AND f.file_id = n.file_id
         AND f.requested_time = moment(%(requested_time)s)
         AND f.file_name = n.file_name
+    OFFSET 0
 )
 ORDER BY n.partition_path, n.file_name

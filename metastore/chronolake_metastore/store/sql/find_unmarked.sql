@@ -1,5 +1,5 @@
 -- Of the named files those that neither a marker names nor an earlier report did: of the instant, or of the target of a
--- rollback.
+-- rollback. OFFSET 0 keeps the planner to looking them up, name by name: they grow faster than statistics are taken.
 SELECT n.partition_path, n.file_name
 FROM lake_table t
 JOIN instant i ON i.table_id = t.table_id AND i.requested_time = moment(%(requested_time)s)
@@ -17,6 +17,7 @@ WHERE t.namespace = %(namespace)s
             AND m.requested_time = marked_by.requested_time
             AND m.partition_path = n.partition_path
             AND m.file_name = n.file_name
+        OFFSET 0
     )
     AND NOT EXISTS (
         SELECT
@@ -25,5 +26,6 @@ WHERE t.namespace = %(namespace)s
             AND d.requested_time = marked_by.requested_time
             AND d.partition_path = n.partition_path
             AND d.file_name = n.file_name
+        OFFSET 0
     )
 ORDER BY n.partition_path, n.file_name
