@@ -1,4 +1,4 @@
-"""Deletions: which files are not in storage any more, of those that had been marked (docs/decisions/0020).
+"""Deletions: which files are not in storage any more, of those that had been marked (docs/decisions/0019).
 
 Reported by whoever deleted them: a write whose failed attempts left them, or the rollback of an instant.
 """

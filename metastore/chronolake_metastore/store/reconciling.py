@@ -1,4 +1,4 @@
-"""Markers against write stats, in sets; and what keeps markers from coming in between (docs/decisions/0020)."""
+"""Markers against write stats, in sets; and what keeps markers from coming in between (docs/decisions/0019)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- Deletions of files that were marked, and what refuses to end an instant past its markers (docs/decisions/0020).
+-- Deletions of files that were marked, and what refuses to end an instant past its markers (docs/decisions/0019).
 --
 -- Expand: servers of the release before know nothing of it; stop those first, for they complete without asking.
 
