@@ -20,7 +20,7 @@ from chronolake_model.problems import Problem
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.refusals import FUZZ
-from tests.server.rest import Json, Table, keyed, new_key, refused, succeeded, write_stat
+from tests.server.rest import Json, Table, keyed, marker, new_key, refused, succeeded, write_stat
 
 SENDS = 8
 PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))
@@ -89,6 +89,17 @@ def _savepointed(table: Table, key: str) -> httpx.Response:
     return _post(table.http, f"{path}/restore", body, key)
 
 
+def _unreconciled(table: Table, key: str) -> httpx.Response:
+    writing = table.begun()
+    table.marked(writing, marker(writing))
+    return table.complete(writing, key=key)
+
+
+def _never_marked(table: Table, key: str) -> httpx.Response:
+    writing = table.begun()
+    return table.report(writing, marker(writing), key=key)
+
+
 def _drop_column(table: Table, key: str, column: str, **body: object) -> httpx.Response:
     changes = [{"change": "drop", "name": column}]
     return _post(table.http, f"/v1/tables/{table.name}/schema", {"changes": changes} | body, key)
@@ -126,6 +137,8 @@ REFUSALS: dict[str, Refusing] = {
     "action-not-supported": lambda table, key: table.begin(key, action="compaction"),
     "invalid-plan": lambda table, key: table.begin(key, action="clustering"),
     "savepointed": _savepointed,
+    "unreconciled-markers": _unreconciled,
+    "invalid-deletion": _never_marked,
     "incompatible-schema": lambda table, key: _drop_column(table, key, "id"),
     "schema-changed": lambda table, key: _drop_column(table, key, "name", expected_schema_version=7),
 }
