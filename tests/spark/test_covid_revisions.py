@@ -36,9 +36,10 @@ Ingested = Callable[[str], tuple[SparkTable, list[str]]]
 
 
 @pytest.fixture(scope="session")
-def folder() -> Path:
-    """Where the data lies; where it must be and is not, the test fails."""
-    path = Path(os.environ.get("CHRONOLAKE_COVID_REVISIONS", "/work/shared/data/covid-revisions"))
+def folder(repository: Path) -> Path:
+    """Where the data lies, beside the checkout unless told; where it must be and is not, the test fails."""
+    beside = repository.parent / "shared" / "data" / "covid-revisions"
+    path = Path(os.environ.get("CHRONOLAKE_COVID_REVISIONS", beside))
     if not path.is_dir():
         missing = f"the real table is not at {path}; CHRONOLAKE_COVID_REVISIONS says where it is"
         if os.environ.get("CI"):
