@@ -102,10 +102,6 @@ class Storage:
         found = self._ask(self._filesystem.get_file_info, self._full(path))
         return found.size if found.is_file else None
 
-    def sizes_bytes(self, paths: Iterable[str]) -> list[int | None]:
-        """The size of each of several files."""
-        return list(_in_threads(self.size_bytes, paths))
-
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
         """All files below ``folder``, folder by folder: no more than the entries of one are held at a time.
 

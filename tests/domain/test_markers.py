@@ -15,7 +15,6 @@ from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_model import markers as wire
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import WriteStat
 from chronolake_model.markers import Marker, MarkerKind, check_marker, parse_marker
 from chronolake_model.tables import BucketIndex
 from chronolake_model.times import Micros, Tick, format_time, parse_time
@@ -194,17 +193,3 @@ def test_a_dead_writer_has_nothing_in_hand() -> None:
 
 def test_an_instants_own_markers_are_not_against_it() -> None:
     refuse(MarkerKind.CREATE, markers.holder(instant(), MarkerKind.MERGE))
-
-
-# ---------------------------------------------------------------------------------- what was left
-
-
-@given(st.lists(MARKERS, unique=True, max_size=8), st.data())
-def test_markers_with_and_without_write_stats_are_all_markers(found: list[Marker], data: st.DataObject) -> None:
-    published = data.draw(st.sets(st.sampled_from(found)) if found else st.just(set[Marker]()))
-    stats = [WriteStat(marker.partition_path, "a", marker.file_name, 1, 1) for marker in published]
-    reported = {marker.path for marker in published}
-
-    left = markers.without_write_stats(found, stats)
-
-    assert left == [marker for marker in found if marker.path not in reported]

@@ -15,7 +15,7 @@ from chronolake_metastore.domain.instants import PENDING, Instant, illegal, refu
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import markers as wire
 from chronolake_model.file_names import parse_file_name
-from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.files import FileGroupName
 from chronolake_model.markers import Marker, MarkerKind, check_marker
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import State, Touch
@@ -135,12 +135,6 @@ def holder(instant: Instant, kind: MarkerKind) -> Other:
         requested_time=instant.requested_time,
         lease_expires_at=instant.lease_expires_at,
     )
-
-
-def without_write_stats(markers: Iterable[Marker], stats: Iterable[WriteStat]) -> list[Marker]:
-    """The markers whose data files no stat reports: what failed or repeated attempts of tasks may have left."""
-    reported = {(stat.partition_path, stat.file_name) for stat in stats}
-    return [marker for marker in markers if (marker.partition_path, marker.file_name) not in reported]
 
 
 def _is_live(other: Other, now: Micros) -> bool:
