@@ -162,6 +162,15 @@ def test_a_table_that_requires_markers_publishes_no_file_without(table: Table) -
     succeeded(strict.complete(strict.begun()))
 
 
+def test_markers_cannot_be_required_where_the_server_sees_none(table: Table) -> None:
+    properties = {"markers.required": "true", "markers.type": "direct"}
+    body = rest.table_body(f"{table.name}_direct", properties=properties)
+
+    problem = refused(table.http.post("/v1/tables", json=body), 422, "invalid-table")
+
+    assert problem["context"] == {"property": "markers.required"}
+
+
 def test_markers_are_required_or_not_and_nothing_else(table: Table) -> None:
     body = rest.table_body(f"{table.name}_odd", properties={"markers.required": "yes"})
 

@@ -227,6 +227,12 @@ def _check_properties(properties: Mapping[str, str]) -> None:
             raise errors.InvalidTable(
                 f"the property {name} is {' or '.join(allowed)}, not {given[:100]!r}", property=name
             )
+    if properties.get(MARKERS_PROPERTY) == "true" and properties.get(TYPE_PROPERTY) == MarkersType.DIRECT:
+        raise errors.InvalidTable(
+            f"{MARKERS_PROPERTY} asks for markers that the server has, and {TYPE_PROPERTY} {MarkersType.DIRECT} "
+            "keeps them in storage, where it sees none: no file could be published; leave one of both out",
+            property=MARKERS_PROPERTY,
+        )
 
 
 def _check_named(role: str, columns: list[str], names: set[str]) -> None:
