@@ -229,8 +229,9 @@ def _check_properties(properties: Mapping[str, str]) -> None:
             )
     if properties.get(MARKERS_PROPERTY) == "true" and properties.get(TYPE_PROPERTY) == MarkersType.DIRECT:
         raise errors.InvalidTable(
-            f"{MARKERS_PROPERTY} asks for markers that the server has; with {TYPE_PROPERTY} {MarkersType.DIRECT} "
-            "they are in storage, where it sees none, and no file could be published; leave one of both out",
+            f"{MARKERS_PROPERTY} asks for markers that the server has; with {TYPE_PROPERTY} "
+            f"{MarkersType.DIRECT} they are in storage, where it sees none, and no file could be published; "
+            "leave one of both out",
             property=MARKERS_PROPERTY,
         )
 
