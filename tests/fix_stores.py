@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chronolake import _storage
+from chronolake import storage as storages
 from tests.fix_s3 import S3
 
 
@@ -17,8 +17,8 @@ class Store(msgspec.Struct, frozen=True):
     base_path: str
     options: dict[str, str] | None
 
-    def open(self) -> _storage.Storage:
-        return _storage.open_storage(self.base_path, self.options)
+    def open(self) -> storages.Storage:
+        return storages.open_storage(self.base_path, self.options)
 
 
 @pytest.fixture(params=["local", "s3"])

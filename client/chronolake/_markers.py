@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from chronolake import _calls, errors
-from chronolake._storage import METADATA_FOLDER, Storage, open_storage
 from chronolake._transport import Transport
+from chronolake.storage import METADATA_FOLDER, Storage, open_storage
 from chronolake_model import problems
 from chronolake_model.markers import (
     TYPE_PROPERTY,
@@ -25,6 +25,7 @@ from chronolake_model.markers import (
     parse_marker,
 )
 from chronolake_model.problems import ProblemCode
+from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
 
@@ -152,7 +153,7 @@ class Location:
     @functools.cached_property
     def storage(self) -> Storage:
         """The storage below the base path."""
-        return open_storage(self._definition.base_path, self._options)
+        return open_storage(self._definition.base_path, options_of(self._definition.properties, self._options))
 
     def direct_markers(self, requested_time: str, wanted: MarkersType | None) -> DirectMarkers | None:
         """The markers of an instant when they are wanted in storage, here or by the table's property."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from chronolake import errors
-from chronolake._storage import Storage
+from chronolake.storage import Storage
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.instants import Instant
 from chronolake_model.markers import Marker

@@ -167,3 +167,22 @@ def test_markers_are_with_the_server_or_direct(client: chronolake.Client, namesp
             record_key_fields=["id"],
             properties={"markers.type": "timeline_server_based"},
         )
+
+
+def test_a_table_says_how_its_storage_is_reached_and_whoever_reaches_it_says_the_secrets(
+    server_url: str, namespace: str, s3: S3
+) -> None:
+    secrets = {name: s3.options[name] for name in ("access_key", "secret_key")}
+    said = {f"storage.{name}": text for name, text in s3.options.items() if name not in secrets}
+    assert said
+    with chronolake.connect(server_url, storage_options=secrets) as client:
+        table = client.create_table(
+            f"{namespace}.reached",
+            base_path=s3.base_path,
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            properties={"markers.type": "direct", **said},
+        )
+        write = table.begin()
+
+        assert write.mark(base(write, 0)) == [CREATED]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chronolake import _storage, errors
-from chronolake._storage import Deletion, StoredFile
+from chronolake import errors, storage as storages
+from chronolake.storage import Deletion, StoredFile
 from tests.fix_s3 import S3, Fault
 from tests.fix_stores import Store
 
@@ -27,7 +27,7 @@ def test_a_file_is_made_once(store: Store) -> None:
 
 def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
-    storage = _storage.open_storage(str(tmp_path))
+    storage = storages.open_storage(str(tmp_path))
 
     assert not storage.create_empty("a")
     assert storage.size_bytes("a") == 3
@@ -75,7 +75,7 @@ def test_nothing_outside_the_base_path_is_touched(store: Store, path: str) -> No
 
 
 def test_a_deletion_that_fails_is_told_and_the_others_are_done(s3: S3) -> None:
-    storage = _storage.open_storage(s3.base_path, s3.options)
+    storage = storages.open_storage(s3.base_path, s3.options)
     storage.create_all_empty(["a", "b", "c"])
     s3.faults.append(Fault("DELETE", "/b", 403, "AccessDenied"))
 
@@ -90,7 +90,7 @@ def test_a_deletion_that_fails_is_told_and_the_others_are_done(s3: S3) -> None:
 def test_a_deletion_that_fails_on_a_local_disk_is_told_too(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
 
-    [deletion] = _storage.open_storage(str(tmp_path)).delete_all(["a"])
+    [deletion] = storages.open_storage(str(tmp_path)).delete_all(["a"])
 
     assert deletion.failure is not None
     assert (tmp_path / "a" / "b").exists()
@@ -98,7 +98,7 @@ def test_a_deletion_that_fails_on_a_local_disk_is_told_too(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("method", ["HEAD", "DELETE"])
 def test_a_throttled_deletion_is_tried_again(s3: S3, method: str) -> None:
-    storage = _storage.open_storage(s3.base_path, s3.options)
+    storage = storages.open_storage(s3.base_path, s3.options)
     storage.create_all_empty(["a", "b"])
     s3.faults.append(Fault(method, "/a", 503, "SlowDown", times=3))
 
@@ -108,8 +108,8 @@ def test_a_throttled_deletion_is_tried_again(s3: S3, method: str) -> None:
 
 
 def test_throttling_without_an_end_is_told_after_so_many_tries(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_storage, "TRIES_MAX", 3)
-    storage = _storage.open_storage(s3.base_path, s3.options)
+    monkeypatch.setattr(storages, "TRIES_MAX", 3)
+    storage = storages.open_storage(s3.base_path, s3.options)
     storage.create_empty("a")
     s3.faults.append(Fault("DELETE", "/a", 503, "SlowDown", times=1_000))
 
@@ -121,7 +121,7 @@ def test_throttling_without_an_end_is_told_after_so_many_tries(s3: S3, monkeypat
 
 
 def test_a_listing_and_a_creation_that_are_throttled_are_tried_again(s3: S3) -> None:
-    storage = _storage.open_storage(s3.base_path, s3.options)
+    storage = storages.open_storage(s3.base_path, s3.options)
     s3.faults.append(Fault("PUT", "/a", 503, "SlowDown", times=2))
     s3.faults.append(Fault("GET", s3.bucket, 503, "SlowDown", times=2))
 
@@ -134,14 +134,14 @@ def test_a_store_that_refuses_is_an_error_of_its_own(s3: S3) -> None:
     s3.faults.append(Fault("GET", s3.bucket, 403, "AccessDenied"))
 
     with pytest.raises(errors.StorageFailed, match="ACCESS_DENIED") as refused:
-        list(_storage.open_storage(s3.base_path, s3.options).listing())
+        list(storages.open_storage(s3.base_path, s3.options).listing())
     assert refused.value.code == "storage-failed"
 
 
 def test_paths_are_taken_as_they_are_needed(tmp_path: Path) -> None:
     endless = (str(number) for number in count())
 
-    assert len(list(islice(_storage.open_storage(str(tmp_path)).delete_all(endless), 1_500))) == 1_500
+    assert len(list(islice(storages.open_storage(str(tmp_path)).delete_all(endless), 1_500))) == 1_500
 
 
 def test_what_is_not_said_is_taken_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,19 +150,19 @@ def test_what_is_not_said_is_taken_from_the_environment(s3: S3, monkeypatch: pyt
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
 
-    assert _storage.open_storage(s3.base_path).create_empty("a")
-    assert _storage.open_storage(s3.base_path, s3.options).size_bytes("a") == 0
+    assert storages.open_storage(s3.base_path).create_empty("a")
+    assert storages.open_storage(s3.base_path, s3.options).size_bytes("a") == 0
 
 
 def test_options_that_nobody_knows_are_refused() -> None:
     with pytest.raises(ValueError, match="not acces_key"):
-        _storage.open_storage("s3://lake/orders", {"acces_key": "k"})
+        storages.open_storage("s3://lake/orders", {"acces_key": "k"})
     with pytest.raises(ValueError, match="storage options are for s3"):
-        _storage.open_storage("gs://lake/orders?anonymous=true", {"region": "r"})
+        storages.open_storage("gs://lake/orders?anonymous=true", {"region": "r"})
 
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
 
     with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
-        _storage.open_storage("/lake/orders")
+        storages.open_storage("/lake/orders")

@@ -147,6 +147,8 @@ def column(type_: str, name: str = "extra") -> Json:
         column("binary") | {"partition_fields": ["extra"]},
         column("array<int>") | {"ordering_field": "extra"},
         column(" MAP < int , int > ") | {"record_key_fields": ["extra"]},
+        {"properties": {"storage.secret_key": "hunter2"}},
+        {"properties": {"storage.acces_key": "k"}},
     ],
     ids=lambda changes: json.dumps(changes)[-60:],
 )

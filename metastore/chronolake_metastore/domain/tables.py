@@ -12,7 +12,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import column_types
 from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import tables as wire
+from chronolake_model import storage, tables as wire
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
@@ -227,6 +227,10 @@ def _check_properties(properties: Mapping[str, str]) -> None:
             raise errors.InvalidTable(
                 f"the property {name} is {' or '.join(allowed)}, not {given[:100]!r}", property=name
             )
+    try:
+        storage.check_properties(properties)
+    except ValueError as exc:
+        raise errors.InvalidTable(str(exc)) from exc
     if properties.get(MARKERS_PROPERTY) == "true" and properties.get(TYPE_PROPERTY) == MarkersType.DIRECT:
         raise errors.InvalidTable(
             f"{MARKERS_PROPERTY} asks for markers that the server has; with {TYPE_PROPERTY} "

@@ -19,11 +19,10 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from chronolake import errors
+from chronolake_model.storage import check_options
 
 METADATA_FOLDER: Final = ".hoodie"
 """Hudi's, in the base path; no data files are in it."""
-S3_OPTIONS: Final = ("endpoint_override", "access_key", "secret_key", "session_token", "region")
-"""What may be said of S3; the rest is taken from the environment, as AWS's own tools do."""
 
 THREADS: Final = 16
 TRIES_MAX: Final = 8
@@ -62,12 +61,10 @@ class Deletion(msgspec.Struct, frozen=True):
 def open_storage(base_path: str, options: Mapping[str, str] | None = None) -> Storage:
     """The storage below ``base_path``: a local path, or a URI that pyarrow knows (``file``, ``s3``, ``gs``, …).
 
-    ``options`` are those of ``S3_OPTIONS``, by these names. Nothing is asked of the store yet, but for the
-    region of a bucket of AWS when nothing says it. Raises ``ValueError``, ``ImportError``.
+    ``options`` have the names of ``chronolake_model.storage.S3_OPTIONS``. Nothing is asked of the store yet,
+    but for the region of a bucket of AWS when nothing says it. Raises ``ValueError``, ``ImportError``.
     """
-    unknown = sorted(set(options or {}) - set(S3_OPTIONS))
-    if unknown:
-        raise ValueError(f"storage options are {', '.join(S3_OPTIONS)}, not {', '.join(unknown)}")
+    check_options(options or {})
     pafs = _pyarrow()
     parts = urlsplit(base_path)
     if "://" not in base_path:

@@ -1,0 +1,36 @@
+"""How a table's storage is reached, as far as the table says so: properties that begin with ``storage.``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+PREFIX: Final = "storage."
+S3_OPTIONS: Final = ("endpoint_override", "access_key", "secret_key", "session_token", "region")
+"""What may be said of S3, by pyarrow's names; the rest is taken from the environment, as AWS's own tools do."""
+SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
+"""What a table's properties may not say: they are in its log for good, for everybody to read."""
+
+
+def options_of(properties: Mapping[str, str], own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The options that a table's properties say, and those of whoever reaches it, which come first."""
+    said = {name.removeprefix(PREFIX): text for name, text in properties.items() if name.startswith(PREFIX)}
+    return {**said, **(own or {})}
+
+
+def check_options(names: Iterable[str]) -> None:
+    """Raise ``ValueError`` when one of these is no option of a storage."""
+    unknown = sorted(set(names) - set(S3_OPTIONS))
+    if unknown:
+        raise ValueError(f"storage options are {', '.join(S3_OPTIONS)}, not {', '.join(unknown)}")
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raise ``ValueError`` when a table cannot have such properties of its storage."""
+    names = set(options_of(properties))
+    if secret := sorted(names & SECRETS):
+        raise ValueError(
+            f"the property {PREFIX}{secret[0]} would be in the table's log for good, for everybody to read; "
+            "whoever reaches the storage says it, or has it in the environment"
+        )
+    check_options(names)
