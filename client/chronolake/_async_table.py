@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from chronolake import _arrow, _calls
+from chronolake._async_stored_table import AsyncStoredTable
 from chronolake._async_write import AsyncWrite
 from chronolake._calls import InstantFilter
-from chronolake._markers import DirectMarkers, Location
-from chronolake._table import completion_calls, default_writer, with_schema, write_action
-from chronolake._timeline import PENDING, AsyncTimeline, words
-from chronolake._transport import AsyncTransport
-from chronolake_model import tables as model
+from chronolake._table import with_schema, write_action
+from chronolake._timeline import PENDING, AsyncTimeline, completion_calls, words
+from chronolake._transport import default_writer
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
@@ -24,10 +22,9 @@ from chronolake_model.instants import (
     Plan,
     ReleaseSavepoint,
     RestoreTable,
-    RollbackInstant,
     TakeInflight,
 )
-from chronolake_model.markers import CreateMarkers, DeletedFile, Marker, MarkerOutcome, MarkersType
+from chronolake_model.markers import MarkersType
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -37,28 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class AsyncTable:
+class AsyncTable(AsyncStoredTable):
     """A table of the metastore; as ``Table``, awaited."""
-
-    def __init__(
-        self,
-        transport: AsyncTransport,
-        definition: model.Table,
-        storage_options: Mapping[str, str] | None = None,
-    ) -> None:
-        self._transport = transport
-        self._definition = definition
-        self._location = Location(definition, storage_options)
-
-    @property
-    def name(self) -> str:
-        """``namespace.table``."""
-        return self._definition.name
-
-    @property
-    def definition(self) -> model.Table:
-        """The table's definition, as last fetched."""
-        return self._definition
 
     async def reload(self) -> AsyncTable:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
@@ -103,8 +80,9 @@ class AsyncTable:
             lease_seconds,
             inflight,
             plan,
+            markers=markers,
         )
-        return self._as_write(await self._transport.send(_calls.begin_instant(self.name, body)), markers)
+        return self._as_write(await self._transport.send(_calls.begin_instant(self.name, body)))
 
     async def begin_many(
         self,
@@ -125,9 +103,10 @@ class AsyncTable:
             lease_seconds,
             inflight,
             count=count,
+            markers=markers,
         )
         begun = await self._transport.send(_calls.begin_instants(self.name, body))
-        return [self._as_write(instant, markers) for instant in begun.instants]
+        return [self._as_write(instant) for instant in begun.instants]
 
     async def plan(
         self,
@@ -136,6 +115,7 @@ class AsyncTable:
         details: Mapping[str, str] | None = None,
         *,
         writer: str | None = None,
+        markers: MarkersType | None = None,
     ) -> Instant:
         """As ``Table.plan``."""
         body = BeginInstant(
@@ -143,6 +123,7 @@ class AsyncTable:
             action,
             inflight=False,
             plan=Plan(list(file_groups), dict(details or {})),
+            markers=markers,
         )
         return await self._transport.send(_calls.begin_instant(self.name, body))
 
@@ -152,34 +133,11 @@ class AsyncTable:
         *,
         writer: str | None = None,
         lease_seconds: int | None = None,
-        markers: MarkersType | None = None,
     ) -> AsyncWrite:
         """As ``Table.execute``: ``async with await table.execute(requested_time) as write``."""
         body = TakeInflight(writer or default_writer(), lease_seconds)
         call = _calls.to_inflight(self.name, requested_time, body)
-        return self._as_write(await self._transport.send(call), markers)
-
-    async def write(self, requested_time: str, *, markers: MarkersType | None = None) -> AsyncWrite:
-        """As ``Table.write``."""
-        return self._as_write(await self.instant(requested_time), markers)
-
-    async def instant(self, requested_time: str) -> Instant:
-        """One instant of the timeline. Raises ``InstantNotFound``."""
-        return await self._transport.send(_calls.instant(self.name, requested_time))
-
-    async def rollback(
-        self,
-        requested_time: str,
-        reason: str = "",
-        *,
-        writer: str | None = None,
-        files_to_delete: Iterable[str] = (),
-        execute: bool = True,
-    ) -> Instant:
-        """As ``Table.rollback``."""
-        files = list(files_to_delete)
-        body = RollbackInstant(writer or default_writer(), reason, files, execute=execute)
-        return await self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+        return self._as_write(await self._transport.send(call))
 
     async def savepoint(
         self, instant: str | None = None, comment: str = "", *, writer: str | None = None
@@ -199,48 +157,6 @@ class AsyncTable:
         """As ``Table.restore``."""
         body = RestoreTable(writer or default_writer(), savepoint, reason)
         return await self._transport.send(_calls.restore_table(self.name, body))
-
-    async def create_markers(
-        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
-    ) -> list[MarkerOutcome]:
-        """As ``Table.create_markers``; direct ones, here and below, are reached by threads."""
-        if (direct := self._direct_markers(requested_time)) is not None:
-            return await asyncio.to_thread(direct.create, markers)
-        call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
-        return (await self._transport.send(call)).outcomes
-
-    async def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
-        """As ``Table.markers``."""
-        if (direct := self._direct_markers(requested_time)) is not None:
-            for one in await asyncio.to_thread(direct.listed, unpublished):
-                yield one
-            return
-        async for page in self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished)):
-            for one in page.markers:
-                yield one
-
-    async def has_marker(self, requested_time: str, marker: Marker) -> bool:
-        """As ``Table.has_marker``."""
-        if (direct := self._direct_markers(requested_time)) is not None:
-            return await asyncio.to_thread(direct.check, marker)
-        return (await self._transport.send(_calls.find_marker(self.name, requested_time, marker))).exists
-
-    async def delete_markers(self, requested_time: str) -> int:
-        """As ``Table.delete_markers``."""
-        if (direct := self._direct_markers(requested_time)) is not None:
-            return await asyncio.to_thread(direct.delete_all)
-        return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
-
-    async def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
-        """As ``Table.deletions``."""
-        async for page in self._transport.pages(_calls.list_deletions(self.name, requested_time)):
-            for one in page.files:
-                yield one
-
-    @property
-    def timeline(self) -> AsyncTimeline:
-        """As ``Table.timeline``: ``await table.timeline.completed().last()``."""
-        return AsyncTimeline(self._transport, self.name)
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
@@ -359,9 +275,3 @@ class AsyncTable:
     async def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """As ``Table.changes_arrow``."""
         return await _arrow.async_table(self._transport, _calls.changes(self.name, from_, to))
-
-    def _direct_markers(self, requested_time: str, markers: MarkersType | None = None) -> DirectMarkers | None:
-        return self._location.direct_markers(requested_time, markers)
-
-    def _as_write(self, instant: Instant, markers: MarkersType | None) -> AsyncWrite:
-        return AsyncWrite(self._transport, instant, self._direct_markers(instant.requested_time, markers))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from chronolake import errors
+from chronolake import _calls, _deletions, errors
 from chronolake._calls import Call
 from chronolake._lease import lost_by, pause_seconds_of
-from chronolake._markers import DirectMarkers
-from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
+from chronolake._markers import DirectMarkers, Location
+from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome
 from chronolake_model.times import Moment, digits_of
+from chronolake_model.vocabulary import State
 
 _Answer = TypeVar("_Answer")
 
@@ -27,11 +29,9 @@ class AsyncWrite:
     The block's lease is renewed by a task: a block that never awaits is silent.
     """
 
-    def __init__(
-        self, transport: AsyncTransport, instant: Instant, direct: DirectMarkers | None = None
-    ) -> None:
+    def __init__(self, transport: AsyncTransport, instant: Instant, location: Location) -> None:
         self._transport = transport
-        self._direct = direct
+        self._location = location
         self._progress = Progress(instant)
         self._renewal: asyncio.Task[None] | None = None
         self._lost: errors.RequestRefused | None = None
@@ -68,14 +68,16 @@ class AsyncWrite:
 
     async def mark(self, *markers: Marker) -> list[MarkerOutcome]:
         """As ``Write.mark``; direct markers are created by threads."""
-        if self._direct is not None:
-            return await asyncio.to_thread(self._direct.create, markers)
+        if self._progress.has_direct_markers:
+            return await asyncio.to_thread(self._direct_markers().create, markers)
         return (await self._transport.send(self._progress.mark_call(markers))).outcomes
 
-    async def left_over(self) -> list[DeletedFile]:
+    async def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
         """As ``Write.left_over``."""
-        pages = [page async for page in self._transport.pages(self._progress.markers_call())]
-        return self._progress.without_stats(one for page in pages for one in page.markers)
+        marked = await self._listed() if self._progress.has_direct_markers else []
+        async for page in self._transport.pages(self._progress.markers_call()):
+            marked += page.markers
+        return self._progress.without_stats(marked, write_stats)
 
     async def report_deletions(self, files: Iterable[DeletedFile]) -> int:
         """As ``Write.report_deletions``."""
@@ -113,9 +115,12 @@ class AsyncWrite:
         if self._lost is not None:
             raise self._lost
         stats = list(write_stats)
+        await self._prepare()
         staged = [await self._stage(call) for call in self._progress.staging_calls(stats)]
         call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
-        return self._progress.learn(await self._command(call))
+        done = await _reconciled(lambda: self._command(call), lambda: self._delete_left(stats))
+        await self._forget_direct_markers()
+        return self._progress.learn(done)
 
     async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
         """As ``Write.conflicts``."""
@@ -126,7 +131,7 @@ class AsyncWrite:
 
     async def rollback(self, reason: str = "") -> Instant:
         """As ``Write.rollback``."""
-        return await self._rollback(reason, retry_seconds=None)
+        return await self._rollback(reason, retry_seconds=None, execute=self._location.executes)
 
     async def return_to_requested(self, reason: str = "") -> Instant:
         """As ``Write.return_to_requested``."""
@@ -161,7 +166,7 @@ class AsyncWrite:
     async def _finish(self) -> None:
         try:
             await self.complete()
-        except errors.RequestRefused as refused:
+        except (errors.RequestRefused, errors.StorageFailed) as refused:
             await self._give_up(refused)
             raise
 
@@ -169,9 +174,14 @@ class AsyncWrite:
         await self._stop_renewal()
         if self._progress.is_gone(exc, self._lost):
             return
-        give_up = self._return_to_requested if self._progress.keeps_plan_after(exc) else self._rollback
+        reason = f"{type(exc).__name__}: {exc}"
         try:
-            await give_up(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
+            if self._progress.keeps_plan_after(exc):
+                await self._return_to_requested(reason, retry_seconds=BEST_EFFORT_SECONDS)
+                return
+            # Whoever cancels the task wants it to end, and not to delete files first.
+            execute = self._location.executes and isinstance(exc, Exception)
+            await self._rollback(reason, retry_seconds=BEST_EFFORT_SECONDS, execute=execute)
         except errors.ChronolakeError as failure:
             self._progress.note_on(exc, failure)
 
@@ -198,10 +208,50 @@ class AsyncWrite:
             except errors.ChronolakeError:
                 arrived = False
 
-    async def _rollback(self, reason: str, *, retry_seconds: float | None) -> Instant:
-        answer = await self._command(self._progress.rollback_call(reason), retry_seconds=retry_seconds)
+    async def _rollback(self, reason: str, *, retry_seconds: float | None, execute: bool) -> Instant:
+        call = self._progress.rollback_call(reason, execute=execute)
+        answer = await self._command(call, retry_seconds=retry_seconds)
         self._progress.given_up_here = True
-        return self._progress.learn(answer)
+        self._progress.learn(answer)
+        if execute:
+            await finish_rollback(self._transport, self._location, answer, self._progress.writer)
+        return answer
+
+    async def _prepare(self) -> None:
+        """As ``Write._prepare``; storage is reached by threads, here and below."""
+        if self._progress.is_rollback:
+            await self._delete_planned()
+            if self._progress.goes_by_markers:
+                await self._delete_left()
+        elif self._progress.has_direct_markers:
+            for call in self._progress.hand_over_calls(await self._listed()):
+                await self._transport.send(call)
+
+    async def _delete_planned(self) -> None:
+        files = self._progress.planned_files()
+        deleted = [await asyncio.to_thread(self._location.delete, part) for part in _deletions.parts(files)]
+        _deletions.refuse([failure for one in deleted for failure in one.failures], len(files))
+
+    async def _delete_left(self, write_stats: Iterable[WriteStat] = ()) -> None:
+        files = await self.left_over(write_stats)
+        failures: list[str] = []
+        for part in _deletions.parts(files):
+            deleted = await asyncio.to_thread(self._location.delete, part)
+            await self.report_deletions(deleted.gone)
+            failures += deleted.failures
+        _deletions.refuse(failures, len(files))
+
+    async def _forget_direct_markers(self) -> None:
+        if self._progress.has_direct_markers and self._progress.goes_by_markers:
+            with contextlib.suppress(errors.StorageFailed):
+                await asyncio.to_thread(self._direct_markers().delete_all)
+
+    async def _listed(self) -> list[Marker]:
+        """The markers in storage."""
+        return await asyncio.to_thread(lambda: [*self._direct_markers().listed()])
+
+    def _direct_markers(self) -> DirectMarkers:
+        return self._location.direct_markers(self._progress.marked_by)
 
     async def _return_to_requested(self, reason: str, *, retry_seconds: float | None) -> Instant:
         answer = await self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
@@ -233,5 +283,44 @@ async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:
     for write in writes:
         if write.lost is not None:
             raise write.lost
-    done = (await first._command(together_call([write._progress for write in writes]))).instants
-    return [write._progress.learn(instant) for write, instant in zip(writes, done, strict=True)]
+    for write in writes:
+        await write._prepare()
+    call = together_call([write._progress for write in writes])
+    answer = await _reconciled(lambda: first._command(call), lambda: _delete_left_of(writes))
+    for write in writes:
+        await write._forget_direct_markers()
+    return [write._progress.learn(instant) for write, instant in zip(writes, answer.instants, strict=True)]
+
+
+async def _delete_left_of(writes: Sequence[AsyncWrite]) -> None:
+    for write in writes:
+        await write._delete_left()
+
+
+async def finish_rollback(transport: AsyncTransport, location: Location, undone: Instant, writer: str) -> bool:
+    """As ``_write.finish_rollback``."""
+    if undone.rolled_back_by is None:
+        return False
+    instant = await transport.send(_calls.instant(undone.table, undone.rolled_back_by))
+    if instant.state is not State.INFLIGHT or instant.writer != writer:
+        return False
+    rollback = AsyncWrite(transport, instant, location)
+    try:
+        async with rollback:
+            pass
+    except errors.IllegalTransition:
+        if (await rollback.refresh()).state is not State.COMPLETED:
+            raise
+    return True
+
+
+async def _reconciled(
+    complete: Callable[[], Awaitable[_Answer]], delete_left: Callable[[], Awaitable[object]]
+) -> _Answer:
+    """As ``_write._reconciled``."""
+    for _ in range(RECONCILIATIONS_MAX):
+        try:
+            return await complete()
+        except errors.UnreconciledMarkers:
+            await delete_left()
+    return await complete()

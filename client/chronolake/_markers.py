@@ -8,16 +8,20 @@ rolled back, and there is no early conflict detection.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from chronolake import _calls, errors
+from chronolake import _calls, _deletions, errors
+from chronolake._deletions import Deleted
 from chronolake._transport import Transport
 from chronolake.storage import METADATA_FOLDER, Storage, open_storage
 from chronolake_model import problems
 from chronolake_model.markers import (
+    EXECUTOR_PROPERTY,
     TYPE_PROPERTY,
     CreateMarkers,
+    DeletedFile,
+    Executor,
     Marker,
     MarkerOutcome,
     MarkersType,
@@ -155,12 +159,28 @@ class Location:
         """The storage below the base path."""
         return open_storage(self._definition.base_path, options_of(self._definition.properties, self._options))
 
-    def direct_markers(self, requested_time: str, wanted: MarkersType | None) -> DirectMarkers | None:
-        """The markers of an instant when they are wanted in storage, here or by the table's property."""
-        default = self._definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER)
-        if MarkersType(wanted or default) is MarkersType.SERVER:
-            return None
+    @property
+    def executes(self) -> bool:
+        """Whether files are deleted here, and not by the server, when an instant is given up."""
+        executor = self._definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT)
+        return Executor(executor) is Executor.CLIENT
+
+    @property
+    def markers_type(self) -> MarkersType:
+        """Where the markers of the table's writes are, unless they say otherwise."""
+        return MarkersType(self._definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER))
+
+    def direct_markers(self, requested_time: str) -> DirectMarkers:
+        """The markers of an instant in storage, wherever it keeps them."""
         return DirectMarkers(lambda: self.storage, requested_time)
+
+    def delete(self, files: Sequence[DeletedFile]) -> Deleted:
+        """Delete files. Raises ``StorageFailed`` when the storage cannot be reached at all."""
+        try:
+            storage = self.storage
+        except (ImportError, ValueError) as exc:
+            raise errors.StorageFailed(f"{self._definition.base_path}: {exc}") from exc
+        return _deletions.delete(storage, files)
 
 
 def _invalid(detail: str) -> errors.InvalidMarker:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from chronolake import _calls, errors
+from chronolake import _calls, _deletions, errors
 from chronolake._calls import Call
 from chronolake._transport import new_key
 from chronolake_model.files import FileGroupName, WriteStat
@@ -53,8 +53,9 @@ KEEP_THEIR_PLAN: Final = frozenset(
 STAGED_FROM: Final = 5_000
 """With more files than that they are reported before the instant completes, so that nobody waits for them."""
 STAGED_AT_ONCE: Final = 2_000
-DELETIONS_AT_ONCE: Final = 5_000
-"""Files of one report of deletions."""
+RECONCILIATIONS_MAX: Final = 5
+"""How often what was left over is deleted before a completion: late attempts may mark more meanwhile."""
+MARKERS_AT_ONCE: Final = 10_000
 
 BEST_EFFORT_SECONDS = 10.0
 """How long a rollback is tried for that is only a courtesy: the lease ends in any case."""
@@ -81,6 +82,11 @@ class Progress:
     def instant(self) -> Instant:
         """The instant as last heard of."""
         return self._instant
+
+    @property
+    def writer(self) -> str:
+        """In whose name the write goes on."""
+        return self._writer
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
@@ -210,12 +216,12 @@ class Progress:
         """Ask whether touching these would conflict."""
         return _calls.find_conflicts(*self._name, FindConflicts(list(file_groups)))
 
-    def rollback_call(self, reason: str) -> Call[Instant]:
+    def rollback_call(self, reason: str, *, execute: bool) -> Call[Instant]:
         """Give the instant up, in its writer's name: so the writer's own lease does not stand in the way.
 
-        What it has marked is left to whoever executes the rollback.
+        Unless it is to ``execute`` the rollback, what it has marked is left to whoever does.
         """
-        body = RollbackInstant(self._writer, _storable(reason), execute=False)
+        body = RollbackInstant(self._writer, _storable(reason), execute=execute)
         return _calls.rollback_instant(*self._name, body)
 
     def heartbeat_call(self, lease_seconds: int | None) -> Call[Instant]:
@@ -226,26 +232,55 @@ class Progress:
         """Create markers."""
         return _calls.create_markers(*self._name, CreateMarkers(list(markers), self._writer))
 
+    def hand_over_calls(self, markers: Iterable[Marker]) -> list[Call[CreatedMarkers]]:
+        """Create markers that were in storage so far."""
+        some = list(markers)
+        return [
+            self.mark_call(some[first : first + MARKERS_AT_ONCE])
+            for first in range(0, len(some), MARKERS_AT_ONCE)
+        ]
+
     def markers_call(self) -> Call[MarkerPage]:
         """Its markers; of a rollback those of the instant that it undoes."""
-        table, requested_time = self._name
-        return _calls.list_markers(table, self._instant.target or requested_time, unpublished=False)
+        return _calls.list_markers(self._instant.table, self.marked_by, unpublished=False)
 
-    def without_stats(self, markers: Iterable[Marker]) -> list[DeletedFile]:
-        """The data files of ``markers`` that were not added, each once."""
-        with self._lock:
-            added = {(stat.partition_path, stat.file_name) for stat in self._stats}
+    @property
+    def marked_by(self) -> str:
+        """The instant whose markers count: of a rollback that which it undoes."""
+        return self._instant.target or self._instant.requested_time
+
+    @property
+    def has_direct_markers(self) -> bool:
+        """Whether they are in storage."""
+        return self._instant.plan is not None and self._instant.plan.direct_markers
+
+    @property
+    def goes_by_markers(self) -> bool:
+        """Whether markers say what is in storage: a rollback may have been told which files to delete."""
+        return not self.is_rollback or (self._instant.plan is not None and self._instant.plan.by_markers)
+
+    @property
+    def is_rollback(self) -> bool:
+        """Whether it undoes another instant."""
+        return self._instant.action is Action.ROLLBACK
+
+    def planned_files(self) -> list[DeletedFile]:
+        """The files that its plan names, to be deleted."""
+        return [file_at(path) for path in self._instant.plan.files_to_delete] if self._instant.plan else []
+
+    def without_stats(
+        self, markers: Iterable[Marker], write_stats: Iterable[WriteStat] = ()
+    ) -> list[DeletedFile]:
+        """The data files of ``markers`` that were not added, nor are given here, each once."""
+        added = {(stat.partition_path, stat.file_name) for stat in (*self.stats, *write_stats)}
         named = dict.fromkeys((one.partition_path, one.file_name) for one in markers)
         return [DeletedFile(*name) for name in named if name not in added]
 
     def deletion_calls(self, files: Iterable[DeletedFile]) -> list[Call[ReportedDeletions]]:
         """Report files as deleted, some thousand at a time."""
-        deleted = list(files)
         return [
-            _calls.report_deletions(
-                *self._name, ReportDeletions(deleted[first : first + DELETIONS_AT_ONCE], self._writer)
-            )
-            for first in range(0, len(deleted), DELETIONS_AT_ONCE)
+            _calls.report_deletions(*self._name, ReportDeletions([*part], self._writer))
+            for part in _deletions.parts(files)
         ]
 
     def refresh_call(self) -> Call[Instant]:
@@ -253,9 +288,12 @@ class Progress:
         return _calls.instant(*self._name)
 
     def note_on(self, exc: BaseException, failure: errors.ChronolakeError) -> None:
-        """Say with ``exc``, which caused it, that the rollback failed."""
+        """Say with ``exc``, which caused it, that the rollback failed, or how far it came."""
         which = f"instant {self._instant.requested_time} of {self._instant.table}"
-        exc.add_note(f"chronolake: {which} was not rolled back: {failure}")
+        if self.given_up_here:
+            exc.add_note(f"chronolake: files of the {which} wait to be deleted: {failure}")
+        else:
+            exc.add_note(f"chronolake: {which} was not rolled back: {failure}")
 
     @property
     def _name(self) -> tuple[str, str]:
@@ -265,6 +303,12 @@ class Progress:
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
     """Publish several writes: all of them, or none."""
     return _calls.complete_together(CompleteTogether([one.member() for one in members]))
+
+
+def file_at(path: str) -> DeletedFile:
+    """A file by its path, relative to the table's base path."""
+    partition_path, _, file_name = path.rpartition("/")
+    return DeletedFile(partition_path, file_name)
 
 
 def _touch_of(stat: WriteStat) -> Touch:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import _arrow, _calls, _orphans
-from chronolake._calls import Call, InstantFilter
-from chronolake._markers import Location, Markers, ServerMarkers
-from chronolake._timeline import PENDING, Timeline, words
-from chronolake._transport import Transport, actor
+from chronolake import _arrow, _calls
+from chronolake._calls import InstantFilter
+from chronolake._stored_table import StoredTable
+from chronolake._timeline import PENDING, Timeline, completion_calls, words
+from chronolake._transport import default_writer
 from chronolake._write import Write
 from chronolake_model import tables as model
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
-    REQUESTED_TIMES_MAX,
     BeginInstant,
-    CompletionTimes,
     CreateSavepoint,
     Instant,
     Plan,
     ReleaseSavepoint,
     RestoreTable,
-    RollbackInstant,
     TakeInflight,
 )
-from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
-from chronolake_model.orphans import Orphans
+from chronolake_model.markers import MarkersType
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.times import Moment
@@ -41,28 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Table:
+class Table(StoredTable):
     """A table of the metastore. ``definition`` is as last fetched. Threads may share it."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        definition: model.Table,
-        storage_options: Mapping[str, str] | None = None,
-    ) -> None:
-        self._transport = transport
-        self._definition = definition
-        self._location = Location(definition, storage_options)
-
-    @property
-    def name(self) -> str:
-        """``namespace.table``."""
-        return self._definition.name
-
-    @property
-    def definition(self) -> model.Table:
-        """The table's definition, as last fetched."""
-        return self._definition
 
     def reload(self) -> Table:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
@@ -118,8 +93,9 @@ class Table:
             lease_seconds,
             inflight,
             plan,
+            markers=markers,
         )
-        return self._as_write(self._transport.send(_calls.begin_instant(self.name, body)), markers)
+        return self._as_write(self._transport.send(_calls.begin_instant(self.name, body)))
 
     def begin_many(
         self,
@@ -140,9 +116,10 @@ class Table:
             lease_seconds,
             inflight,
             count=count,
+            markers=markers,
         )
         begun = self._transport.send(_calls.begin_instants(self.name, body)).instants
-        return [self._as_write(instant, markers) for instant in begun]
+        return [self._as_write(instant) for instant in begun]
 
     def plan(
         self,
@@ -151,6 +128,7 @@ class Table:
         details: Mapping[str, str] | None = None,
         *,
         writer: str | None = None,
+        markers: MarkersType | None = None,
     ) -> Instant:
         """Plan a table service: it stays requested, without a lease, until somebody executes it.
 
@@ -162,6 +140,7 @@ class Table:
             action,
             inflight=False,
             plan=Plan(list(file_groups), dict(details or {})),
+            markers=markers,
         )
         return self._transport.send(_calls.begin_instant(self.name, body))
 
@@ -171,7 +150,6 @@ class Table:
         *,
         writer: str | None = None,
         lease_seconds: int | None = None,
-        markers: MarkersType | None = None,
     ) -> Write:
         """Execute a plan that waits, whoever made it; it is in the result's ``instant.plan``.
 
@@ -179,41 +157,7 @@ class Table:
         the execution fails: see ``Write``.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        return self._as_write(
-            self._transport.send(_calls.to_inflight(self.name, requested_time, body)), markers
-        )
-
-    def write(self, requested_time: str, *, markers: MarkersType | None = None) -> Write:
-        """The write of an instant that was begun before, perhaps in another process.
-
-        Its lease is renewed only while it is used as a context manager. Raises ``InstantNotFound``.
-        """
-        return self._as_write(self.instant(requested_time), markers)
-
-    def instant(self, requested_time: str) -> Instant:
-        """One instant of the timeline. Raises ``InstantNotFound``."""
-        return self._transport.send(_calls.instant(self.name, requested_time))
-
-    def rollback(
-        self,
-        requested_time: str,
-        reason: str = "",
-        *,
-        writer: str | None = None,
-        files_to_delete: Iterable[str] = (),
-        execute: bool = True,
-    ) -> Instant:
-        """Give up an instant of somebody who is gone; ``writer`` is user@host:pid unless given.
-
-        Another than the instant's own writer may do so only when its lease has ended. The rollback is an
-        instant of its own, which ``rolled_back_by`` of the answer names. It has completed, unless there are
-        ``files_to_delete``, or the instant has marked files: then whoever deletes them completes
-        ``write(rolled_back_by)``, see ``Write.left_over``; without ``execute`` the rollback waits for another
-        who does. Raises ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``.
-        """
-        files = list(files_to_delete)
-        body = RollbackInstant(writer or default_writer(), reason, files, execute=execute)
-        return self._transport.send(_calls.rollback_instant(self.name, requested_time, body))
+        return self._as_write(self._transport.send(_calls.to_inflight(self.name, requested_time, body)))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
         """Pin a completed instant, by its requested time; the one that completed last unless given.
@@ -238,58 +182,6 @@ class Table:
         """
         body = RestoreTable(writer or default_writer(), savepoint, reason)
         return self._transport.send(_calls.restore_table(self.name, body))
-
-    def create_markers(
-        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
-    ) -> list[MarkerOutcome]:
-        """Create markers of a pending instant, 10,000 at most; see ``Write.mark``.
-
-        For executors that know the instant by its requested time; ``writer`` says in whose name.
-        """
-        return self.markers_of(requested_time, writer=writer).create(markers)
-
-    def markers(self, requested_time: str, *, unpublished: bool = False) -> Iterator[Marker]:
-        """The markers of an instant, by path, fetched page by page as they are consumed.
-
-        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``,
-        and ``ValueError`` when it is to leave out direct markers: only the server knows what is published.
-        """
-        return self.markers_of(requested_time).listed(unpublished)
-
-    def has_marker(self, requested_time: str, marker: Marker) -> bool:
-        """Whether an instant has this marker. Raises ``InstantNotFound``, ``ValueError``."""
-        return self.markers_of(requested_time).check(marker)
-
-    def delete_markers(self, requested_time: str) -> int:
-        """Delete the markers of an instant that has completed or was rolled back: how many there were.
-
-        Raises ``IllegalTransition`` while it is pending, or the rollback that deletes what they name; unless
-        they are direct.
-        """
-        return self.markers_of(requested_time).delete_all()
-
-    def markers_of(
-        self, requested_time: str, *, markers: MarkersType | None = None, writer: str | None = None
-    ) -> Markers:
-        """The markers of an instant, to create, list, check and delete: where ``markers`` or the table says.
-
-        Nothing is sent yet. ``writer`` says in whose name they are created.
-        """
-        direct = self._location.direct_markers(requested_time, markers)
-        return direct or ServerMarkers(self._transport, self.name, requested_time, writer)
-
-    def deletions(self, requested_time: str) -> Iterator[DeletedFile]:
-        """The files of an instant that were reported deleted, by path; of a rollback those of its target.
-
-        A writer that did not hear of its end may finish one of them later. Raises ``InstantNotFound``.
-        """
-        pages = self._transport.pages(_calls.list_deletions(self.name, requested_time))
-        return (one for page in pages for one in page.files)
-
-    @property
-    def timeline(self) -> Timeline:
-        """The timeline in Hudi's words: ``timeline.completed().last()``, ``timeline.pending()``, …"""
-        return Timeline(self._transport, self.name)
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
@@ -417,32 +309,6 @@ class Table:
         call = _calls.pending_file_groups(self.name, as_of)
         return _calls.merge_pages(list(self._transport.pages(call)), "file_groups")
 
-    def published_batches(self) -> pa.RecordBatchReader:
-        """Every file that was ever published and is not cleaned, superseded or not, in no order.
-
-        In record batches, see ``snapshot_batches``: ``path``, ``size_bytes``, ``requested_time`` and
-        ``completion_time``.
-        """
-        return _arrow.batches(self._transport, _calls.published(self.name))
-
-    def orphans(self) -> Orphans:
-        """The files in storage that nothing published accounts for, each with the reason; needs pyarrow.
-
-        Storage is listed once, all of it. Files that are written meanwhile are none, or pending. Raises
-        ``StorageFailed``.
-        """
-        return _orphans.find(self, self._location.storage)
-
-    def delete_orphans(self, report: Orphans, *, unknown_instants: bool = False) -> Orphans:
-        """Delete those files of ``orphans()`` that can never be published: the report with what became of each.
-
-        They are of instants that were rolled back, or completed without naming them; with ``unknown_instants``
-        those too that name an instant which the table never had. Never what is pending, or no data file.
-        """
-        if report.table != self.name:
-            raise ValueError(f"the report is of {report.table}, not of {self.name}")
-        return _orphans.delete(report, self._location.storage, unknown_instants=unknown_instants)
-
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.
 
@@ -460,30 +326,12 @@ class Table:
         """The same as an Arrow table; needs pyarrow."""
         return _arrow.table(self._transport, _calls.changes(self.name, from_, to))
 
-    def _as_write(self, instant: Instant, markers: MarkersType | None) -> Write:
-        its = self.markers_of(instant.requested_time, markers=markers, writer=instant.writer)
-        return Write(self._transport, instant, its)
-
 
 def with_schema(table: model.Table, schema: TableSchema) -> model.Table:
     """The table with this schema, unless a later one is known."""
     if schema.schema_version < table.schema_version:
         return table
     return msgspec.structs.replace(table, schema=schema.fields, schema_version=schema.schema_version)
-
-
-def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[CompletionTimes]]:
-    """Ask for completion times, as many at once as the server takes."""
-    times = list(requested_times)
-    return [
-        _calls.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
-        for first in range(0, len(times), REQUESTED_TIMES_MAX)
-    ]
-
-
-def default_writer() -> str:
-    """This process: user@host:pid."""
-    return f"{actor()}:{os.getpid()}"[:255]
 
 
 def write_action(type_: TableType) -> Action:

@@ -16,9 +16,9 @@ from typing import Generic, Self, TypeVar
 import msgspec
 
 from chronolake import _calls
-from chronolake._calls import InstantFilter
+from chronolake._calls import Call, InstantFilter
 from chronolake._transport import AsyncTransport, Transport
-from chronolake_model.instants import Instant
+from chronolake_model.instants import REQUESTED_TIMES_MAX, CompletionTimes, Instant
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
@@ -179,6 +179,15 @@ def words(given: _Word | Iterable[_Word]) -> tuple[_Word, ...]:
     if isinstance(given, State | Action | Operation):
         return (given,)
     return tuple(given)
+
+
+def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[CompletionTimes]]:
+    """Ask for completion times, as many at once as the server takes."""
+    times = list(requested_times)
+    return [
+        _calls.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
+        for first in range(0, len(times), REQUESTED_TIMES_MAX)
+    ]
 
 
 def page_size(limit: int | None) -> int:

@@ -330,6 +330,11 @@ def actor() -> str:
     return f"{_user()}@{socket.gethostname()}"
 
 
+def default_writer() -> str:
+    """This process: user@host:pid."""
+    return f"{actor()}:{os.getpid()}"[:255]
+
+
 def _arrow_request(call: Call[Any], endpoint: Endpoint) -> dict[str, Any]:
     """What httpx streams the answer to."""
     return {

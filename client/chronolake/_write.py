@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from chronolake import errors
+from chronolake import _calls, _deletions, errors
 from chronolake._calls import Call
 from chronolake._lease import LeaseRenewal
-from chronolake._markers import Markers
-from chronolake._progress import BEST_EFFORT_SECONDS, Progress, together_call
+from chronolake._markers import DirectMarkers, Location
+from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome
 from chronolake_model.times import Moment, digits_of
+from chronolake_model.vocabulary import State
 
 _Answer = TypeVar("_Answer")
 
@@ -35,10 +38,10 @@ class Write:
     Outside of one nothing is renewed: call ``heartbeat`` before the lease ends.
     """
 
-    def __init__(self, transport: Transport, instant: Instant, markers: Markers) -> None:
+    def __init__(self, transport: Transport, instant: Instant, location: Location) -> None:
         self._transport = transport
         self._progress = Progress(instant)
-        self._markers = markers
+        self._location = location
         self._renewal: LeaseRenewal | None = None
 
     @property
@@ -82,17 +85,20 @@ class Write:
         file groups in hand, ``IllegalTransition``, ``InvalidMarker``.
         Direct markers are refused by nobody but the storage: ``StorageFailed``.
         """
-        return self._markers.create(markers)
+        if self._progress.has_direct_markers:
+            return self._direct_markers().create(markers)
+        return self._transport.send(self._progress.mark_call(markers)).outcomes
 
-    def left_over(self) -> list[DeletedFile]:
+    def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
         """The files that were marked and not added: what failed or repeated attempts of tasks may have left.
 
-        Before the instant completes they are to be deleted from storage, and reported. Of a rollback these are
-        the files that are still to be deleted of the instant that it undoes. Direct markers are not looked at,
-        for the server does not ask for them.
+        ``complete`` deletes them. ``write_stats`` are those that it will be given. Of a rollback these are the
+        files that are still to be deleted of the instant that it undoes.
         """
+        direct = self._direct_markers().listed() if self._progress.has_direct_markers else ()
         pages = self._transport.pages(self._progress.markers_call())
-        return self._progress.without_stats(one for page in pages for one in page.markers)
+        marked = itertools.chain(direct, (one for page in pages for one in page.markers))
+        return self._progress.without_stats(marked, write_stats)
 
     def report_deletions(self, files: Iterable[DeletedFile]) -> int:
         """Say that ``files`` are not in storage any more: how many were recorded.
@@ -140,10 +146,12 @@ class Write:
 
         The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
         Thousands of files are reported part by part before, so that other writers of the table hardly wait.
+        What was marked and is not published, see ``left_over``, is deleted from storage first, and so is what
+        the plan of a rollback names; ``StorageFailed`` when that fails: nothing is published.
         ``schema_version`` is that of the schema which the files were written with, as in ``with_schema``.
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
-        ``UnreconciledMarkers`` (files that were marked are neither published nor reported as deleted, see
-        ``left_over``), ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop),
+        ``UnreconciledMarkers`` (files are marked again and again, by tasks that still run),
+        ``InstantRolledBack`` and ``LeaseLive`` (it is no longer yours: stop),
         ``IllegalTransition``, ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed``
         or ``ServerUnavailable`` the outcome is not known: the same call once more gets it, for it is sent
         under the same idempotency key.
@@ -151,9 +159,12 @@ class Write:
         if self.lost is not None:
             raise self.lost
         stats = list(write_stats)
+        self._prepare()
         staged = [self._stage(call) for call in self._progress.staging_calls(stats)]
         call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
-        return self._progress.learn(self._command(call))
+        done = self._progress.learn(_reconciled(lambda: self._command(call), lambda: self._delete_left(stats)))
+        self._forget_direct_markers()
+        return done
 
     def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
         """The conflict that completing would lose as things stand; None when there is none. Changes nothing.
@@ -168,10 +179,12 @@ class Write:
     def rollback(self, reason: str = "") -> Instant:
         """Give the instant up: nothing that it wrote will be seen.
 
-        If it has marked files, its rollback waits for whoever deletes them: ``Table.execute``.
-        Raises ``IllegalTransition`` when it has completed: it stays published, keep its files.
+        The files that it has marked are deleted from storage, unless the table's property
+        ``deletions.executor`` leaves that to the server. Raises ``IllegalTransition`` when it has completed: it
+        stays published, keep its files; and ``StorageFailed`` when files could not be deleted: it is rolled
+        back, and the rollback waits for ``Table.finish_rollbacks``.
         """
-        return self._rollback(reason, retry_seconds=None)
+        return self._rollback(reason, retry_seconds=None, execute=self._location.executes)
 
     def return_to_requested(self, reason: str = "") -> Instant:
         """Give up executing the plan, and keep it for whoever executes it next.
@@ -215,7 +228,7 @@ class Write:
         """
         try:
             self.complete()
-        except errors.RequestRefused as refused:
+        except (errors.RequestRefused, errors.StorageFailed) as refused:
             self._give_up(refused)
             raise
         finally:
@@ -226,9 +239,14 @@ class Write:
         self._stop_renewal()
         if self._progress.is_gone(exc, self.lost):
             return
-        give_up = self._return_to_requested if self._progress.keeps_plan_after(exc) else self._rollback
+        reason = f"{type(exc).__name__}: {exc}"
         try:
-            give_up(f"{type(exc).__name__}: {exc}", retry_seconds=BEST_EFFORT_SECONDS)
+            if self._progress.keeps_plan_after(exc):
+                self._return_to_requested(reason, retry_seconds=BEST_EFFORT_SECONDS)
+                return
+            # Whoever interrupts the program wants it to end, and not to delete files first.
+            execute = self._location.executes and isinstance(exc, Exception)
+            self._rollback(reason, retry_seconds=BEST_EFFORT_SECONDS, execute=execute)
         except errors.ChronolakeError as failure:
             self._progress.note_on(exc, failure)
 
@@ -240,10 +258,48 @@ class Write:
         # One try: the renewal's own loop decides when to try again.
         self._progress.learn(self._transport.send(self._progress.heartbeat_call(None), retry_seconds=0))
 
-    def _rollback(self, reason: str, *, retry_seconds: float | None) -> Instant:
-        answer = self._command(self._progress.rollback_call(reason), retry_seconds=retry_seconds)
+    def _rollback(self, reason: str, *, retry_seconds: float | None, execute: bool) -> Instant:
+        call = self._progress.rollback_call(reason, execute=execute)
+        answer = self._command(call, retry_seconds=retry_seconds)
         self._progress.given_up_here = True
-        return self._progress.learn(answer)
+        self._progress.learn(answer)
+        if execute:
+            finish_rollback(self._transport, self._location, answer, self._progress.writer)
+        return answer
+
+    def _prepare(self) -> None:
+        """Delete what a plan names; hand markers in storage over to the server, which has to agree."""
+        if self._progress.is_rollback:
+            self._delete_planned()
+            if self._progress.goes_by_markers:
+                self._delete_left()
+        elif self._progress.has_direct_markers:
+            for call in self._progress.hand_over_calls(self._direct_markers().listed()):
+                self._transport.send(call)
+
+    def _delete_planned(self) -> None:
+        files = self._progress.planned_files()
+        failures = [one for part in _deletions.parts(files) for one in self._location.delete(part).failures]
+        _deletions.refuse(failures, len(files))
+
+    def _delete_left(self, write_stats: Iterable[WriteStat] = ()) -> None:
+        """Delete what is left over from storage, and report it, part by part. Raises ``StorageFailed``."""
+        files = self.left_over(write_stats)
+        failures: list[str] = []
+        for part in _deletions.parts(files):
+            deleted = self._location.delete(part)
+            self.report_deletions(deleted.gone)
+            failures += deleted.failures
+        _deletions.refuse(failures, len(files))
+
+    def _forget_direct_markers(self) -> None:
+        """Delete the markers in storage; those that stay are looked at by nobody."""
+        if self._progress.has_direct_markers and self._progress.goes_by_markers:
+            with contextlib.suppress(errors.StorageFailed):
+                self._direct_markers().delete_all()
+
+    def _direct_markers(self) -> DirectMarkers:
+        return self._location.direct_markers(self._progress.marked_by)
 
     def _return_to_requested(self, reason: str, *, retry_seconds: float | None) -> Instant:
         answer = self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
@@ -276,5 +332,46 @@ def complete_together(writes: Sequence[Write]) -> list[Instant]:
         if write.lost is not None:
             raise write.lost
     # The key is kept with the first write: the same writes once more are the same command.
-    done = first._command(together_call([write._progress for write in writes])).instants
-    return [write._progress.learn(instant) for write, instant in zip(writes, done, strict=True)]
+    for write in writes:
+        write._prepare()
+    call = together_call([write._progress for write in writes])
+    answer = _reconciled(lambda: first._command(call), lambda: _delete_left_of(writes))
+    for write in writes:
+        write._forget_direct_markers()
+    return [write._progress.learn(instant) for write, instant in zip(writes, answer.instants, strict=True)]
+
+
+def _delete_left_of(writes: Sequence[Write]) -> None:
+    for write in writes:
+        write._delete_left()
+
+
+def finish_rollback(transport: Transport, location: Location, undone: Instant, writer: str) -> bool:
+    """Delete the files of an instant that was given up, and complete its rollback: whether it was ours to do.
+
+    It is when the rollback is inflight in the name of ``writer``. Raises ``StorageFailed``: then it waits.
+    """
+    if undone.rolled_back_by is None:
+        return False
+    instant = transport.send(_calls.instant(undone.table, undone.rolled_back_by))
+    if instant.state is not State.INFLIGHT or instant.writer != writer:
+        return False
+    rollback = Write(transport, instant, location)
+    try:
+        with rollback:
+            pass
+    except errors.IllegalTransition:
+        # Another in this writer's name was faster.
+        if rollback.refresh().state is not State.COMPLETED:
+            raise
+    return True
+
+
+def _reconciled(complete: Callable[[], _Answer], delete_left: Callable[[], object]) -> _Answer:
+    """What ``complete`` answers, once what is left over is deleted; looked for when it is refused."""
+    for _ in range(RECONCILIATIONS_MAX):
+        try:
+            return complete()
+        except errors.UnreconciledMarkers:
+            delete_left()
+    return complete()

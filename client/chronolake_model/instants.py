@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.markers import MarkersType
 from chronolake_model.tables import Properties, SchemaVersion, TableName
 from chronolake_model.times import INSTANT_TIME_PATTERN
 from chronolake_model.vocabulary import Action, Operation, State, Touch
@@ -51,7 +52,8 @@ class RecordedPlan(msgspec.Struct, frozen=True):
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
     a rollback has to delete, relative to the table's base path. When it goes ``by_markers`` the markers of its
-    target are that list, as long as they are there: each is gone when its file was reported as deleted.
+    target are that list, as long as they are there: each is gone when its file was reported as deleted. With
+    ``direct_markers`` those of the instant, or of the target, are in storage.
     """
 
     file_groups: list[FileGroupName] = []
@@ -59,6 +61,7 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     instants: list[str] = []
     files_to_delete: list[str] = []
     by_markers: bool = False
+    direct_markers: bool = False
 
 
 class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -75,6 +78,10 @@ class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     inflight: Annotated[bool, Meta(description="Go to inflight at once, without a second call.")] = True
     plan: Plan | None = None
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
+    markers: Annotated[
+        MarkersType | None,
+        Meta(description="Where its markers are; as the table's property markers.type says, unless given."),
+    ] = None
 
 
 class TakeInflight(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

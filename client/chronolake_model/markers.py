@@ -32,6 +32,9 @@ DELETIONS_MAX: Final = 10_000
 TYPE_PROPERTY: Final = "markers.type"
 """The property of a table that says where the markers of its writes are; the server unless given."""
 
+EXECUTOR_PROPERTY: Final = "deletions.executor"
+"""The property of a table that says who deletes its files from storage; the client unless given."""
+
 _SUFFIX: Final = re.compile(r"(?P<path>.+)\.marker\.(?P<kind>[A-Z]+)", re.DOTALL)
 
 
@@ -52,6 +55,15 @@ class MarkersType(enum.StrEnum):
     SERVER = "server"
     DIRECT = "direct"
     """In the table's own storage, an empty object each: for writers whose executors cannot reach the server."""
+
+
+class Executor(enum.StrEnum):
+    """Who deletes files from a table's storage, when instants are rolled back and when tables are cleaned."""
+
+    CLIENT = "client"
+    """Whoever asks for it, by Python's client."""
+    SERVER = "server"
+    """A worker of the server, which needs the credentials; see the setting ``deleter_seconds``."""
 
 
 class MarkerOutcome(enum.StrEnum):

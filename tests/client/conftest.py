@@ -12,6 +12,8 @@ import pytest
 import chronolake
 from chronolake.cli import main
 from tests.client.gateway import Gateway
+from tests.client.stored import Stored
+from tests.fix_stores import Store
 
 SCHEMA = [chronolake.Field("id", "bigint", nullable=False), chronolake.Field("name", "string")]
 
@@ -106,3 +108,16 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 def cli(run: Cli, server_url: str) -> Cli:
     """Runs a command line against the server."""
     return lambda *args: run("--url", server_url, *args)
+
+
+@pytest.fixture
+def stored(server_url: str, namespace: str, store: Store) -> Iterator[Stored]:
+    with chronolake.connect(server_url, retry_seconds=10, storage_options=store.options) as client:
+        table = client.create_table(
+            f"{namespace}.stored",
+            base_path=store.base_path,
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            partition_fields=["name"],
+        )
+        yield Stored(table, store)

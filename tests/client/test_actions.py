@@ -209,10 +209,10 @@ def test_a_later_savepoint_is_in_the_way_of_a_restore(table: chronolake.Table) -
 def test_a_rollback_with_files_to_delete_is_completed_by_who_deletes_them(table: chronolake.Table) -> None:
     write = table.begin()
 
-    undone = table.rollback(write.requested_time, files_to_delete=["a.parquet"])
+    undone = table.rollback(write.requested_time, files_to_delete=["a.parquet"], execute=False)
 
     assert undone.rolled_back_by is not None
-    rollback = table.write(undone.rolled_back_by)
+    rollback = table.execute(undone.rolled_back_by)
     assert rollback.instant.plan is not None
     assert rollback.instant.plan.files_to_delete == ["a.parquet"]
     assert rollback.complete().state is State.COMPLETED

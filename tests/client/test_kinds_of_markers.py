@@ -11,21 +11,12 @@ import pytest
 
 import chronolake
 from chronolake import Marker, MarkerKind, MarkerOutcome, MarkersType, errors
-from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from tests.client.conftest import SCHEMA
+from tests.client.stored import base, log
 from tests.fix_s3 import S3, Fault
 
 CREATED, EXISTED = MarkerOutcome.CREATED, MarkerOutcome.EXISTED
 CREATE, MERGE, APPEND = MarkerKind
-
-
-def base(write: chronolake.Write | chronolake.AsyncWrite, bucket: int, partition: str = "day=1") -> Marker:
-    name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, 0), write.requested_time)
-    return Marker(partition, name, CREATE)
-
-
-def log(write: chronolake.Write, bucket: int) -> Marker:
-    return Marker("day=2/a b", f".{bucket_file_id(bucket)}_{write.requested_time}.log.1_0-1-0", APPEND)
 
 
 @pytest.fixture(params=["server", "local", "s3"])

@@ -44,18 +44,15 @@ def file_of(write: chronolake.Write | chronolake.AsyncWrite, bucket: int = 0) ->
     return DeletedFile(marker.partition_path, marker.file_name)
 
 
-def test_what_a_failed_attempt_left_is_deleted_and_reported_before_the_write_completes(
+def test_whoever_deletes_what_a_failed_attempt_left_reports_it(
     table: chronolake.Table,
 ) -> None:
     with table.begin() as write:
         write.mark(marker_of(write, 0), marker_of(write, 1))
         write.add(stat_of(write, 0))
-        with pytest.raises(errors.UnreconciledMarkers) as refused:
-            write.complete()
         assert write.left_over() == [file_of(write, 1)]
         assert write.report_deletions(write.left_over()) == 1
 
-    assert refused.value.context["unreconciled"] == 1
     assert write.instant.state is State.COMPLETED
     assert list(table.deletions(write.requested_time)) == [file_of(write, 1)]
 
@@ -70,32 +67,15 @@ def test_a_file_that_was_never_marked_is_not_reported(table: chronolake.Table) -
 def test_a_rollback_is_executed_by_its_markers(table: chronolake.Table) -> None:
     write = table.begin(writer="w")
     write.mark(marker_of(write, 0), marker_of(write, 1))
-    gone = table.rollback(write.requested_time, writer="w")
+    gone = table.rollback(write.requested_time, writer="w", execute=False)
     assert gone.rolled_back_by is not None
-    rollback = table.write(gone.rolled_back_by)
+    rollback = table.execute(gone.rolled_back_by)
 
     assert rollback.left_over() == [file_of(write, 0), file_of(write, 1)]
     assert rollback.report_deletions([file_of(write, 0)]) == 1
     assert rollback.left_over() == [file_of(write, 1)]
-    with pytest.raises(errors.UnreconciledMarkers):
-        rollback.complete()
-    rollback.report_deletions(rollback.left_over())
     assert rollback.complete().state is State.COMPLETED
-
-
-def test_the_rollback_of_a_writer_that_gave_up_waits_for_whoever_executes_it(table: chronolake.Table) -> None:
-    with pytest.raises(ZeroDivisionError), table.begin() as write:
-        write.mark(marker_of(write))
-        raise ZeroDivisionError
-    given_up = write.refresh().rolled_back_by
-    assert given_up is not None
-    assert table.instant(given_up).state is State.REQUESTED
-
-    with table.execute(given_up) as rollback:
-        rollback.report_deletions(rollback.left_over())
-
-    assert table.instant(given_up).state is State.COMPLETED
-    assert list(table.deletions(given_up)) == [file_of(write)]
+    assert list(table.deletions(gone.rolled_back_by)) == [file_of(write, 0), file_of(write, 1)]
 
 
 def test_an_executor_that_knows_the_requested_time_marks_too(table: chronolake.Table) -> None:

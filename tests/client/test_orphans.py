@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
 
 import chronolake
-from chronolake import FileGroupName, MarkersType, OrphanReason, WriteStat
+from chronolake import FileGroupName, MarkersType, OrphanReason
 from chronolake._orphans import reason_of
 from chronolake.cli import output
-from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
+from chronolake_model.file_names import bucket_file_id
 from chronolake_model.orphans import SAFE_TO_DELETE
-from chronolake_spark import base_files
 from tests.client.conftest import SCHEMA, Cli
-from tests.client.test_kinds_of_markers import base
+from tests.client.stored import Stored, base
 from tests.fix_s3 import S3, Fault
 from tests.fix_stores import Store
-
-ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
-
-
-class Stored:
-    """A table whose files are really there."""
-
-    def __init__(self, table: chronolake.Table, store: Store) -> None:
-        self.table = table
-        self.storage = store.open()
-        self._folder = base_files.Folder(self.storage._filesystem, self.storage._root)
-
-    def write_file(self, requested_time: str, bucket: int, attempt: int = 0) -> WriteStat:
-        """Write a base file as Spark's executors do."""
-        name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, attempt), requested_time)
-        path = base_files.relative_path("day=1", name)
-        schema = base_files.file_schema(ROWS.schema)
-        rows = pa.table([pa.nulls(2, pa.string())] * 5 + ROWS.columns, schema=schema)
-        size = base_files.write(self._folder, path, schema, [rows])
-        return WriteStat("day=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2)
-
-    def publish(self, *buckets: int) -> chronolake.Instant:
-        with self.table.begin() as write:
-            for bucket in buckets:
-                write.add(self.write_file(write.requested_time, bucket))
-        return write.instant
-
-    def found(self) -> list[tuple[str, OrphanReason]]:
-        return [(one.path, one.reason) for one in self.table.orphans().orphans]
-
-
-@pytest.fixture
-def stored(server_url: str, namespace: str, store: Store) -> Iterator[Stored]:
-    with chronolake.connect(server_url, retry_seconds=10, storage_options=store.options) as client:
-        table = client.create_table(
-            f"{namespace}.stored",
-            base_path=store.base_path,
-            schema=SCHEMA,
-            record_key_fields=["id"],
-            partition_fields=["name"],
-        )
-        yield Stored(table, store)
 
 
 def test_a_table_that_was_written_only_through_chronolake_has_none(stored: Stored) -> None:
@@ -88,7 +43,7 @@ def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
     given_up.mark(base(given_up, 1))
     left = stored.write_file(given_up.requested_time, 1)
     unmarked = stored.write_file(given_up.requested_time, 2)
-    given_up.rollback()
+    stored.table.rollback(given_up.requested_time, writer=given_up.instant.writer, execute=False)
     running = stored.write_file(pending.requested_time, 1)
     foreign = stored.write_file("20200101000000000", 1)
     stored.storage.create_all_empty(["_SUCCESS", "day=1/notes.txt"])

@@ -162,13 +162,17 @@ def test_a_table_that_requires_markers_publishes_no_file_without(table: Table) -
     succeeded(strict.complete(strict.begun()))
 
 
-def test_markers_cannot_be_required_where_the_server_sees_none(table: Table) -> None:
+def test_required_markers_that_are_direct_are_handed_over_before_the_instant_completes(table: Table) -> None:
     properties = {"markers.required": "true", "markers.type": "direct"}
     body = rest.table_body(f"{table.name}_direct", properties=properties)
+    succeeded(table.http.post("/v1/tables", json=body))
+    strict = Table(table.http, f"{table.name}_direct")
+    instant = strict.begun()
+    assert shown(strict, instant)["plan"]["direct_markers"] is True
 
-    problem = refused(table.http.post("/v1/tables", json=body), 422, "invalid-table")
-
-    assert problem["context"] == {"property": "markers.required"}
+    refused(strict.complete(instant, write_stat(instant)), 422, "invalid-write-stat")
+    strict.marked(instant, marker(instant))
+    succeeded(strict.complete(instant, write_stat(instant)))
 
 
 def test_markers_are_required_or_not_and_nothing_else(table: Table) -> None:
@@ -328,6 +332,23 @@ def test_the_record_says_which_rollback_deleted_a_file(table: Table, shared_dsn:
     )
 
     assert recorded(shared_dsn, table) == [(instant, rollback, marker(instant)["file_name"], "ann", key)]
+
+
+def test_the_rollback_of_an_instant_with_direct_markers_asks_for_files_that_the_server_cannot_know(
+    table: Table,
+) -> None:
+    instant, other = table.begun(markers="direct"), table.begun(markers="server")
+    assert shown(table, other)["plan"] is None
+    rollback = succeeded(table.roll_back(instant))["rolled_back_by"]
+    plan = shown(table, rollback)["plan"]
+    assert (table.state(rollback), plan["by_markers"], plan["direct_markers"]) == ("inflight", True, True)
+
+    problem = refused(table.report(rollback, marker(instant), marker(other)), 422, "invalid-deletion")
+    assert problem["context"]["files"] == [{"partition_path": "", "file_name": marker(other)["file_name"]}]
+    succeeded(table.report(rollback, marker(instant)))
+    succeeded(table.complete(rollback))
+
+    assert table.deletions(instant) == names(marker(instant))
 
 
 def test_files_that_were_named_are_the_plan_and_markers_are_not(table: Table) -> None:

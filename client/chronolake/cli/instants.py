@@ -42,11 +42,34 @@ def rollback(
         ),
     ] = None,
     reason: options.ReasonOption = "",
+    execute: Annotated[
+        bool | None,
+        typer.Option(
+            "--execute/--no-execute",
+            help="Whether to delete the files that it has marked, or to leave that to finish-rollbacks or the "
+            "server. As the table's property deletions.executor says, unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    storage: options.StorageOption = None,
 ) -> None:
-    """Roll back a pending instant: nothing that it wrote will be seen."""
-    with context.client() as client:
-        found = client.table(table).rollback(requested_time, reason, writer=writer)
+    """Roll back a pending instant: nothing that it wrote will be seen, and what it has marked is deleted."""
+    with context.client(storage_options=options.storage(storage)) as client:
+        found = client.table(table).rollback(requested_time, reason, writer=writer, execute=execute)
     output.show(found, lambda console: print_instant(console, found))
+
+
+def finish_rollbacks(
+    table: options.TableArgument,
+    writer: options.WriterOption = None,
+    storage: options.StorageOption = None,
+) -> None:
+    """Execute the rollbacks that wait: delete the files that the instants which they undo have marked."""
+    with context.client(storage_options=options.storage(storage)) as client:
+        lake_table = client.table(table)
+        done = lake_table.finish_rollbacks(writer=writer)
+        counts = [sum(1 for _ in lake_table.deletions(one.requested_time)) for one in done]
+    output.show({"table": table, "rollbacks": done}, lambda console: _print_rollbacks(console, done, counts))
 
 
 def conflicts(
@@ -73,6 +96,14 @@ def conflicts(
     output.show(document, lambda console: _print_conflict(console, found))
     if found is not None:
         raise typer.Exit(output.CONFLICT)
+
+
+def _print_rollbacks(console: Console, done: Sequence[Instant], counts: Sequence[int]) -> None:
+    if not done:
+        console.print("no rollback waits to be executed")
+        return
+    rows = ((one.requested_time, one.target, count) for one, count in zip(done, counts, strict=True))
+    output.print_table(console, output.table_of(("rollback", "undid", "files deleted#"), rows))
 
 
 def _touched(text: str, how: Touch) -> TouchedFileGroup:

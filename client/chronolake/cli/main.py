@@ -56,6 +56,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("timeline")(options.with_common_options(timeline.timeline))
     app.command("instant")(options.with_common_options(instants.instant))
     app.command("rollback")(options.with_common_options(instants.rollback))
+    app.command("finish-rollbacks")(options.with_common_options(instants.finish_rollbacks))
     app.command("markers")(options.with_common_options(markers.markers))
     app.command("conflicts")(options.with_common_options(instants.conflicts))
     app.add_typer(_savepoint_app())

@@ -123,6 +123,11 @@ def properties(texts: list[str], option: str = "--property") -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
+def storage(texts: list[str] | None) -> dict[str, str]:
+    """What ``StorageOption`` took."""
+    return properties(texts or [], "--storage")
+
+
 def confirm(question: str, yes: bool) -> None:
     """Ask before it is done; anything but yes ends the command."""
     if yes:
@@ -166,5 +171,14 @@ PropertyOption = Annotated[
 ]
 IfNotExistsOption = Annotated[
     bool, typer.Option("--if-not-exists", help="Take the one of this name, when there is one, as it is.")
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage",
+        metavar="NAME=VALUE",
+        help="How a table in S3 is reached: endpoint_override, access_key, secret_key, session_token or "
+        "region. May be repeated; the rest is taken from the environment, as AWS's own tools do.",
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -37,22 +37,13 @@ def orphans(
             help="Delete those of no instant known too. They may be another table's, in the same folder.",
         ),
     ] = False,
-    storage: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--storage",
-            metavar="NAME=VALUE",
-            help="How a table in S3 is reached: endpoint_override, access_key, secret_key, session_token or "
-            "region. May be repeated; the rest is taken from the environment, as AWS's own tools do.",
-        ),
-    ] = None,
+    storage: options.StorageOption = None,
     yes: options.YesOption = False,
 ) -> None:
     """List the files in a table's storage that nothing published accounts for, and why; sizes are in bytes."""
     if unknown_instants and not delete:
         raise typer.BadParameter("it says what --delete deletes", param_hint="--unknown-instants")
-    said = options.properties(storage or [], "--storage")
-    with context.client(storage_options=said) as client:
+    with context.client(storage_options=options.storage(storage)) as client:
         lake_table = client.table(table)
         try:
             report = lake_table.orphans()

@@ -41,7 +41,7 @@ async def load(tx: Transaction, lake: Lake, commands: Sequence[Command], ahead: 
             return
     table = lake.tables.get(command.table)
     instant = None if table is None else lake.instants.get((table.table_id, command.requested_time))
-    if table is None or instant is None or ahead.unmarked:
+    if table is None or instant is None:
         return
     if instant.state is State.COMPLETED and instant.action is not Action.ROLLBACK:
         files = deletions.named(command.request)

@@ -38,7 +38,7 @@ def _roll_back(lake: Lake, command: rollbacks.RollbackInstant, origin: Origin) -
                 lake.append(table.table_id, origin, resumed, rollback.requested_time)
         return answer_instant(200, lake, table, target.requested_time)
     rollbacks.refuse_rollback(table, target, command, origin.now)
-    plan = rollbacks.plan(command, is_marked=(table.table_id, target.requested_time) in lake.marked)
+    plan = rollbacks.plan(command, target, is_marked=(table.table_id, target.requested_time) in lake.marked)
     requested = lake.append(table.table_id, origin, rollbacks.request(command, plan, origin.now))
     undo = rollbacks.undo(command, requested.time)
     lake.append(table.table_id, origin, undo, target.requested_time)

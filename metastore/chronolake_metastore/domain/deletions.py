@@ -13,9 +13,16 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.events import FilesDeleted
-from chronolake_metastore.domain.instants import Instant, illegal, refuse_another, refuse_unless
+from chronolake_metastore.domain.instants import (
+    Instant,
+    has_direct_markers,
+    illegal,
+    refuse_another,
+    refuse_unless,
+)
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import markers as wire
+from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State
@@ -69,10 +76,21 @@ def report(
             raise illegal(table, instant, "its plan waits; take it inflight to execute it")
         refuse_another(instant, request.writer)
     marker = format_time(marked_by(instant), table.definition.tick)
-    _refuse(contradicted.unmarked, f"the instant {marker} of {table.name!r} has no marker of")
+    unmarked = contradicted.unmarked
+    if has_direct_markers(instant):
+        unmarked = [one for one in unmarked if not _is_of(one, marker)]
+    _refuse(unmarked, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     deleted = named(request)
     return FilesDeleted(of=marked_by(instant), files=len(deleted), deletions_digest=files.digest(deleted))
+
+
+def _is_of(file: DeletedFile, requested_time: str) -> bool:
+    """Whether it is a file that the instant may have marked in storage."""
+    try:
+        return parse_file_name(file.file_name).requested_time == requested_time
+    except ValueError:
+        return False
 
 
 def _refuse(contradicted: Sequence[DeletedFile], why: str) -> None:

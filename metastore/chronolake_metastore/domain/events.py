@@ -58,6 +58,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
     a rollback has to delete, relative to the table's base path; or it goes ``by_markers``, those of its target.
+    With ``direct_markers`` those of the instant, or of the target, are in storage.
     """
 
     file_groups: list[FileGroupName] = []
@@ -65,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     instants: list[Micros] = []
     files_to_delete: list[str] = []
     by_markers: bool = False
+    direct_markers: bool = False
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from chronolake_metastore.domain.events import (
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.instants import WriteSummary
+from chronolake_model.markers import MarkersType
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import Action, Operation, State
 
@@ -108,9 +109,16 @@ def begin(table: Table, command: BeginInstant, others: conflicts.Others, now: Mi
         writer=request.writer,
         lease_seconds=request.lease_seconds,
         lease_expires_at=None if waits else lease_end(now, request.lease_seconds),
-        plan=None if request.plan is None else Plan(request.plan.file_groups, request.plan.details),
+        plan=_plan(table, request),
         schema_version=table.definition.schema_version,
     )
+
+
+def _plan(table: Table, request: wire.BeginInstant) -> Plan | None:
+    is_direct = (request.markers or table.markers_type) is MarkersType.DIRECT
+    if request.plan is None:
+        return Plan(direct_markers=True) if is_direct else None
+    return Plan(request.plan.file_groups, request.plan.details, direct_markers=is_direct)
 
 
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
@@ -305,6 +313,11 @@ def _undone(instant: Instant, reason: str) -> dict[str, object]:
     }
 
 
+def has_direct_markers(instant: Instant) -> bool:
+    """Whether its markers are in storage; of a rollback those of its target."""
+    return instant.plan is not None and instant.plan.direct_markers
+
+
 def document(table: Table, instant: Instant) -> wire.Instant:
     """The instant as the REST API shows it."""
     tick = table.definition.tick
@@ -342,6 +355,7 @@ def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
         instants=[format_time(time, tick) for time in plan.instants],
         files_to_delete=plan.files_to_delete,
         by_markers=plan.by_markers,
+        direct_markers=plan.direct_markers,
     )
 
 

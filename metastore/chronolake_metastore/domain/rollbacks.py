@@ -20,6 +20,7 @@ from chronolake_metastore.domain.events import (
 from chronolake_metastore.domain.instants import (
     PENDING,
     Instant,
+    has_direct_markers,
     illegal,
     lease_end,
     refuse_unless,
@@ -56,10 +57,16 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
     refuse_while_leased(target, command.request.writer, now)
 
 
-def plan(command: RollbackInstant, *, is_marked: bool) -> Plan:
-    """What is to be deleted: the files that were named, or else those that the target has marked."""
+def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> Plan:
+    """What is to be deleted: the files that were named, or else those that the target has marked.
+
+    What it has marked directly the server does not see: there may be some.
+    """
     named = command.request.files_to_delete
-    return Plan(files_to_delete=named, by_markers=is_marked and not named)
+    is_direct = has_direct_markers(target)
+    return Plan(
+        files_to_delete=named, by_markers=(is_marked or is_direct) and not named, direct_markers=is_direct
+    )
 
 
 def has_files(plan: Plan) -> bool:

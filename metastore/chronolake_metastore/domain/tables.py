@@ -13,7 +13,7 @@ from chronolake_metastore.domain import column_types
 from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import storage, tables as wire
-from chronolake_model.markers import TYPE_PROPERTY, MarkersType
+from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import TableType, Yields
@@ -27,6 +27,7 @@ _CHOICES: Final = {
     EARLY_PROPERTY: ("true", "false"),
     MARKERS_PROPERTY: ("true", "false"),
     TYPE_PROPERTY: tuple(MarkersType),
+    EXECUTOR_PROPERTY: tuple(Executor),
 }
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
@@ -75,6 +76,11 @@ class Table(msgspec.Struct, frozen=True):
     def detects_early(self) -> bool:
         """Whether a marker is refused when another instant has its file group in hand."""
         return self.definition.properties.get(EARLY_PROPERTY) == "true"
+
+    @property
+    def markers_type(self) -> MarkersType:
+        """Where the markers of its writes are, unless they say otherwise."""
+        return MarkersType(self.definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER))
 
     @property
     def requires_markers(self) -> bool:
@@ -231,13 +237,6 @@ def _check_properties(properties: Mapping[str, str]) -> None:
         storage.check_properties(properties)
     except ValueError as exc:
         raise errors.InvalidTable(str(exc)) from exc
-    if properties.get(MARKERS_PROPERTY) == "true" and properties.get(TYPE_PROPERTY) == MarkersType.DIRECT:
-        raise errors.InvalidTable(
-            f"{MARKERS_PROPERTY} asks for markers that the server has; with {TYPE_PROPERTY} "
-            f"{MarkersType.DIRECT} they are in storage, where it sees none, and no file could be published; "
-            "leave one of both out",
-            property=MARKERS_PROPERTY,
-        )
 
 
 def _check_named(role: str, columns: list[str], names: set[str]) -> None:

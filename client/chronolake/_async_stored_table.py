@@ -1,0 +1,125 @@
+"""A table's side of its storage for an event loop: ``_stored_table``, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from chronolake import _calls
+from chronolake._async_write import AsyncWrite, finish_rollback
+from chronolake._markers import DirectMarkers, Location
+from chronolake._timeline import AsyncTimeline
+from chronolake._transport import AsyncTransport, default_writer
+from chronolake_model import tables as model
+from chronolake_model.instants import Instant, RollbackInstant
+from chronolake_model.markers import CreateMarkers, DeletedFile, Marker, MarkerOutcome, MarkersType
+
+
+class AsyncStoredTable:
+    """What ``AsyncTable`` has of a table in storage."""
+
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        definition: model.Table,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._definition = definition
+        self._location = Location(definition, storage_options)
+
+    @property
+    def name(self) -> str:
+        """``namespace.table``."""
+        return self._definition.name
+
+    @property
+    def definition(self) -> model.Table:
+        """The table's definition, as last fetched."""
+        return self._definition
+
+    async def write(self, requested_time: str) -> AsyncWrite:
+        """As ``Table.write``."""
+        return self._as_write(await self.instant(requested_time))
+
+    async def instant(self, requested_time: str) -> Instant:
+        """One instant of the timeline. Raises ``InstantNotFound``."""
+        return await self._transport.send(_calls.instant(self.name, requested_time))
+
+    async def rollback(
+        self,
+        requested_time: str,
+        reason: str = "",
+        *,
+        writer: str | None = None,
+        files_to_delete: Iterable[str] = (),
+        execute: bool | None = None,
+    ) -> Instant:
+        """As ``Table.rollback``."""
+        execute = self._location.executes if execute is None else execute
+        asked = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
+        undone = await self._transport.send(_calls.rollback_instant(self.name, requested_time, asked))
+        if execute:
+            await finish_rollback(self._transport, self._location, undone, asked.writer)
+        return undone
+
+    async def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
+        """As ``Table.finish_rollbacks``."""
+        asked = RollbackInstant(writer or default_writer())
+        done: list[Instant] = []
+        for waiting in [one async for one in self.timeline.rollbacks().pending()]:
+            assert waiting.target is not None
+            undone = await self._transport.send(_calls.rollback_instant(self.name, waiting.target, asked))
+            if await finish_rollback(self._transport, self._location, undone, asked.writer):
+                done.append(await self.instant(waiting.requested_time))
+        return done
+
+    async def create_markers(
+        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
+    ) -> list[MarkerOutcome]:
+        """As ``Table.create_markers``; direct ones, here and below, are reached by threads."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            return await asyncio.to_thread(direct.create, markers)
+        call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
+        return (await self._transport.send(call)).outcomes
+
+    async def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
+        """As ``Table.markers``."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            for one in await asyncio.to_thread(direct.listed, unpublished):
+                yield one
+            return
+        async for page in self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished)):
+            for one in page.markers:
+                yield one
+
+    async def has_marker(self, requested_time: str, marker: Marker) -> bool:
+        """As ``Table.has_marker``."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            return await asyncio.to_thread(direct.check, marker)
+        return (await self._transport.send(_calls.find_marker(self.name, requested_time, marker))).exists
+
+    async def delete_markers(self, requested_time: str) -> int:
+        """As ``Table.delete_markers``."""
+        if (direct := self._direct_markers(requested_time)) is not None:
+            return await asyncio.to_thread(direct.delete_all)
+        return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
+
+    async def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
+        """As ``Table.deletions``."""
+        async for page in self._transport.pages(_calls.list_deletions(self.name, requested_time)):
+            for one in page.files:
+                yield one
+
+    @property
+    def timeline(self) -> AsyncTimeline:
+        """As ``Table.timeline``: ``await table.timeline.completed().last()``."""
+        return AsyncTimeline(self._transport, self.name)
+
+    def _direct_markers(self, requested_time: str) -> DirectMarkers | None:
+        if self._location.markers_type is MarkersType.SERVER:
+            return None
+        return self._location.direct_markers(requested_time)
+
+    def _as_write(self, instant: Instant) -> AsyncWrite:
+        return AsyncWrite(self._transport, instant, self._location)

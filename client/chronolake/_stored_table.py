@@ -1,0 +1,175 @@
+"""A table's side of its storage: markers, what is to be deleted and who does it, orphans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from chronolake import _arrow, _calls, _orphans
+from chronolake._markers import Location, Markers, ServerMarkers
+from chronolake._timeline import Timeline
+from chronolake._transport import Transport, default_writer
+from chronolake._write import Write, finish_rollback
+from chronolake_model import tables as model
+from chronolake_model.instants import Instant, RollbackInstant
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
+from chronolake_model.orphans import Orphans
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StoredTable:
+    """What ``Table`` has of a table in storage."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        definition: model.Table,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._definition = definition
+        self._location = Location(definition, storage_options)
+
+    @property
+    def name(self) -> str:
+        """``namespace.table``."""
+        return self._definition.name
+
+    @property
+    def definition(self) -> model.Table:
+        """The table's definition, as last fetched."""
+        return self._definition
+
+    def write(self, requested_time: str) -> Write:
+        """The write of an instant that was begun before, perhaps in another process.
+
+        Its lease is renewed only while it is used as a context manager. Raises ``InstantNotFound``.
+        """
+        return self._as_write(self.instant(requested_time))
+
+    def instant(self, requested_time: str) -> Instant:
+        """One instant of the timeline. Raises ``InstantNotFound``."""
+        return self._transport.send(_calls.instant(self.name, requested_time))
+
+    def rollback(
+        self,
+        requested_time: str,
+        reason: str = "",
+        *,
+        writer: str | None = None,
+        files_to_delete: Iterable[str] = (),
+        execute: bool | None = None,
+    ) -> Instant:
+        """Give up an instant of somebody who is gone; ``writer`` is user@host:pid unless given.
+
+        Another than the instant's own writer may do so only when its lease has ended. The rollback is an
+        instant of its own, which ``rolled_back_by`` of the answer names. It deletes what the instant has marked
+        from storage, or ``files_to_delete`` in place of it. Without ``execute`` it waits for another who does,
+        see ``finish_rollbacks``; the table's property ``deletions.executor`` says which, unless given. Raises
+        ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``; and ``StorageFailed`` when files could not be
+        deleted: the instant is rolled back, and its rollback waits.
+        """
+        execute = self._location.executes if execute is None else execute
+        asked = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
+        undone = self._transport.send(_calls.rollback_instant(self.name, requested_time, asked))
+        if execute:
+            finish_rollback(self._transport, self._location, undone, asked.writer)
+        return undone
+
+    def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
+        """Execute the rollbacks that wait for somebody to do it, or whose executor went silent: those instants.
+
+        Left to others are those that somebody executes. Raises ``StorageFailed``, as ``rollback``.
+        """
+        asked = RollbackInstant(writer or default_writer())
+        done: list[Instant] = []
+        for waiting in list(self.timeline.rollbacks().pending()):
+            assert waiting.target is not None
+            undone = self._transport.send(_calls.rollback_instant(self.name, waiting.target, asked))
+            if finish_rollback(self._transport, self._location, undone, asked.writer):
+                done.append(self.instant(waiting.requested_time))
+        return done
+
+    def create_markers(
+        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
+    ) -> list[MarkerOutcome]:
+        """Create markers of a pending instant, 10,000 at most; see ``Write.mark``.
+
+        For executors that know the instant by its requested time; ``writer`` says in whose name.
+        """
+        return self.markers_of(requested_time, writer=writer).create(markers)
+
+    def markers(self, requested_time: str, *, unpublished: bool = False) -> Iterator[Marker]:
+        """The markers of an instant, by path, fetched page by page as they are consumed.
+
+        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``,
+        and ``ValueError`` when it is to leave out direct markers: only the server knows what is published.
+        """
+        return self.markers_of(requested_time).listed(unpublished)
+
+    def has_marker(self, requested_time: str, marker: Marker) -> bool:
+        """Whether an instant has this marker. Raises ``InstantNotFound``, ``ValueError``."""
+        return self.markers_of(requested_time).check(marker)
+
+    def delete_markers(self, requested_time: str) -> int:
+        """Delete the markers of an instant that has completed or was rolled back: how many there were.
+
+        Raises ``IllegalTransition`` while it is pending, or the rollback that deletes what they name; unless
+        they are direct.
+        """
+        return self.markers_of(requested_time).delete_all()
+
+    def markers_of(
+        self, requested_time: str, *, markers: MarkersType | None = None, writer: str | None = None
+    ) -> Markers:
+        """The markers of an instant, to create, list, check and delete: where ``markers`` or the table says.
+
+        Nothing is sent yet. ``writer`` says in whose name they are created.
+        """
+        if (markers or self._location.markers_type) is MarkersType.DIRECT:
+            return self._location.direct_markers(requested_time)
+        return ServerMarkers(self._transport, self.name, requested_time, writer)
+
+    def deletions(self, requested_time: str) -> Iterator[DeletedFile]:
+        """The files of an instant that were reported deleted, by path; of a rollback those of its target.
+
+        A writer that did not hear of its end may finish one of them later. Raises ``InstantNotFound``.
+        """
+        pages = self._transport.pages(_calls.list_deletions(self.name, requested_time))
+        return (one for page in pages for one in page.files)
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline in Hudi's words: ``timeline.completed().last()``, ``timeline.pending()``, …"""
+        return Timeline(self._transport, self.name)
+
+    def published_batches(self) -> pa.RecordBatchReader:
+        """Every file that was ever published and is not cleaned, superseded or not, in no order.
+
+        In record batches, see ``snapshot_batches``: ``path``, ``size_bytes``, ``requested_time`` and
+        ``completion_time``.
+        """
+        return _arrow.batches(self._transport, _calls.published(self.name))
+
+    def orphans(self) -> Orphans:
+        """The files in storage that nothing published accounts for, each with the reason; needs pyarrow.
+
+        Storage is listed once, all of it. Files that are written meanwhile are none, or pending. Raises
+        ``StorageFailed``.
+        """
+        return _orphans.find(self, self._location.storage)
+
+    def delete_orphans(self, report: Orphans, *, unknown_instants: bool = False) -> Orphans:
+        """Delete those files of ``orphans()`` that can never be published: the report with what became of each.
+
+        They are of instants that were rolled back, or completed without naming them; with ``unknown_instants``
+        those too that name an instant which the table never had. Never what is pending, or no data file.
+        """
+        if report.table != self.name:
+            raise ValueError(f"the report is of {report.table}, not of {self.name}")
+        return _orphans.delete(report, self._location.storage, unknown_instants=unknown_instants)
+
+    def _as_write(self, instant: Instant) -> Write:
+        return Write(self._transport, instant, self._location)

@@ -1,0 +1,50 @@
+"""Tables whose files are really there, and markers of their files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import chronolake
+from chronolake import Marker, MarkerKind, OrphanReason, WriteStat
+from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
+from chronolake_spark import base_files
+from tests.fix_stores import Store
+
+CREATE, MERGE, APPEND = MarkerKind
+ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
+
+
+class Stored:
+    """A table whose files are really there."""
+
+    def __init__(self, table: chronolake.Table, store: Store) -> None:
+        self.table = table
+        self.storage = store.open()
+        self._folder = base_files.Folder(self.storage._filesystem, self.storage._root)
+
+    def write_file(self, requested_time: str, bucket: int, attempt: int = 0) -> WriteStat:
+        """Write a base file as Spark's executors do."""
+        name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, attempt), requested_time)
+        path = base_files.relative_path("day=1", name)
+        schema = base_files.file_schema(ROWS.schema)
+        rows = pa.table([pa.nulls(2, pa.string())] * 5 + ROWS.columns, schema=schema)
+        size = base_files.write(self._folder, path, schema, [rows])
+        return WriteStat("day=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2)
+
+    def publish(self, *buckets: int) -> chronolake.Instant:
+        with self.table.begin() as write:
+            for bucket in buckets:
+                write.add(self.write_file(write.requested_time, bucket))
+        return write.instant
+
+    def found(self) -> list[tuple[str, OrphanReason]]:
+        return [(one.path, one.reason) for one in self.table.orphans().orphans]
+
+
+def base(write: chronolake.Write | chronolake.AsyncWrite, bucket: int, partition: str = "day=1") -> Marker:
+    name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, 0), write.requested_time)
+    return Marker(partition, name, CREATE)
+
+
+def log(write: chronolake.Write, bucket: int) -> Marker:
+    return Marker("day=2/a b", f".{bucket_file_id(bucket)}_{write.requested_time}.log.1_0-1-0", APPEND)
