@@ -23,6 +23,11 @@ async def say_nothing() -> None:
     """Nothing."""
 
 
+@post("/told", status_code=200)
+async def be_told(caller: NamedDependency[Caller]) -> None:
+    """Nothing, to somebody."""
+
+
 @post("/tables/{table:str}/instants/{requested_time:str}/empty", status_code=200)
 async def do_nothing(
     table: TableInPath,
@@ -35,5 +40,5 @@ async def do_nothing(
 
 
 if __name__ == "__main__":
-    app.V1 = (*app.V1, say_nothing, do_nothing)  # type: ignore[assignment]  # more than the server has
+    app.V1 = (*app.V1, say_nothing, be_told, do_nothing)  # type: ignore[assignment]  # more than the server has
     main.app()

@@ -51,15 +51,19 @@ def _measure(dsn: str) -> Iterator[Row]:
 def _single(client: httpx.Client) -> Iterator[Row]:
     empty: list[Figures] = []
     bare: list[Figures] = []
+    told: list[Figures] = []
     single: list[Figures] = []
     for _ in range(ROUNDS):
         bare.append(_load("/v1/empty", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
+        told.append(_load("/v1/told", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
         instant = _begin(client)
         empty.append(_load(f"/v1/tables/{TABLE}/instants/{instant}/empty", instant, 1, f"{SECONDS / ROUNDS}s"))
         single.append(_load(_markers(instant), instant, 1, f"{SECONDS / ROUNDS}s"))
     baseline = statistics.mean(figures.requests_per_second for figures in empty)
     rate = statistics.mean(figures.requests_per_second for figures in single)
     nothing = statistics.mean(figures.requests_per_second for figures in bare)
+    t = statistics.mean(figures.requests_per_second for figures in told)
+    yield Row("told", f"{t:,.0f} requests/s")
     yield Row(f"an empty POST, {CONNECTIONS} connections", f"{nothing:,.0f} requests/s")
     yield Row("one that reads its body and is told who calls", f"{baseline:,.0f} requests/s")
     yield Row("one marker a request, against the first", f"{rate / nothing:.2f} x")

@@ -44,13 +44,16 @@ class _Gateway:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self._lock = threading.Lock()
+        self._one_by_one = threading.Lock()
         self._forward = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         fault = self._fault(request["REQUEST_METHOD"], request["PATH_INFO"])
         if fault is None:
-            answer: Iterable[bytes] = self._forward(request, start)
-            return answer
+            # moto closes an object that another request replaces while it still answers with it.
+            with self._one_by_one:
+                answer: Iterable[bytes] = self._forward(request, start)
+                return answer
         body = f"<Error><Code>{fault.code}</Code><Message>as told</Message></Error>".encode()
         headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
         start(f"{fault.status} {fault.code}", headers)

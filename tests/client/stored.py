@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 import chronolake
-from chronolake import Marker, MarkerKind, OrphanReason, WriteStat
+from chronolake import Marker, MarkerKind, MarkersType, OrphanReason, WriteStat
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
+from chronolake_model.markers import DeletedFile
 from chronolake_spark import base_files
 from tests.fix_stores import Store
 
@@ -48,3 +49,27 @@ def base(write: chronolake.Write | chronolake.AsyncWrite, bucket: int, partition
 
 def log(write: chronolake.Write, bucket: int) -> Marker:
     return Marker("day=2/a b", f".{bucket_file_id(bucket)}_{write.requested_time}.log.1_0-1-0", APPEND)
+
+
+def written(
+    stored: Stored, write: chronolake.Write | chronolake.AsyncWrite, bucket: int, attempt: int
+) -> WriteStat:
+    """A file that an attempt has marked and written."""
+    stat = stored.write_file(write.requested_time, bucket, attempt)
+    stored.table.markers_of(
+        write.requested_time, markers=write_markers(write), writer=write.instant.writer
+    ).create([Marker(stat.partition_path, stat.file_name, base(write, 0).kind)])
+    return stat
+
+
+def write_markers(write: chronolake.Write | chronolake.AsyncWrite) -> MarkersType:
+    plan = write.instant.plan
+    return MarkersType.DIRECT if plan is not None and plan.direct_markers else MarkersType.SERVER
+
+
+def file_of(stat: WriteStat) -> DeletedFile:
+    return DeletedFile(stat.partition_path, stat.file_name)
+
+
+def in_storage(stored: Stored) -> set[str]:
+    return {one.path for one in stored.storage.listing()}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 import chronolake
-from chronolake import Marker, MarkersType, State, WriteStat, errors
+from chronolake import MarkersType, State, WriteStat, errors
 from chronolake_model.markers import DeletedFile
 from tests.client.conftest import SCHEMA, Cli
-from tests.client.stored import Stored, base, log
+from tests.client.stored import Stored, base, file_of, in_storage, log, written
 from tests.fix_s3 import S3, Fault
 from tests.fix_stores import Store
 
@@ -37,30 +37,6 @@ def table_in(
         properties=properties or {},
     )
     return Stored(table, store)
-
-
-def written(
-    stored: Stored, write: chronolake.Write | chronolake.AsyncWrite, bucket: int, attempt: int
-) -> WriteStat:
-    """A file that an attempt has marked and written."""
-    stat = stored.write_file(write.requested_time, bucket, attempt)
-    stored.table.markers_of(
-        write.requested_time, markers=write_markers(write), writer=write.instant.writer
-    ).create([Marker(stat.partition_path, stat.file_name, base(write, 0).kind)])
-    return stat
-
-
-def write_markers(write: chronolake.Write | chronolake.AsyncWrite) -> MarkersType:
-    plan = write.instant.plan
-    return MarkersType.DIRECT if plan is not None and plan.direct_markers else MarkersType.SERVER
-
-
-def file_of(stat: WriteStat) -> DeletedFile:
-    return DeletedFile(stat.partition_path, stat.file_name)
-
-
-def in_storage(stored: Stored) -> set[str]:
-    return {one.path for one in stored.storage.listing()}
 
 
 def test_of_all_attempts_one_is_published_and_nothing_is_left_of_the_others(marked: Stored) -> None:

@@ -351,6 +351,32 @@ def test_the_rollback_of_an_instant_with_direct_markers_asks_for_files_that_the_
     assert table.deletions(instant) == names(marker(instant))
 
 
+def test_a_restore_leaves_the_files_of_pending_writes_to_rollbacks_that_wait(table: Table) -> None:
+    saved = table.begun()
+    succeeded(table.complete(saved, write_stat(saved)))
+    savepoint = succeeded(table.http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
+    completed, marked, unmarked, direct = (
+        table.begun(),
+        table.begun(),
+        table.begun(),
+        table.begun(markers="direct"),
+    )
+    succeeded(table.complete(completed, write_stat(completed, 1)))
+    table.marked(marked, marker(marked))
+
+    body = {"writer": "ann", "savepoint": savepoint["requested_time"], "reason": "oops"}
+    restored = succeeded(table.http.post(f"/v1/tables/{table.name}/restore", json=body))
+
+    assert restored["plan"]["instants"] == [unmarked, completed]
+    states = [table.state(one) for one in (saved, completed, marked, unmarked, direct)]
+    assert states == ["completed", *["rolled_back"] * 4]
+    waiting = shown(table, shown(table, marked)["rolled_back_by"])
+    assert (waiting["state"], waiting["target"], waiting["plan"]["by_markers"]) == ("requested", marked, True)
+    assert shown(table, shown(table, direct)["rolled_back_by"])["state"] == "requested"
+    assert shown(table, marked)["rollback_reason"] == "oops"
+    refused(table.mark(marked, marker(marked, 1)), 410, "instant-rolled-back")
+
+
 def test_files_that_were_named_are_the_plan_and_markers_are_not(table: Table) -> None:
     _, rollback = rolled_back(table, 0, files_to_delete=["a.parquet"])
 

@@ -180,8 +180,8 @@ async def _load(
     for rows in (found_instants, *more):
         for table_id, instant in stored_instants.found(rows):
             lake.instants[table_id, instant.requested_time] = instant
-    for table_id, time, has_markers, had_deletions in stored_instants.found_marks(found_instants):
-        lake.know_marks((table_id, time), has_markers=has_markers, had_deletions=had_deletions)
+        for table_id, time, has_markers, had_deletions in stored_instants.found_marks(rows):
+            lake.know_marks((table_id, time), has_markers=has_markers, had_deletions=had_deletions)
     lake.others = file_groups.found_others(found_others)
     lake.pasts = cleans.found_pasts(found_pasts)
     return lake, clocks.now_from(now), outcomes.found(known)

@@ -7,7 +7,9 @@ from typing import assert_never
 from chronolake_metastore.commands.answers import Answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import restores, rollbacks, savepoints
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.events import Origin, Plan
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.tables import Table
 from chronolake_model.vocabulary import State
 
 Command = rollbacks.RollbackInstant | savepoints.CreateSavepoint | restores.RestoreTable
@@ -38,13 +40,21 @@ def _roll_back(lake: Lake, command: rollbacks.RollbackInstant, origin: Origin) -
                 lake.append(table.table_id, origin, resumed, rollback.requested_time)
         return answer_instant(200, lake, table, target.requested_time)
     rollbacks.refuse_rollback(table, target, command, origin.now)
-    plan = rollbacks.plan(command, target, is_marked=(table.table_id, target.requested_time) in lake.marked)
+    _undo(lake, table, command, _plan(lake, table, command, target), origin)
+    return answer_instant(200, lake, table, target.requested_time)
+
+
+def _plan(lake: Lake, table: Table, command: rollbacks.RollbackInstant, target: Instant) -> Plan:
+    is_marked = (table.table_id, target.requested_time) in lake.marked
+    return rollbacks.plan(command, target, is_marked=is_marked)
+
+
+def _undo(lake: Lake, table: Table, command: rollbacks.RollbackInstant, plan: Plan, origin: Origin) -> None:
     requested = lake.append(table.table_id, origin, rollbacks.request(command, plan, origin.now))
     undo = rollbacks.undo(command, requested.time)
-    lake.append(table.table_id, origin, undo, target.requested_time)
+    lake.append(table.table_id, origin, undo, command.requested_time)
     if not rollbacks.has_files(plan):
         lake.append(table.table_id, origin, rollbacks.settled(), requested.time)
-    return answer_instant(200, lake, table, target.requested_time)
 
 
 def _create_savepoint(lake: Lake, command: savepoints.CreateSavepoint, origin: Origin) -> Answer:
@@ -62,9 +72,20 @@ def _create_savepoint(lake: Lake, command: savepoints.CreateSavepoint, origin: O
 
 
 def _restore(lake: Lake, command: restores.RestoreTable, origin: Origin) -> Answer:
-    """Undo all that its plan names, in its order, and complete."""
+    """Undo all that its plan names, in its order, and complete.
+
+    What is pending and has marked files is undone before, by a rollback of its own that waits for whoever
+    deletes them.
+    """
     table = lake.table(command.table)
-    undone = restores.plan(table, command, lake.instants_of(table.table_id))
+    undone: list[Instant] = []
+    for instant in restores.plan(table, command, lake.instants_of(table.table_id)):
+        rollback = restores.rollback(command, instant)
+        plan = _plan(lake, table, rollback, instant)
+        if instant.state.is_pending and rollbacks.has_files(plan):
+            _undo(lake, table, rollback, plan, origin)
+        else:
+            undone.append(instant)
     requested = lake.append(table.table_id, origin, restores.request(command, undone, origin.now))
     undo = restores.undo(command, requested.time)
     for instant in undone:

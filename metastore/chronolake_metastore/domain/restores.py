@@ -14,7 +14,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.events import InstantRequested, InstantRolledBack, Plan
 from chronolake_metastore.domain.instants import Instant, illegal
-from chronolake_metastore.domain.rollbacks import at_once
+from chronolake_metastore.domain.rollbacks import RollbackInstant, at_once
 from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
@@ -60,8 +60,17 @@ def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> In
 
 def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
     """What happens to each instant of the plan."""
-    reason = command.request.reason or "the table was restored to a savepoint"
-    return InstantRolledBack(by=command.request.writer, reason=reason, rollback=restore)
+    return InstantRolledBack(by=command.request.writer, reason=_reason(command), rollback=restore)
+
+
+def rollback(command: RestoreTable, instant: Instant) -> RollbackInstant:
+    """How a pending instant is undone whose files are to be deleted: by whoever comes for them."""
+    request = wire.RollbackInstant(command.request.writer, _reason(command), execute=False)
+    return RollbackInstant(command.table, instant.requested_time, request)
+
+
+def _reason(command: RestoreTable) -> str:
+    return command.request.reason or "the table was restored to a savepoint"
 
 
 def _savepoint(table: Table, time: Micros, known: Sequence[Instant]) -> Instant:

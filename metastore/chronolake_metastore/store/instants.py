@@ -102,9 +102,11 @@ def found(rows: Rows) -> list[tuple[UUID, Instant]]:
 
 
 def found_marks(rows: Rows) -> list[tuple[UUID, Micros, bool, bool]]:
-    """Which instants of those that were looked for as ending have markers, and which had some deleted."""
+    """Which instants of those that may be ended have markers, and which had some deleted."""
     return [
-        (row[0], Micros(row[1]), row[_COLUMNS], row[_COLUMNS + 1]) for row in rows if row[_COLUMNS] is not None
+        (row[0], Micros(row[1]), row[_COLUMNS], row[_COLUMNS + 1])
+        for row in rows
+        if len(row) > _COLUMNS and row[_COLUMNS] is not None
     ]
 
 

@@ -1,6 +1,12 @@
--- What going back to the named savepoints would undo: whatever is pending, and the writes that completed after the
--- instants that they pin; those too.
-SELECT {instant}
+-- What going back to the named savepoints would undo: whatever is pending, and whether it has markers; and the writes
+-- that completed after the instants that they pin; those too.
+SELECT
+    {instant},
+    CASE
+        WHEN i.completion_time IS NULL
+        THEN EXISTS (SELECT FROM marker m WHERE m.table_id = i.table_id AND m.requested_time = i.requested_time)
+    END,
+    false
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)
 JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
@@ -18,7 +24,7 @@ JOIN LATERAL (
         AND completed.action IN ('commit', 'deltacommit', 'replacecommit')
 ) AS i ON true
 UNION ALL
-SELECT {instant}
+SELECT {instant}, NULL, false
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)
 JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
