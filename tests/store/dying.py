@@ -34,6 +34,10 @@ class DyingSession(Session):
         """
         self._steps = step
 
+    def live_on(self) -> None:
+        """Sever nothing any more."""
+        self._steps = None
+
     @override
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
