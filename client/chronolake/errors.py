@@ -22,6 +22,7 @@
         │   ├── TableNotFound
         │   ├── InstantNotFound
         │   ├── SchemaNotFound
+        │   ├── ReaderNotFound      its lease has ended, and a clean may have come
         │   └── OutcomeNotFound
         └── Conflict                the request is fine, the present state is against it
             ├── NamespaceExists
@@ -31,6 +32,7 @@
             ├── LeaseLive
             ├── WriteConflict
             ├── UnreconciledMarkers     delete what they name, report it, and complete again
+            ├── UndeletedFiles      delete them, report it, and complete again
             ├── Savepointed
             ├── IncompatibleSchema
             ├── SchemaChanged       somebody else changed it first: look, and ask again
@@ -175,6 +177,10 @@ class SchemaNotFound(NotFound):
     """The table's schema has no such version."""
 
 
+class ReaderNotFound(NotFound):
+    """The table has no such lease of a reader: it has ended, and a clean may have taken what it held."""
+
+
 class OutcomeNotFound(NotFound):
     """No request of this idempotency key was carried out so far; one that is under way may still be."""
 
@@ -211,6 +217,10 @@ class UnreconciledMarkers(Conflict):
     """Files that the instant marked are neither published nor reported as deleted; ``context`` names them."""
 
 
+class UndeletedFiles(Conflict):
+    """Files that the plan of a clean names are not reported as deleted; ``context`` says how many."""
+
+
 class Savepointed(Conflict):
     """A savepoint pins what would be rolled back; ``context`` names it."""
 
@@ -240,6 +250,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.TABLE_NOT_FOUND: TableNotFound,
     ProblemCode.INSTANT_NOT_FOUND: InstantNotFound,
     ProblemCode.SCHEMA_NOT_FOUND: SchemaNotFound,
+    ProblemCode.READER_NOT_FOUND: ReaderNotFound,
     ProblemCode.OUTCOME_NOT_FOUND: OutcomeNotFound,
     ProblemCode.METHOD_NOT_ALLOWED: InvalidRequest,
     ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
@@ -249,6 +260,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.LEASE_LIVE: LeaseLive,
     ProblemCode.WRITE_CONFLICT: WriteConflict,
     ProblemCode.UNRECONCILED_MARKERS: UnreconciledMarkers,
+    ProblemCode.UNDELETED_FILES: UndeletedFiles,
     ProblemCode.SAVEPOINTED: Savepointed,
     ProblemCode.INCOMPATIBLE_SCHEMA: IncompatibleSchema,
     ProblemCode.SCHEMA_CHANGED: SchemaChanged,

@@ -51,9 +51,10 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     """A plan as the timeline keeps it.
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
-    a rollback has to delete, relative to the table's base path. When it goes ``by_markers`` the markers of its
-    target are that list, as long as they are there: each is gone when its file was reported as deleted. With
-    ``direct_markers`` those of the instant, or of the target, are in storage.
+    a rollback or a clean has to delete, relative to the table's base path. When a rollback goes ``by_markers``
+    the markers of its target are that list, as long as they are there: each is gone when its file was reported
+    as deleted. With ``direct_markers`` those of the instant, or of the target, are in storage.
+    ``cleaned_before`` is the first completion time that the table is served as of from a clean's plan on.
     """
 
     file_groups: list[FileGroupName] = []
@@ -62,6 +63,7 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     files_to_delete: list[str] = []
     by_markers: bool = False
     direct_markers: bool = False
+    cleaned_before: str | None = None
 
 
 class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -26,6 +26,7 @@ class ProblemCode(enum.StrEnum):
     TABLE_NOT_FOUND = "table-not-found", 404, "There is no such table"
     INSTANT_NOT_FOUND = "instant-not-found", 404, "The table's timeline has no such instant"
     SCHEMA_NOT_FOUND = "schema-not-found", 404, "The table's schema has no such version"
+    READER_NOT_FOUND = "reader-not-found", 404, "The table has no such lease of a reader"
     OUTCOME_NOT_FOUND = "outcome-not-found", 404, "No request of this idempotency key was carried out so far"
     METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not take this method"
     NAMESPACE_EXISTS = "namespace-exists", 409, "There is a namespace of this name already"
@@ -39,6 +40,7 @@ class ProblemCode(enum.StrEnum):
         409,
         "Files that the instant marked are neither published nor reported as deleted",
     )
+    UNDELETED_FILES = "undeleted-files", 409, "Files that the plan names are not reported as deleted"
     SAVEPOINTED = "savepointed", 409, "A savepoint pins the instant"
     INCOMPATIBLE_SCHEMA = "incompatible-schema", 409, "The table's schema cannot be changed so"
     SCHEMA_CHANGED = "schema-changed", 409, "The table's schema is of another version by now"

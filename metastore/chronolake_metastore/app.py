@@ -12,6 +12,7 @@ from litestar.di import Provide
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import (
+    cleans,
     conflicts,
     deletions,
     events,
@@ -26,6 +27,7 @@ from chronolake_metastore.api import (
     outcomes,
     partitions,
     problems,
+    readers,
     restores,
     rollbacks,
     savepoints,
@@ -73,6 +75,12 @@ V1 = (
     savepoints.create_savepoint,
     savepoints.release_savepoint,
     restores.restore_table,
+    cleans.plan_clean,
+    cleans.preview_clean,
+    readers.begin_reading,
+    readers.renew_reading,
+    readers.end_reading,
+    readers.list_readers,
     transactions.complete_together,
     leases.renew_lease,
     markers.create_markers,

@@ -8,6 +8,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__TableNotFound                table-not-found
 |  |__InstantNotFound              instant-not-found
 |  |__SchemaNotFound               schema-not-found
+|  |__ReaderNotFound               reader-not-found
 |  |__OutcomeNotFound              outcome-not-found
 |__Conflict
 |  |__NamespaceExists              namespace-exists
@@ -17,6 +18,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__LeaseLive                    lease-live
 |  |__WriteConflict                write-conflict
 |  |__UnreconciledMarkers          unreconciled-markers
+|  |__UndeletedFiles               undeleted-files
 |  |__Savepointed                  savepointed
 |  |__IncompatibleSchema           incompatible-schema
 |  |__SchemaChanged                schema-changed
@@ -118,6 +120,17 @@ class SchemaNotFound(NotFound):
         )
 
 
+class ReaderNotFound(NotFound):
+    code = ProblemCode.READER_NOT_FOUND
+
+    def __init__(self, table: str, lease_id: str) -> None:
+        super().__init__(
+            f"no reader of {table!r} holds the lease {lease_id!r}; if it has ended, take another and read anew",
+            table=table,
+            lease_id=lease_id,
+        )
+
+
 class OutcomeNotFound(NotFound):
     code = ProblemCode.OUTCOME_NOT_FOUND
 
@@ -159,6 +172,10 @@ class WriteConflict(Conflict):
 
 class UnreconciledMarkers(Conflict):
     code = ProblemCode.UNRECONCILED_MARKERS
+
+
+class UndeletedFiles(Conflict):
+    code = ProblemCode.UNDELETED_FILES
 
 
 class Savepointed(Conflict):

@@ -17,10 +17,15 @@ TABLE = "shop.orders"
 NAMESPACE = "shop"
 NEVER_USED = "never-used"
 """An idempotency key."""
+NO_LEASE = "00000000-0000-0000-0000-000000000000"
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
 MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
 DELETIONS = "/v1/tables/{table}/instants/{requested_time}/deletions"
 SCHEMA = "/v1/tables/{table}/schema"
+CLEANS = "/v1/tables/{table}/cleans"
+CLEAN_PLANS = "/v1/tables/{table}/clean-plans"
+READERS = "/v1/tables/{table}/readers"
+READER_HEARTBEAT = f"{READERS}/{{lease_id}}/heartbeat"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
 Path = tuple[str | int, ...]
@@ -49,6 +54,7 @@ class Operation:
         namespace: str = NAMESPACE,
         key: str = NEVER_USED,
         schema_version: str = "1",
+        lease_id: str = NO_LEASE,
     ) -> str:
         """The path with its parameters filled in, as they are: whoever fills in odd ones quotes them."""
         path = (
@@ -57,6 +63,7 @@ class Operation:
             .replace("{requested_time}", requested_time)
             .replace("{key}", key)
             .replace("{schema_version}", schema_version)
+            .replace("{lease_id}", lease_id)
         )
         return f"{path}?{self.query}" if self.query else path
 
@@ -220,6 +227,16 @@ OPERATIONS = (
         "/v1/tables/{table}/completion-times",
         lambda requested_time: {"requested_times": [requested_time]},
     ),
+    Operation(
+        "POST",
+        CLEANS,
+        lambda _: {"writer": "w", "retain_commits": 1, "lease_seconds": 5, "execute": False},
+    ),
+    Operation("POST", CLEAN_PLANS, lambda _: {"retain_versions": 1}),
+    Operation("POST", READERS, lambda _: {"reader": "r", "as_of": "latest", "lease_seconds": 5}),
+    Operation("GET", READERS),
+    Operation("POST", READER_HEARTBEAT, lambda _: {"lease_seconds": 5}),
+    Operation("DELETE", f"{READERS}/{{lease_id}}"),
     Operation("GET", "/v1/tables/{table}/snapshot"),
     Operation(
         "POST",
@@ -250,7 +267,10 @@ BODY_OPTIONAL = (HEARTBEAT, INFLIGHT)
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
-NO_COMMANDS = ("/conflicts", "/completion-times", "/scan", "/markers")
+NO_COMMANDS = (
+    *("/conflicts", "/completion-times", "/scan", "/markers", "/clean-plans"),
+    *("/readers", "/{lease_id}", "/{lease_id}/heartbeat"),
+)
 """How the paths of those end that are posted because of their bodies, or are no events."""
 COMMANDS = tuple(
     operation
@@ -360,6 +380,10 @@ _OPTIONAL = {
         "execute",
     },
     HEARTBEAT: {"lease_seconds", "writer"},
+    CLEANS: {"retain_commits", "lease_seconds", "execute"},
+    CLEAN_PLANS: {"retain_versions"},
+    READERS: {"as_of", "lease_seconds"},
+    READER_HEARTBEAT: {"lease_seconds"},
     MARKERS: {"writer"},
     DELETIONS: {"writer"},
 }
@@ -410,6 +434,7 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
         nullable = (
             at[-1]
             in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
+            or str(at[-1]).startswith("retain_")
             or (operation.template.endswith("scan") and at == ("filter",))
             or (
                 operation.template.endswith(

@@ -57,11 +57,11 @@ BEFORE_SCHEMA_VERSIONS = """
         ));
     DROP VIEW audit_schemas, audit_markers, audit_deletions;
     DROP FUNCTION refuse_late_marker;
-    DROP TABLE marker, deleted_file;
+    DROP TABLE marker, deleted_file, reader;
     DROP TABLE schema_version;
     ALTER TABLE instant DROP COLUMN schema_version;
     ALTER TABLE write_stat DROP COLUMN column_stats;
-    ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version;
+    ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version, DROP COLUMN cleaned_by;
     ALTER TABLE lake_table DROP COLUMN cleaned_before;
     UPDATE alembic_version SET version_num = '0005';
 """

@@ -116,6 +116,7 @@ async def return_to_requested(
         ProblemCode.INVALID_WRITE_STAT,
         ProblemCode.INVALID_PLAN,
         ProblemCode.UNRECONCILED_MARKERS,
+        ProblemCode.UNDELETED_FILES,
     ),
 )
 async def complete_instant(

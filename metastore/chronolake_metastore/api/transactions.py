@@ -29,6 +29,7 @@ from chronolake_model.problems import ProblemCode
         ProblemCode.INSTANT_ROLLED_BACK,
         ProblemCode.INVALID_WRITE_STAT,
         ProblemCode.INVALID_PLAN,
+        ProblemCode.UNDELETED_FILES,
     ),
 )
 async def complete_together(

@@ -7,7 +7,7 @@ from typing import assert_never
 
 import msgspec
 
-from chronolake_metastore.commands import cataloging, undoing
+from chronolake_metastore.commands import cataloging, cleans as cleaning, undoing
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import (
@@ -46,6 +46,8 @@ def carry_out(lake: Lake, command: Command, origin: Origin) -> Answer:
         return _change(lake, command, origin)
     if isinstance(command, undoing.Command):
         return undoing.carry_out(lake, command, origin)
+    if isinstance(command, cleans.PlanClean):
+        return cleaning.carry_out(lake, command, origin)
     return _write(lake, command, origin)
 
 
@@ -107,6 +109,8 @@ def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin)
     payload = instants.complete(table, instant, command.request, lake.others, origin.now, lake.staged)
     if command.request.cleaned_before is not None:
         payload = _cleaned(lake, table, instant, payload, parse_time(command.request.cleaned_before))
+    if (undeleted := lake.undeleted.get((table.table_id, instant.requested_time))) is not None:
+        cleans.refuse_undeleted(table, instant, *undeleted)
     if (reconciled := lake.reconciled.get(id(command))) is not None:
         reconciling.refuse(table, instant, command.request.write_stats, reconciled)
     lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import deleting, needs, reconciling, staging
+from chronolake_metastore.commands import cleans as cleaning, deleting, needs, reconciling, staging
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.carry_out import carry_out
 from chronolake_metastore.commands.lake import Lake
@@ -37,6 +37,8 @@ from chronolake_metastore.store import (
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
+
+_ALONE = (staging.completes_staged, deleting.reports, cleaning.plans)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -96,11 +98,12 @@ def _cut(requests: Sequence[Request]) -> list[list[Request]]:
     """Requests that may share a transaction.
 
     A restore brings back what was in file groups before, which nothing loads that does not ask for it; nor does
-    anything else know the file groups of what was staged, or what of a report of deletions cannot be.
+    anything else know the file groups of what was staged, what of a report of deletions cannot be, or which
+    files a clean may delete.
     """
     cut: list[list[Request]] = [[]]
     for request in requests:
-        is_alone = staging.completes_staged(request.command) or deleting.reports(request.command)
+        is_alone = any(is_alone(request.command) for is_alone in _ALONE)
         if is_alone:
             cut.append([])
         cut[-1].append(request)
@@ -119,6 +122,7 @@ async def _run_together(session: Session, requests: Sequence[Request], drift_max
         await staging.load(tx, lake, commands, ahead)
         await reconciling.load(tx, lake, commands, reconciled)
         await deleting.load(tx, lake, commands, contradicted)
+        await cleaning.load(tx, lake, commands, now)
         before = dict(lake.clocks)
         records = _Records(known)
         results = [_decide(lake, request, now, records) for request in requests]
@@ -317,5 +321,7 @@ def project(lake: Lake) -> list[Statement]:
         written.extend(file_groups.project_replacements(lake.replacements))
     if lake.restored:
         written.extend(file_groups.restore(lake.restored))
+    if lake.cleaned:
+        written.append(cleans.project(lake.cleaned))
     written.append(clocks.save(lake.clocks.values()))
     return written

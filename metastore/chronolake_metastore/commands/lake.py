@@ -12,12 +12,13 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts, events, files, instants, namespaces, schemas, tables
-from chronolake_metastore.domain.cleans import Past
+from chronolake_metastore.domain.cleans import NOTHING_PLANNED, Past, PlannedAhead
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
 from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted
 from chronolake_metastore.domain.files import NOTHING_STAGED, FileGroup, Staged
 from chronolake_metastore.domain.reconciling import Reconciliation
+from chronolake_metastore.store.cleans import CleanedFiles
 from chronolake_metastore.store.deletions import DeletedFiles
 from chronolake_metastore.store.event_log import WrittenFiles
 from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Restored
@@ -42,6 +43,9 @@ class Lake:
         self.others: dict[FileGroup, tuple[Other, ...]] = {}
         self.staged: Staged = NOTHING_STAGED
         self.pasts: dict[tuple[UUID, Micros], Past] = {}
+        self.planned_ahead: PlannedAhead = NOTHING_PLANNED
+        # Of cleans that are to complete: how many files of the plan were not deleted, and one of them.
+        self.undeleted: dict[tuple[UUID, Micros], tuple[int, str | None]] = {}
         self.contradicted: Contradicted = NOTHING_CONTRADICTED
         self.marked: set[tuple[UUID, Micros]] = set()
         self.unmarked: set[tuple[UUID, Micros]] = set()
@@ -56,6 +60,7 @@ class Lake:
         self.restored: list[Restored] = []
         self.plans: list[PlannedGroups] = []
         self.settled: list[tuple[UUID, Micros]] = []
+        self.cleaned: list[CleanedFiles] = []
         self.schemas: list[SchemaOfTable] = []
         self.changed_tables: dict[UUID, tables.Table] = {}
         self.changed_instants: set[tuple[UUID, Micros]] = set()
@@ -76,6 +81,7 @@ class Lake:
         self.plans.clear()
         self.settled.clear()
         self.others.clear()
+        self.cleaned.clear()
         self.schemas.clear()
         self.changed_tables.clear()
         self.changed_instants.clear()
@@ -200,6 +206,7 @@ class Lake:
         match event.payload:
             case events.InstantRequested():
                 self._plan(event.table_id, after)
+                self._plan_clean(event.table_id, after)
             case events.InstantInflight() | events.InstantReturnedToRequested() | events.LeaseRenewed():
                 self._know_plan(event.table_id, after)
             case events.InstantCompleted() as payload:
@@ -220,6 +227,13 @@ class Lake:
         table = tables.evolve_cleaned(found[0], before)
         self.know_table(table)
         self.changed_tables[table_id] = table
+
+    def _plan_clean(self, table_id: UUID, instant: instants.Instant) -> None:
+        """From its plan on: whoever was told a time that is served must not find its files gone."""
+        if instant.plan is not None and instant.plan.cleaned_before is not None:
+            self._clean(table_id, instant.plan.cleaned_before)
+            paths = instant.plan.files_to_delete
+            self.cleaned.append(CleanedFiles(table_id, instant.requested_time, paths))
 
     def _plan(self, table_id: UUID, instant: instants.Instant) -> None:
         groups = _planned(instant)

@@ -1,17 +1,22 @@
-"""Cleans: from which completion time on a table is served, when files of its past are gone from storage."""
+"""Cleans: which files of the past may go, and from which completion time on a table is served then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
-from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Plan
+from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
 from chronolake_metastore.domain.tables import Table
-from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import Action
+from chronolake_model import cleans as wire
+from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
+from chronolake_model.vocabulary import Action, Operation, State
+
+_MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 
 
 class Past(msgspec.Struct, frozen=True):
@@ -19,6 +24,135 @@ class Past(msgspec.Struct, frozen=True):
 
     changed: Micros | None
     completed: Micros | None
+
+
+class PlanClean(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    request: wire.PlanClean
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What bounds a clean.
+
+    ``nth_newest`` is the completion time of the oldest write that is to be retained, none when there are not so
+    many; ``oldest_pending`` the requested time of the oldest write that is pending. As of the ``held``
+    completion times somebody needs the files: savepoints and readers.
+    """
+
+    nth_newest: Micros | None
+    oldest_pending: Micros | None
+    held: Sequence[Micros] = ()
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a clean may delete: what left the latest slices by ``until``, and is not needed as of ``held``.
+
+    With ``versions`` only those of slices that have so many newer ones in their group.
+    """
+
+    until: Micros
+    versions: int | None
+    held: Sequence[Micros]
+
+
+class Deletable(msgspec.Struct, frozen=True):
+    """A file that a clean may delete, and when it left the latest slices."""
+
+    path: str
+    size_bytes: int
+    left_at: Micros
+
+
+class PlannedAhead(msgspec.Struct, frozen=True):
+    """What planning a clean finds: the one that is pending, or else the files that one may delete."""
+
+    pending: Instant | None = None
+    files: Sequence[Deletable] = ()
+
+
+NOTHING_PLANNED: Final = PlannedAhead()
+
+
+def wanted(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) -> Wanted | None:
+    """What may be deleted by the policy at ``now``, the wall's time; none, when nothing may.
+
+    What is not served any more may go whatever the policy retains. But a write that is pending may read what
+    was live when it was requested, or since: it ends every clean.
+    """
+    if policy.retain_versions is not None:
+        until: Micros | None = Micros(MICROS_MAX)
+    elif policy.retain_hours is not None:
+        until = Micros(max(now - policy.retain_hours * _MICROS_PER_HOUR, 0))
+    else:
+        until = bounds.nth_newest
+    known = [time for time in (until, table.cleaned_before) if time is not None]
+    if not known:
+        return None
+    last = max(known)
+    if bounds.oldest_pending is not None:
+        last = min(last, bounds.oldest_pending)
+    return Wanted(last, policy.retain_versions, bounds.held)
+
+
+def plan(files: Sequence[Deletable]) -> Plan | None:
+    """The plan that deletes these files; none, when there are none.
+
+    The table is served from when the last of them left the latest slices: as of then nobody needs any of them.
+    """
+    if not files:
+        return None
+    return Plan(files_to_delete=[one.path for one in files], cleaned_before=max(one.left_at for one in files))
+
+
+def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:
+    """The clean; inflight, with a lease for whoever deletes the files. If nobody does yet, the plan waits."""
+    asked = command.request
+    return InstantRequested(
+        action=Action.CLEAN,
+        operation=Operation.UNKNOWN,
+        state=State.INFLIGHT if asked.execute else State.REQUESTED,
+        writer=asked.writer,
+        lease_seconds=asked.lease_seconds,
+        lease_expires_at=lease_end(now, asked.lease_seconds) if asked.execute else None,
+        plan=plan,
+        schema_version=table.definition.schema_version,
+    )
+
+
+def resume(
+    table: Table, clean: Instant, command: PlanClean, now: Micros
+) -> InstantInflight | LeaseRenewed | None:
+    """Let whoever asks execute the clean that is pending; raises ``LeaseLive`` while another does."""
+    asked = command.request
+    if not asked.execute:
+        return None
+    expires = lease_end(now, asked.lease_seconds)
+    if clean.state is State.REQUESTED:
+        return InstantInflight(
+            writer=asked.writer,
+            lease_seconds=asked.lease_seconds,
+            lease_expires_at=expires,
+            schema_version=table.definition.schema_version,
+        )
+    refuse_while_leased(clean, asked.writer, now)
+    return LeaseRenewed(lease_seconds=asked.lease_seconds, lease_expires_at=expires, writer=asked.writer)
+
+
+def is_planned(instant: Instant) -> bool:
+    """Whether it is a clean that the server planned: what it deletes is not served any more."""
+    return instant.plan is not None and instant.plan.cleaned_before is not None
+
+
+def refuse_undeleted(table: Table, clean: Instant, files: int, path: str | None) -> None:
+    """Raise ``UndeletedFiles`` when so many files of the plan were not reported, ``path`` one of them."""
+    if files:
+        time = format_time(clean.requested_time, table.definition.tick)
+        raise errors.UndeletedFiles(
+            f"{files} file(s) of the plan of the clean {time} of {table.name!r} are not reported as deleted, "
+            f"one is {path!r}; delete them from storage, report that, and complete again, as a new request",
+            undeleted=files,
+            file=path,
+        )
 
 
 def first_servable(
@@ -32,6 +166,8 @@ def first_servable(
     """
     if clean.begun_as is not Action.CLEAN:
         raise errors.InvalidPlan(f"a {clean.begun_as} does not clean: leave cleaned_before out")
+    if is_planned(clean):
+        raise errors.InvalidPlan("the plan of this clean says cleaned_before: leave it out")
     done = [(time, one.action) for one in others if (time := _completion_of(one)) is not None]
     completed = max((time for time, _ in done), default=0)
     last = max(completed, past.completed or 0)

@@ -6,6 +6,7 @@ import hashlib
 
 import msgspec
 
+from chronolake_metastore.domain.cleans import PlanClean
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
@@ -30,7 +31,7 @@ InstantCommand = (
     | ReleaseSavepoint
 )
 """Commands that name one instant of one table."""
-TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable | ChangeSchema
+TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable | ChangeSchema | PlanClean
 Command = CatalogCommand | TableCommand | CompleteTogether
 
 

@@ -1,6 +1,6 @@
 """Deletions: which files are not in storage any more, of those that had been marked (docs/decisions/0019).
 
-Reported by whoever deleted them: a write whose failed attempts left them, or the rollback of an instant.
+Reported by whoever deleted them: a write whose failed attempts left them, the rollback of an instant, a clean.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files
+from chronolake_metastore.domain import cleans, files
 from chronolake_metastore.domain.events import FilesDeleted
 from chronolake_metastore.domain.instants import (
     Instant,
@@ -62,6 +62,13 @@ def named(request: wire.ReportDeletions) -> list[DeletedFile]:
     return sorted(set(request.files))
 
 
+def not_planned(clean: Instant, request: wire.ReportDeletions) -> list[DeletedFile]:
+    """The files of a report that the plan of a clean does not name."""
+    assert clean.plan is not None
+    planned = set(clean.plan.files_to_delete)
+    return [one for one in named(request) if one.path not in planned]
+
+
 def report(
     table: Table, instant: Instant, request: wire.ReportDeletions, contradicted: Contradicted
 ) -> FilesDeleted:
@@ -76,10 +83,14 @@ def report(
             raise illegal(table, instant, "its plan waits; take it inflight to execute it")
         refuse_another(instant, request.writer)
     marker = format_time(marked_by(instant), table.definition.tick)
-    unmarked = contradicted.unmarked
-    if has_direct_markers(instant):
-        unmarked = [one for one in unmarked if not _is_of(one, marker)]
-    _refuse(unmarked, f"the instant {marker} of {table.name!r} has no marker of")
+    if cleans.is_planned(instant):
+        strange = not_planned(instant, request)
+        _refuse(strange, f"the plan of the clean {marker} of {table.name!r} does not name")
+    else:
+        unmarked = contradicted.unmarked
+        if has_direct_markers(instant):
+            unmarked = [one for one in unmarked if not _is_of(one, marker)]
+        _refuse(unmarked, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     deleted = named(request)
     return FilesDeleted(of=marked_by(instant), files=len(deleted), deletions_digest=files.digest(deleted))

@@ -57,8 +57,10 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an instant is to do.
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
-    a rollback has to delete, relative to the table's base path; or it goes ``by_markers``, those of its target.
-    With ``direct_markers`` those of the instant, or of the target, are in storage.
+    a rollback or a clean has to delete, relative to the table's base path; or a rollback goes ``by_markers``,
+    those of its target. With ``direct_markers`` those of the instant, or of the target, are in storage. A clean
+    that the server planned has ``cleaned_before``: from its request on that is the first completion time that
+    the table is served as of, unless another clean went further.
     """
 
     file_groups: list[FileGroupName] = []
@@ -67,6 +69,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     files_to_delete: list[str] = []
     by_markers: bool = False
     direct_markers: bool = False
+    cleaned_before: Micros | None = None
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):

@@ -356,6 +356,7 @@ def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
         files_to_delete=plan.files_to_delete,
         by_markers=plan.by_markers,
         direct_markers=plan.direct_markers,
+        cleaned_before=format_if(plan.cleaned_before, tick),
     )
 
 

@@ -54,6 +54,8 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
     refuse_unless(table, target, PENDING, "be rolled back")
     if target.action in UNDONE_BY_NOBODY:
         raise illegal(table, target, f"a {target.action} is not undone; execute its plan to the end")
+    if target.plan is not None and target.plan.cleaned_before is not None:
+        raise illegal(table, target, "what its plan names is not served any more; execute it to the end")
     refuse_while_leased(target, command.request.writer, now)
 
 

@@ -30,12 +30,13 @@ async def as_of(connection: Reader, table: Table, asked: ReadTime | None) -> Mic
 async def servable(connection: Reader, table: Table, time: Micros) -> Micros:
     """``time``, for who goes on reading as of it; raises ``HistoryCleaned``.
 
-    What an instant that is pinned showed when it completed is there, whatever was cleaned since.
+    What an instant that is pinned showed when it completed is there, whatever was cleaned since; and what
+    somebody reads under a lease.
     """
     try:
         cleans.refuse_before(table, time)
     except errors.HistoryCleaned:
-        if not await stored.is_saved(connection, table.table_id, time):
+        if not await stored.is_held(connection, table.table_id, time):
             raise
     return time
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain import slices
+from chronolake_metastore.domain import cleans, slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
@@ -48,6 +48,9 @@ async def snapshot(
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
+        if wanted.before_or_on is not None:
+            # A slice of before was superseded behind that time: as of the first that is served, or later.
+            cleans.refuse_before(table, wanted.before_or_on)
         place = cursors.in_table(cursor, _Place, table.table_id)
         time = await tables.last_time(connection, table, wanted.as_of, None if place is None else place.as_of)
         after = FIRST if place is None else place.group

@@ -1,22 +1,44 @@
-"""What cleans go by: when the files of a table changed, and which of its past a savepoint holds."""
+"""What cleans go by: when the files of a table changed, what may be deleted, and what somebody holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
+import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.cleans import Past
-from chronolake_metastore.store import statements
+from chronolake_metastore.domain.cleans import Bounds, Deletable, Past, Wanted
+from chronolake_metastore.store import clocks, statements
 from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_model.file_names import parse_file_name
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros
+from chronolake_model.times import Micros, parse_time
 
 _FIND_PASTS: Final = statements.load("find_pasts")
-_IS_SAVED: Final = text(statements.load("is_saved"))
+_IS_HELD: Final = text(statements.load("is_held"))
+_FIND_PENDING: Final = statements.load("find_pending_clean")
+_FIND_BOUNDS: Final = statements.load("find_clean_bounds")
+_FIND_DELETABLE: Final = statements.load("find_deletable")
+_COUNT_UNDELETED: Final = statements.load("count_undeleted")
+_PROJECT: Final = statements.load("clean_files")
+
+
+class CleanedFiles(msgspec.Struct, frozen=True):
+    """The files that the plan of a clean names, by their paths."""
+
+    table_id: UUID
+    requested_time: Micros
+    paths: Sequence[str]
+
+
+class Undeleted(msgspec.Struct, frozen=True):
+    """How many files of a plan were not reported as deleted, and one of them."""
+
+    files: int
+    path: str | None
 
 
 def find_pasts(named: Iterable[tuple[str, Micros]]) -> Statement | None:
@@ -36,6 +58,84 @@ def found_pasts(rows: Rows) -> dict[tuple[UUID, Micros], Past]:
     return {(table_id, Micros(time)): Past(changed, completed) for table_id, time, changed, completed in rows}
 
 
-async def is_saved(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:
-    """Whether an instant that a savepoint pins completed at this very time."""
-    return bool((await connection.execute(_IS_SAVED, {"table_id": table_id, "time": time})).scalar_one())
+async def is_held(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:
+    """Whether a savepoint pins an instant that completed at this very time, or a reader reads as of it."""
+    named = {"table_id": table_id, "time": time, "now": await clocks.now(connection)}
+    return bool((await connection.execute(_IS_HELD, named)).scalar_one())
+
+
+def find_pending(table_id: UUID) -> Statement:
+    """Look for the server's plan of a clean that is pending; ``instants.found`` reads it."""
+    return _FIND_PENDING, {"table_id": table_id}
+
+
+def find_bounds(table_id: UUID, retain_commits: int | None, now: Micros) -> Statement:
+    """Look for what bounds a clean at ``now``."""
+    return _FIND_BOUNDS, {"table_id": table_id, "skip": (retain_commits or 1) - 1, "now": now}
+
+
+def found_bounds(rows: Rows) -> Bounds:
+    """What ``find_bounds`` found."""
+    [[nth_newest, oldest_pending, held]] = rows
+    return Bounds(nth_newest, oldest_pending, [Micros(time) for time in held])
+
+
+def find_deletable(table_id: UUID, wanted: Wanted, files: int) -> Statement:
+    """Look for the first so many files that a clean may delete, those that left the slices first."""
+    return _FIND_DELETABLE, {
+        "table_id": table_id,
+        "until": wanted.until,
+        "versions": wanted.versions,
+        "held": list(wanted.held),
+        "files": files,
+    }
+
+
+def found_deletable(rows: Rows) -> list[Deletable]:
+    """What ``find_deletable`` found."""
+    return [
+        Deletable(f"{partition}/{name}" if partition else name, size, at) for partition, name, size, at in rows
+    ]
+
+
+def count_undeleted(table_id: UUID, requested_time: Micros) -> Statement:
+    """Count the files of a clean's plan that were not reported as deleted."""
+    return _COUNT_UNDELETED, {"table_id": table_id, "requested_time": requested_time}
+
+
+def counted_undeleted(rows: Rows) -> Undeleted:
+    """What ``count_undeleted`` counted."""
+    [[files, path]] = rows
+    return Undeleted(files, path)
+
+
+def project(cleaned: Sequence[CleanedFiles]) -> Statement:
+    """Say of files whose plan deletes them."""
+    rows = [(one, *path.rpartition("/")[::2]) for one in cleaned for path in one.paths]
+    names = [parse_file_name(file_name) for _, _, file_name in rows]
+    return _PROJECT, {
+        "table_id": [one.table_id for one, _, _ in rows],
+        "cleaned_by": [one.requested_time for one, _, _ in rows],
+        "partition_path": [partition_path for _, partition_path, _ in rows],
+        "file_id": [name.file_id for name in names],
+        "requested_time": [parse_time(name.requested_time) for name in names],
+        "file_name": [file_name for _, _, file_name in rows],
+    }
+
+
+async def look(
+    connection: AsyncConnection, table_id: UUID, retain_commits: int | None
+) -> tuple[Bounds, Micros]:
+    """What bounds a clean now, and now, for reading."""
+    now = await clocks.now(connection)
+    return found_bounds(await _rows(connection, find_bounds(table_id, retain_commits, now))), now
+
+
+async def deletable(connection: AsyncConnection, table_id: UUID, wanted: Wanted, files: int) -> list[Deletable]:
+    """The first so many files that a clean may delete, for reading."""
+    return found_deletable(await _rows(connection, find_deletable(table_id, wanted, files)))
+
+
+async def _rows(connection: AsyncConnection, statement: Statement) -> Rows:
+    sql, parameters = statement
+    return [tuple(row) for row in await connection.exec_driver_sql(sql, dict(parameters))]

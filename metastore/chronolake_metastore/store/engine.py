@@ -182,6 +182,13 @@ class Database:
                 yield connection
 
     @asynccontextmanager
+    async def committing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction, READ COMMITTED, that commits at the end of the block if that does not raise."""
+        with database_errors():
+            async with self._engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+                yield connection
+
+    @asynccontextmanager
     async def autocommit(self) -> AsyncIterator[AsyncConnection]:
         """A connection on which each statement is a transaction of its own, READ COMMITTED."""
         with database_errors():

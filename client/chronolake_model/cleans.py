@@ -1,0 +1,74 @@
+"""Bodies of the REST API for cleans: which files of the past may go, by which policy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, LeaseSeconds, Writer
+
+RETAIN_COMMITS_DEFAULT: Final = 10
+FILES_TO_CLEAN_MAX: Final = 10_000
+"""Files of one clean's plan; the next one takes the rest."""
+
+
+class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a clean leaves: one of the three; without any the last 10 commits.
+
+    ``retain_commits`` keeps what the table held since the last so many completed writes, ``retain_hours`` what
+    was live in the last so many hours, ``retain_versions`` so many file slices of each file group, and nothing
+    of the groups that were replaced.
+    """
+
+    retain_commits: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    retain_hours: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    retain_versions: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+    def __post_init__(self) -> None:
+        given = (self.retain_commits, self.retain_hours, self.retain_versions)
+        if sum(one is not None for one in given) > 1:
+            raise ValueError("retain_commits, retain_hours and retain_versions: give one of them")
+
+    @property
+    def commits(self) -> int | None:
+        """How many commits are retained; none by the other policies."""
+        if self.retain_hours is None and self.retain_versions is None:
+            return self.retain_commits or RETAIN_COMMITS_DEFAULT
+        return None
+
+
+class PlanClean(CleanPolicy, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Plan a clean, or go on with the one that is pending."""
+
+    writer: Writer
+    lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
+    execute: Annotated[
+        bool,
+        Meta(
+            description="Whether who asks deletes the files. If not, the plan waits in requested, "
+            "without a lease."
+        ),
+    ] = True
+
+
+class PlannedClean(msgspec.Struct, frozen=True):
+    """The clean that was planned, or was pending: its plan names the files. Null when none is needed."""
+
+    table: str
+    clean: Instant | None
+
+
+class CleanPreview(msgspec.Struct, frozen=True):
+    """What a clean would delete as things stand: no promise.
+
+    ``cleaned_before`` is the first completion time that the table would be served as of. ``more`` says that
+    files would be left for the next clean, 10,000 being the most of one.
+    """
+
+    table: str
+    cleaned_before: str | None
+    files_to_delete: list[str]
+    size_bytes: int
+    more: bool

@@ -1,0 +1,54 @@
+"""/v1/tables/{table}/cleans"""
+
+from __future__ import annotations
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import TableInPath
+from chronolake_metastore.domain import cleans
+from chronolake_metastore.queries import clean_plans as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
+from chronolake_model.problems import ProblemCode
+
+TAGS = ["Cleans"]
+
+
+@post(
+    "/tables/{table:str}/cleans",
+    summary="Plan a clean",
+    tags=TAGS,
+    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND, ProblemCode.LEASE_LIVE),
+)
+async def plan_clean(
+    table: TableInPath, data: JSONBody[PlanClean], caller: NamedDependency[Caller]
+) -> Response[PlannedClean]:
+    """Plan which files of the past to delete; or go on with the plan that is pending.
+
+    The clean's `plan` names up to 10,000 files, and from its request on the table is served as of its
+    `cleaned_before` and later times only. Whoever executes it deletes the files from storage, reports that, and
+    completes it; it cannot be rolled back. A table has one such clean at a time: one that is pending is
+    answered with status 200, and taken over if nobody executes it. With nothing to clean `clean` is null, and
+    the status 200.
+    """
+    return await submit(caller, cleans.PlanClean(parameters.table(table), data))
+
+
+@post(
+    "/tables/{table:str}/clean-plans",
+    summary="Preview a clean",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_REQUEST, ProblemCode.BODY_TOO_LARGE
+    ),
+)
+async def preview_clean(
+    table: TableInPath, data: JSONBody[CleanPolicy], database: NamedDependency[Database]
+) -> CleanPreview:
+    """What a clean by this policy would delete as things stand. Nothing changes."""
+    return await queries.preview(database, parameters.table(table), data)

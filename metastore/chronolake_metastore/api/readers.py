@@ -1,0 +1,110 @@
+"""/v1/tables/{table}/readers"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+from litestar import delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from chronolake_metastore import errors
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
+from chronolake_metastore.queries import readers as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model.problems import ProblemCode
+from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
+
+TAGS = ["Readers"]
+LeaseInPath = FromPath[str]
+
+
+@post(
+    "/tables/{table:str}/readers",
+    summary="Begin reading",
+    tags=TAGS,
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INVALID_REQUEST,
+        ProblemCode.BODY_TOO_LARGE,
+        ProblemCode.HISTORY_CLEANED,
+    ),
+)
+async def begin_reading(
+    table: TableInPath, data: JSONBody[BeginReading], database: NamedDependency[Database]
+) -> ReaderLease:
+    """Take a lease of a completion time: no clean deletes what the table held as of it before the lease ends.
+
+    Sent again it is another lease; what nobody renews ends by itself.
+    """
+    refuse_nul(msgspec.json.encode(data))
+    as_of = read_time_in_body("as_of", data.as_of)
+    return await queries.begin(database, parameters.table(table), data, as_of)
+
+
+@post(
+    "/tables/{table:str}/readers/{lease_id:str}/heartbeat",
+    summary="Renew a reader's lease",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.READER_NOT_FOUND,
+        ProblemCode.INVALID_REQUEST,
+        ProblemCode.BODY_TOO_LARGE,
+    ),
+)
+async def renew_reading(
+    table: TableInPath,
+    lease_id: LeaseInPath,
+    data: JSONBody[RenewReading],
+    database: NamedDependency[Database],
+) -> ReaderLease:
+    """From now on, for as long as before unless the request says otherwise.
+
+    One that has ended is renewed too, as long as no clean was planned since; then it is not found.
+    """
+    return await queries.renew(database, parameters.table(table), _lease(lease_id), data)
+
+
+@delete(
+    "/tables/{table:str}/readers/{lease_id:str}",
+    summary="End reading",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+)
+async def end_reading(
+    table: TableInPath, lease_id: LeaseInPath, database: NamedDependency[Database]
+) -> EndedReading:
+    """Give a lease up. It may be sent again as it is."""
+    return await queries.end(database, parameters.table(table), _lease(lease_id))
+
+
+@get(
+    "/tables/{table:str}/readers",
+    summary="List readers",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_readers(
+    *,
+    table: TableInPath,
+    database: NamedDependency[Database],
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> ReaderPage:
+    """The leases that have not ended, page by page."""
+    return await queries.page(database, parameters.table(table), limit, cursor)
+
+
+def _lease(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as exc:
+        raise errors.InvalidParameter(
+            "lease_id: it is the lease_id that beginning to read was answered with", parameter="lease_id"
+        ) from exc

@@ -1,0 +1,96 @@
+"""Readers and their leases: taken, renewed, given up, listed.
+
+They are no commands: no events, no outcomes, and no wait for the table's lock (docs/decisions/0021).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.instants import format_if, lease_end
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import clocks, readers as stored
+from chronolake_metastore.store.engine import Database, Reader as Connection
+from chronolake_metastore.store.readers import FIRST, Reader
+from chronolake_model import readers as wire
+from chronolake_model.times import ReadTime, to_datetime
+
+
+class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    lease_id: UUID
+
+
+async def begin(
+    database: Database, table_name: str, asked: wire.BeginReading, as_of: ReadTime | None
+) -> wire.ReaderLease:
+    """Take a lease; raises ``TableNotFound``, and ``HistoryCleaned`` when that time is not served any more."""
+    async with _leasing(database, table_name) as (connection, table):
+        now = await clocks.now(connection)
+        taken = Reader(
+            lease_id=uuid.uuid4(),
+            reader=asked.reader,
+            as_of=await tables.last_completion(connection, table, as_of, None),
+            lease_seconds=asked.lease_seconds,
+            expires_at=lease_end(now, asked.lease_seconds),
+        )
+        await stored.insert(connection, table.table_id, taken)
+    return _document(table, taken)
+
+
+async def renew(
+    database: Database, table_name: str, lease_id: UUID, asked: wire.RenewReading
+) -> wire.ReaderLease:
+    """Renew a lease from now on; raises ``TableNotFound`` or ``ReaderNotFound``."""
+    async with _leasing(database, table_name) as (connection, table):
+        now = await clocks.now(connection)
+        renewed = await stored.renew(connection, table, lease_id, asked.lease_seconds, now)
+    if renewed is None:
+        raise errors.ReaderNotFound(table_name, str(lease_id))
+    return _document(table, renewed)
+
+
+async def end(database: Database, table_name: str, lease_id: UUID) -> wire.EndedReading:
+    """Give a lease up; raises ``TableNotFound``."""
+    async with database.committing() as connection:
+        table = await tables.find(connection, table_name)
+        return wire.EndedReading(await stored.delete(connection, table.table_id, lease_id))
+
+
+async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.ReaderPage:
+    """A page of the leases that have not ended; raises ``TableNotFound`` or ``InvalidCursor``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        after = FIRST if place is None else place.lease_id
+        found = await stored.page(connection, table.table_id, await clocks.now(connection), after, limit)
+    more = cursors.encode(_Place(table.table_id, found[-1].lease_id)) if len(found) == limit else None
+    return wire.ReaderPage(table.name, [_document(table, one) for one in found], more)
+
+
+@asynccontextmanager
+async def _leasing(database: Database, table_name: str) -> AsyncIterator[tuple[Connection, Table]]:
+    """A transaction in which no clean of the table is planned; the table is as it is then."""
+    async with database.committing() as connection:
+        table = await tables.find(connection, table_name)
+        await stored.hold_off(connection, table.table_id)
+        # Again: a clean may have been planned while this waited.
+        yield connection, await tables.find(connection, table_name)
+
+
+def _document(table: Table, reader: Reader) -> wire.ReaderLease:
+    return wire.ReaderLease(
+        table=table.name,
+        lease_id=str(reader.lease_id),
+        reader=reader.reader,
+        as_of=format_if(reader.as_of, table.definition.tick),
+        lease_seconds=reader.lease_seconds,
+        expires_at=to_datetime(reader.expires_at),
+    )

@@ -1,0 +1,12 @@
+-- The files that the plans of cleans name; all lives of each.
+UPDATE file f
+SET cleaned_by = moment(named.cleaned_by)
+FROM unnest(
+    %(table_id)s::uuid[], %(cleaned_by)s::bigint[], %(partition_path)s::text[], %(file_id)s::text[],
+    %(requested_time)s::bigint[], %(file_name)s::text[]
+) AS named (table_id, cleaned_by, partition_path, file_id, requested_time, file_name)
+WHERE f.table_id = named.table_id
+    AND f.partition_path = named.partition_path
+    AND f.file_id = named.file_id
+    AND f.requested_time = moment(named.requested_time)
+    AND f.file_name = named.file_name

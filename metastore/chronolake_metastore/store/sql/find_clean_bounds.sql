@@ -1,0 +1,32 @@
+-- What bounds a clean of a table: the completion of the last but so many writes, the requested time of the oldest pending
+-- write that somebody is at, and the completion times that savepoints and readers hold.
+SELECT
+    (
+        SELECT micros(i.completion_time)
+        FROM instant i
+        WHERE i.table_id = %(table_id)s::uuid
+            AND i.completion_time IS NOT NULL
+            AND i.action IN ('commit', 'deltacommit', 'replacecommit')
+        ORDER BY i.completion_time DESC
+        OFFSET %(skip)s::bigint
+        LIMIT 1
+    ),
+    (
+        SELECT micros(min(i.requested_time))
+        FROM instant i
+        WHERE i.table_id = %(table_id)s::uuid
+            AND i.state IN ('requested', 'inflight')
+            AND i.action IN ('commit', 'deltacommit', 'replacecommit')
+    ),
+    ARRAY(
+        SELECT micros(saved.completion_time)
+        FROM instant savepoint
+        JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
+        WHERE savepoint.table_id = %(table_id)s::uuid
+            AND savepoint.action = 'savepoint'
+            AND savepoint.state = 'completed'
+        UNION
+        SELECT micros(r.as_of)
+        FROM reader r
+        WHERE r.table_id = %(table_id)s::uuid AND r.as_of IS NOT NULL AND r.expires_at > moment(%(now)s)
+    )

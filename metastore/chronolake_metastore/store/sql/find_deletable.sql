@@ -1,0 +1,56 @@
+-- The files that a clean may delete, those first that left the latest slices longest ago: none that is live, that
+-- left after a time, that somebody needs as of a time that is held, or that is in a file group for which somebody has
+-- a plan. A file that restores brought back has several lives: the last one says when it left, and no hold may fall into
+-- any. By versions: files of slices that have so many newer ones in their file group, and all of groups that were replaced.
+-- OFFSET 0 keeps the planner to looking these up, file by file.
+SELECT f.partition_path, f.file_name, f.size_bytes, micros(f.superseded_at)
+FROM file f
+WHERE f.table_id = %(table_id)s::uuid
+    AND f.superseded_at <= moment(%(until)s)
+    AND f.cleaned_by IS NULL
+    AND NOT EXISTS (
+        SELECT
+        FROM file life
+        WHERE (life.table_id, life.partition_path, life.file_id) = (f.table_id, f.partition_path, f.file_id)
+            AND (life.requested_time, life.file_name) = (f.requested_time, f.file_name)
+            AND (
+                life.live_from > f.live_from
+                OR EXISTS (
+                    SELECT
+                    FROM unnest(%(held)s::bigint[]) AS held (at)
+                    WHERE life.live_from <= moment(held.at) AND moment(held.at) < life.superseded_at
+                )
+            )
+        OFFSET 0
+    )
+    AND NOT EXISTS (
+        SELECT
+        FROM planned_group p
+        WHERE (p.table_id, p.partition_path, p.file_id) = (f.table_id, f.partition_path, f.file_id)
+        OFFSET 0
+    )
+    AND (
+        %(versions)s::bigint IS NULL
+        OR f.withdrawn_at IS NOT NULL
+        OR EXISTS (
+            SELECT
+            FROM replaced_group r
+            WHERE (r.table_id, r.partition_path, r.file_id) = (f.table_id, f.partition_path, f.file_id)
+                AND r.withdrawn_at IS NULL
+            OFFSET 0
+        )
+        OR %(versions)s::bigint <= (
+            SELECT count(DISTINCT newer.requested_time)
+            FROM (
+                SELECT base.requested_time
+                FROM file base
+                WHERE (base.table_id, base.partition_path, base.file_id) = (f.table_id, f.partition_path, f.file_id)
+                    AND base.kind = 'base'
+                    AND base.withdrawn_at IS NULL
+                    AND base.requested_time > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
+                OFFSET 0
+            ) AS newer
+        )
+    )
+ORDER BY f.superseded_at, f.partition_path, f.file_name
+LIMIT %(files)s

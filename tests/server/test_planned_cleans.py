@@ -1,0 +1,399 @@
+"""Cleans that the server plans: what may go, by which policy, and what somebody needs."""
+
+from __future__ import annotations
+
+import httpx
+import psycopg
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server.rest import Json, Table, keyed, make_table, refused, succeeded, write_stat
+
+LONG_AGO = "20000101000000000"
+NO_LEASE = "00000000-0000-0000-0000-000000000000"
+
+
+def write(table: Table, *buckets: int, replaced: tuple[int, ...] = (), action: str = "commit") -> Json:
+    """A commit that wrote a file into each of these buckets."""
+    requested = table.begun(action=action)
+    files = [write_stat(requested, bucket) for bucket in buckets or (0,)]
+    groups = [{"partition_path": "", "file_id": write_stat(requested, one)["file_id"]} for one in replaced]
+    return succeeded(table.complete(requested, *files, replaced_file_groups=groups))
+
+
+def name_of(instant: Json, bucket: int = 0) -> str:
+    """The file that a commit wrote into a bucket."""
+    name: str = write_stat(instant["requested_time"], bucket)["file_name"]
+    return name
+
+
+def clean(table: Table, **policy: object) -> Json | None:
+    """The clean that was planned, or is pending; it retains one commit unless ``policy`` says otherwise."""
+    body = {"writer": "w", "retain_commits": 1} | policy
+    planned: Json | None = succeeded(post(table, "cleans", body))["clean"]
+    return planned
+
+
+def cleaned(table: Table, **policy: object) -> Json:
+    """The clean that was planned."""
+    planned = clean(table, **policy)
+    assert planned is not None
+    return planned
+
+
+def post(table: Table, what: str, body: Json, key: str | None = None) -> httpx.Response:
+    headers = {} if key is None else keyed(key)
+    return table.http.post(f"/v1/tables/{table.name}/{what}", json=body, headers=headers)
+
+
+def preview(table: Table, **policy: object) -> Json:
+    return succeeded(post(table, "clean-plans", dict(policy)))
+
+
+def names(planned: Json) -> list[Json]:
+    """The files of a plan, as they are reported."""
+    paths = [path.rpartition("/") for path in planned["plan"]["files_to_delete"]]
+    return [{"partition_path": folder, "file_name": name} for folder, _, name in paths]
+
+
+def executed(table: Table, planned: Json) -> Json:
+    """The clean once its files are reported and it has completed."""
+    succeeded(table.report(planned["requested_time"], *names(planned)))
+    return succeeded(table.complete(planned["requested_time"]))
+
+
+def reading(table: Table, **body: object) -> Json:
+    return succeeded(post(table, "readers", {"reader": "r"} | body))
+
+
+def snapshot(table: Table, as_of: str) -> list[str]:
+    """The paths of the files as of a completion time."""
+    found = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot", params={"as_of": as_of}))
+    return [one["base_file"]["path"] for one in found["slices"]]
+
+
+def gone(table: Table, as_of: str) -> Json:
+    response = table.http.get(f"/v1/tables/{table.name}/snapshot", params={"as_of": as_of})
+    return refused(response, 410, "history-cleaned")
+
+
+# ---------------------------------------------------------------------------------- policies
+
+
+def test_what_left_the_slices_at_the_last_retained_commit_or_before_is_deleted(table: Table) -> None:
+    done = [write(table) for _ in range(4)]
+
+    planned = cleaned(table, retain_commits=2)
+
+    assert planned["plan"]["files_to_delete"] == [name_of(done[0]), name_of(done[1])]
+    assert planned["plan"]["cleaned_before"] == done[2]["completion_time"]
+    assert (planned["action"], planned["state"], planned["writer"]) == ("clean", "inflight", "w")
+
+
+def test_a_clean_retains_ten_commits_unless_told_otherwise(table: Table) -> None:
+    done = [write(table) for _ in range(11)]
+
+    assert cleaned(table, retain_commits=None)["plan"]["files_to_delete"] == [name_of(done[0])]
+
+
+def test_by_hours_what_was_live_since_then_is_kept(table: Table) -> None:
+    write(table)
+    write(table)
+
+    assert clean(table, retain_commits=None, retain_hours=1) is None
+    assert preview(table, retain_hours=1)["files_to_delete"] == []
+
+
+def test_by_versions_each_file_group_keeps_so_many_slices(table: Table) -> None:
+    first, second = write(table, 0, 1), write(table, 0)
+    third = write(table, 0)
+
+    planned = cleaned(table, retain_commits=None, retain_versions=2)
+
+    assert planned["plan"]["files_to_delete"] == [name_of(first, 0)]
+    assert planned["plan"]["cleaned_before"] == second["completion_time"]
+    assert snapshot(table, second["completion_time"]) == [name_of(second, 0), name_of(first, 1)]
+    executed(table, planned)
+    next_one = cleaned(table, retain_commits=None, retain_versions=1)
+    assert next_one["plan"]["cleaned_before"] == third["completion_time"]
+
+
+def test_by_versions_nothing_is_kept_of_a_group_that_was_replaced(table: Table) -> None:
+    first = write(table, 0)
+    write(table, 1, replaced=(0,), action="replacecommit")
+
+    assert clean(table, retain_commits=2) is None
+    assert cleaned(table, retain_commits=None, retain_versions=5)["plan"]["files_to_delete"] == [
+        name_of(first, 0)
+    ]
+
+
+def test_a_preview_says_what_a_clean_would_delete_and_changes_nothing(table: Table) -> None:
+    first, second = write(table), write(table)
+
+    seen = preview(table, retain_commits=1)
+
+    assert seen["files_to_delete"] == [name_of(first)]
+    assert (seen["cleaned_before"], seen["size_bytes"], seen["more"]) == (
+        second["completion_time"],
+        1_000,
+        False,
+    )
+    assert succeeded(table.http.get(f"/v1/tables/{table.name}"))["cleaned_before"] is None
+
+
+def test_with_nothing_to_clean_no_instant_is_made(table: Table) -> None:
+    write(table)
+
+    assert clean(table) is None
+    listed = succeeded(table.http.get(f"/v1/tables/{table.name}/instants", params={"action": "clean"}))
+    assert listed["instants"] == []
+
+
+def test_what_was_planned_is_not_planned_again(table: Table) -> None:
+    for _ in range(3):
+        write(table)
+    executed(table, cleaned(table, retain_commits=2))
+    last = write(table)
+
+    again = cleaned(table, retain_commits=1)
+
+    assert len(again["plan"]["files_to_delete"]) == 2
+    assert again["plan"]["cleaned_before"] == last["completion_time"]
+    executed(table, again)
+    assert clean(table, retain_commits=1) is None
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"retain_commits": 1, "retain_hours": 1},
+        {"retain_hours": 1, "retain_versions": 1},
+        {"retain_commits": 0},
+        {"retain_versions": -1},
+        {"retain_hours": 10**9},
+        {"retain": 1},
+    ],
+    ids=str,
+)
+def test_a_policy_that_makes_no_sense_is_refused(table: Table, policy: Json) -> None:
+    refused(post(table, "cleans", {"writer": "w"} | policy), 400, "invalid-request")
+    refused(post(table, "clean-plans", policy), 400, "invalid-request")
+
+
+# ---------------------------------------------------------------------------------- what is held
+
+
+def test_what_a_savepoint_pins_is_kept_until_it_is_released(table: Table) -> None:
+    first = write(table)
+    saved = succeeded(post(table, "savepoints", {"writer": "w"}))
+    second, _ = write(table), write(table)
+
+    planned = cleaned(table)
+
+    assert planned["plan"]["files_to_delete"] == [name_of(second)]
+    assert snapshot(table, first["completion_time"]) == [name_of(first)]
+    executed(table, planned)
+    succeeded(post(table, f"savepoints/{saved['requested_time']}/release", {"writer": "w"}))
+    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first)]
+
+
+def test_what_a_pending_write_may_have_read_is_kept(table: Table) -> None:
+    first, second = write(table), write(table)
+    pending = table.begun()
+    write(table, 1)
+    write(table)
+
+    planned = cleaned(table)
+
+    assert planned["plan"]["files_to_delete"] == [name_of(first)]
+    executed(table, planned)
+    assert clean(table) is None
+    succeeded(table.roll_back(pending))
+    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(second)]
+
+
+def test_the_files_of_a_group_that_somebody_plans_for_are_kept(table: Table) -> None:
+    first = write(table, 0, 1)
+    write(table, 0, 1)
+    group = {"partition_path": "", "file_id": write_stat(LONG_AGO, 0)["file_id"]}
+    table.begun(action="clustering", inflight=False, plan={"file_groups": [group]})
+
+    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first, 1)]
+
+
+def test_what_a_reader_holds_is_kept_and_served_until_it_ends(table: Table) -> None:
+    first = write(table)
+    lease = reading(table)
+    second = write(table)
+    write(table)
+
+    planned = cleaned(table)
+
+    assert lease["as_of"] == first["completion_time"]
+    assert planned["plan"]["files_to_delete"] == [name_of(second)]
+    assert snapshot(table, lease["as_of"]) == [name_of(first)]
+    gone(table, second["completion_time"])
+    executed(table, planned)
+    at = f"/v1/tables/{table.name}/readers/{lease['lease_id']}"
+    assert succeeded(table.http.delete(at)) == {"released": True}
+    assert succeeded(table.http.delete(at)) == {"released": False}
+    gone(table, first["completion_time"])
+    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first)]
+
+
+# ---------------------------------------------------------------------------------- from plan to end
+
+
+def test_from_its_plan_on_the_table_is_served_from_there_only(table: Table) -> None:
+    first, second = write(table), write(table)
+
+    planned = cleaned(table, execute=False)
+
+    assert (planned["state"], planned["lease_expires_at"]) == ("requested", None)
+    problem = gone(table, first["completion_time"])
+    assert problem["context"]["first_servable_time"] == second["completion_time"]
+    body = {"writer": "w", "instant": first["requested_time"]}
+    refused(post(table, "savepoints", body), 410, "history-cleaned")
+    refused(post(table, "readers", {"reader": "r", "as_of": first["completion_time"]}), 410, "history-cleaned")
+    before = table.http.get(
+        f"/v1/tables/{table.name}/snapshot", params={"before_or_on": first["requested_time"]}
+    )
+    refused(before, 410, "history-cleaned")
+
+
+def test_a_clean_that_is_planned_cannot_be_rolled_back(table: Table) -> None:
+    write(table)
+    write(table)
+    planned = cleaned(table)
+
+    refused(table.roll_back(planned["requested_time"]), 409, "illegal-transition")
+
+    executed(table, planned)
+
+
+def test_a_clean_completes_when_each_of_its_files_is_reported(table: Table) -> None:
+    write(table, 0, 1)
+    write(table, 0, 1)
+    planned = cleaned(table)
+    one, other = names(planned)
+
+    succeeded(table.report(planned["requested_time"], one))
+    problem = refused(table.complete(planned["requested_time"]), 409, "undeleted-files")
+    assert problem["context"] == {"undeleted": 1, "file": other["file_name"]}
+    # Again, as who was broken off does.
+    succeeded(table.report(planned["requested_time"], one, other))
+    done = succeeded(table.complete(planned["requested_time"]))
+
+    assert done["state"] == "completed"
+    assert table.deletions(planned["requested_time"]) == sorted([one["file_name"], other["file_name"]])
+
+
+def test_several_that_complete_together_ask_for_the_files_too(table: Table) -> None:
+    write(table)
+    write(table)
+    planned = cleaned(table)
+    members = {"instants": [{"table": table.name, "requested_time": planned["requested_time"]}]}
+
+    refused(table.http.post("/v1/transactions/complete", json=members), 409, "undeleted-files")
+    succeeded(table.report(planned["requested_time"], *names(planned)))
+    succeeded(table.http.post("/v1/transactions/complete", json=members))
+
+
+def test_a_file_that_the_plan_does_not_name_is_not_reported(table: Table) -> None:
+    write(table)
+    last = write(table)
+    planned = cleaned(table)
+    live = {"partition_path": "", "file_name": name_of(last)}
+
+    refused(table.report(planned["requested_time"], *names(planned), live), 422, "invalid-deletion")
+
+    assert table.deletions(planned["requested_time"]) == []
+
+
+def test_a_planned_clean_does_not_say_once_more_how_far_it_went(table: Table) -> None:
+    write(table)
+    last = write(table)
+    planned = cleaned(table)
+    succeeded(table.report(planned["requested_time"], *names(planned)))
+
+    refused(
+        table.complete(planned["requested_time"], cleaned_before=last["completion_time"]), 422, "invalid-plan"
+    )
+
+
+def test_there_is_one_clean_at_a_time_and_whoever_asks_goes_on_with_it(table: Table) -> None:
+    write(table)
+    write(table)
+    waiting = cleaned(table, execute=False)
+
+    assert cleaned(table, execute=False) == waiting
+    taken = cleaned(table, writer="one")
+    assert taken["requested_time"] == waiting["requested_time"]
+    assert (taken["state"], taken["writer"], taken["plan"]) == ("inflight", "one", waiting["plan"])
+    refused(post(table, "cleans", {"writer": "two"}), 409, "lease-live")
+    assert cleaned(table, writer="one")["requested_time"] == waiting["requested_time"]
+    refused(table.report(waiting["requested_time"], *names(waiting), writer="two"), 409, "lease-live")
+    executed(table, taken)
+
+
+def test_a_clean_beside_one_that_was_begun_by_hand_is_another(table: Table) -> None:
+    write(table)
+    last = write(table)
+    by_hand = table.begun(action="clean")
+
+    planned = cleaned(table)
+
+    assert planned["requested_time"] != by_hand
+    succeeded(table.complete(by_hand, cleaned_before=last["completion_time"]))
+    executed(table, planned)
+
+
+def test_a_request_that_is_sent_again_gets_the_first_answer(table: Table) -> None:
+    write(table)
+    write(table)
+    body = {"writer": "w", "retain_commits": 1}
+
+    first = post(table, "cleans", body, "clean-once")
+    executed(table, first.json()["clean"])
+
+    assert post(table, "cleans", body, "clean-once").content == first.content
+
+
+def test_who_deleted_which_file_is_seen_with_sql(shared_server: ServerProcess, table: Table) -> None:
+    write(table)
+    write(table)
+    planned = cleaned(table)
+    executed(table, planned)
+
+    with psycopg.connect(shared_server.dsn) as connection:
+        rows = connection.execute(
+            "SELECT requested_digits, file_name, rollback_digits FROM chronolake.audit_deletions"
+            " WHERE table_name = %s",
+            [table.name],
+        ).fetchall()
+    assert rows == [(planned["requested_time"], names(planned)[0]["file_name"], None)]
+
+
+def test_what_a_restore_undid_is_cleaned_when_nobody_needs_it(table: Table) -> None:
+    first = write(table)
+    saved = succeeded(post(table, "savepoints", {"writer": "w"}))
+    undone = write(table)
+    succeeded(post(table, "restore", {"writer": "w", "savepoint": saved["requested_time"]}))
+
+    assert clean(table) is None, "the last write is from before what was undone"
+    last = write(table)
+    planned = cleaned(table)
+
+    # The file of the first commit had a life before, and one behind the restore; the savepoint pins it.
+    assert planned["plan"]["files_to_delete"] == [name_of(undone)]
+    assert snapshot(table, first["completion_time"]) == [name_of(first)]
+    assert snapshot(table, last["completion_time"]) == [name_of(last)]
+
+
+def test_a_table_that_was_not_there_is_not_cleaned(table: Table) -> None:
+    missing = Table(table.http, "no.such")
+
+    refused(post(missing, "cleans", {"writer": "w"}), 404, "table-not-found")
+    refused(post(missing, "clean-plans", {}), 404, "table-not-found")
+    assert clean(make_table(table.http)) is None

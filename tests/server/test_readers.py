@@ -1,0 +1,265 @@
+"""Leases of readers: what they hold, when they end, and that no clean slips in between."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import Json, Table, refused, succeeded
+from tests.server.test_planned_cleans import (
+    NO_LEASE,
+    clean,
+    cleaned,
+    executed,
+    name_of,
+    post,
+    reading,
+    snapshot,
+    write,
+)
+
+READERS = 6
+ROUNDS = 25
+LOCK = (
+    "SELECT table_id, pg_advisory_xact_lock{}(1667788917, hashtext(table_id::text)) FROM lake_table"
+    " WHERE namespace || '.' || name = %s"
+)
+LEASE = (
+    "INSERT INTO reader"
+    " SELECT %s, gen_random_uuid(), 'r', moment_of(%s), 60, moment(now_us()) + interval '60 s'"
+)
+
+
+def renew(table: Table, lease: Json, **body: object) -> httpx.Response:
+    return post(table, f"readers/{lease['lease_id']}/heartbeat", dict(body))
+
+
+def leases(table: Table, **parameters: str | int) -> Json:
+    return succeeded(table.http.get(f"/v1/tables/{table.name}/readers", params=parameters))
+
+
+def expire(dsn: str, lease: Json) -> None:
+    """Let a lease have ended a second ago."""
+    with database.connected(dsn) as connection:
+        connection.execute(
+            "UPDATE reader SET expires_at = moment(now_us()) - interval '1 s' WHERE lease_id = %s",
+            [lease["lease_id"]],
+        )
+
+
+# ---------------------------------------------------------------------------------- leases
+
+
+def test_a_reader_reads_as_of_the_last_completion_unless_told_otherwise(table: Table) -> None:
+    assert reading(table)["as_of"] is None, "nothing has completed"
+    first, second = write(table), write(table)
+
+    lease = reading(table, lease_seconds=30)
+
+    assert (lease["table"], lease["reader"], lease["lease_seconds"]) == (table.name, "r", 30)
+    assert lease["as_of"] == second["completion_time"]
+    assert reading(table, as_of=first["completion_time"])["as_of"] == first["completion_time"]
+    assert reading(table, as_of="latest")["as_of"] == second["completion_time"]
+    assert reading(table, as_of="29990101000000000")["as_of"] == second["completion_time"]
+
+
+def test_a_lease_is_renewed_for_as_long_as_before_or_as_said(table: Table) -> None:
+    write(table)
+    lease = reading(table, lease_seconds=5)
+
+    again = succeeded(renew(table, lease))
+    longer = succeeded(renew(table, lease, lease_seconds=600))
+
+    assert lease["expires_at"] <= again["expires_at"] < longer["expires_at"]
+    assert (again["lease_seconds"], longer["lease_seconds"]) == (5, 600)
+    assert again | {"expires_at": ""} == lease | {"expires_at": ""}
+
+
+def test_leases_are_listed_page_by_page_as_long_as_they_run(table: Table, shared_dsn: str) -> None:
+    write(table)
+    taken = [reading(table, reader=f"reader-{number}") for number in range(3)]
+    expire(shared_dsn, taken[0])
+
+    first = leases(table, limit=1)
+    second = leases(table, limit=1, cursor=first["next_cursor"])
+
+    listed = [*first["readers"], *second["readers"]]
+    assert listed == sorted(taken[1:], key=lambda one: one["lease_id"])
+    assert leases(table, cursor=second["next_cursor"])["readers"] == []
+    refused(table.http.get(f"/v1/tables/{table.name}/readers", params={"cursor": "x"}), 400, "invalid-cursor")
+
+
+def test_what_an_ended_lease_held_is_cleaned_and_the_lease_not_renewed(table: Table, shared_dsn: str) -> None:
+    first = write(table)
+    lease = reading(table)
+    write(table)
+    expire(shared_dsn, lease)
+
+    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first)]
+
+    refused(renew(table, lease), 404, "reader-not-found")
+
+
+def test_an_ended_lease_is_renewed_while_no_clean_has_come(table: Table, shared_dsn: str) -> None:
+    first = write(table)
+    lease = reading(table)
+    write(table)
+    expire(shared_dsn, lease)
+
+    succeeded(renew(table, lease))
+
+    assert clean(table) is None
+    assert snapshot(table, lease["as_of"]) == [name_of(first)]
+
+
+def test_an_ended_lease_is_not_renewed_when_somebody_cleaned_by_hand(table: Table, shared_dsn: str) -> None:
+    write(table)
+    lease = reading(table)
+    last = write(table)
+    expire(shared_dsn, lease)
+    by_hand = table.begun(action="clean")
+    succeeded(table.complete(by_hand, cleaned_before=last["completion_time"]))
+
+    refused(renew(table, lease), 404, "reader-not-found")
+
+
+def test_a_lease_of_another_table_is_none_of_this_one(table: Table) -> None:
+    write(table)
+    lease = reading(table)
+    other = rest.make_table(table.http)
+
+    refused(renew(other, lease), 404, "reader-not-found")
+    at = f"/v1/tables/{other.name}/readers/{lease['lease_id']}"
+    assert succeeded(table.http.delete(at)) == {"released": False}
+    assert leases(table)["readers"] == [lease]
+
+
+@pytest.mark.parametrize("lease_id", ["x", "1", "%00", "0" * 100, "'"])
+def test_what_is_no_lease_is_refused(table: Table, lease_id: str) -> None:
+    at = f"/v1/tables/{table.name}/readers/{lease_id}"
+
+    refused(table.http.post(f"{at}/heartbeat", json={}), 400, "invalid-parameter")
+    refused(table.http.delete(at), 400, "invalid-parameter")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"reader": ""},
+        {"reader": "x" * 256},
+        {"reader": "a\0"},
+        {"reader": "r", "as_of": "now"},
+        {"reader": "r", "as_of": "20261301000000000"},
+        {"reader": "r", "lease_seconds": 0},
+        {"reader": "r", "lease_seconds": 86_401},
+    ],
+    ids=lambda body: str(body)[:40],
+)
+def test_a_lease_that_makes_no_sense_is_refused(table: Table, body: Json) -> None:
+    refused(post(table, "readers", body), 400, "invalid-request")
+
+
+def test_readers_of_a_table_that_is_not_there_are_told(table: Table) -> None:
+    missing = Table(table.http, "no.such")
+
+    refused(post(missing, "readers", {"reader": "r"}), 404, "table-not-found")
+    refused(renew(missing, {"lease_id": NO_LEASE}), 404, "table-not-found")
+    refused(table.http.delete(f"/v1/tables/no.such/readers/{NO_LEASE}"), 404, "table-not-found")
+    refused(table.http.get("/v1/tables/no.such/readers"), 404, "table-not-found")
+
+
+# ---------------------------------------------------------------------------------- races
+
+
+@contextmanager
+def between(dsn: str, table: Table, shared: str = "") -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    """A transaction that has the lock between readers and cleans, until the end when somebody waits for it."""
+    with database.connected(dsn) as other, other.transaction():
+        [row] = other.execute(LOCK.format(shared).encode(), [table.name]).fetchall()
+        yield other, row["table_id"]
+        database.wait_for_waiting(dsn, 1)
+
+
+def test_a_plan_waits_for_a_lease_that_is_being_taken(table: Table, shared_dsn: str) -> None:
+    first = write(table)
+    write(table)
+    with ThreadPoolExecutor(1) as threads, between(shared_dsn, table, "_shared") as (other, table_id):
+        other.execute(LEASE, [table_id, first["completion_time"]])
+        planned = threads.submit(clean, table)
+
+    assert planned.result() is None
+    assert snapshot(table, first["completion_time"]) == [name_of(first)]
+
+
+def test_a_lease_waits_for_a_clean_that_is_being_planned(table: Table, shared_dsn: str) -> None:
+    first, second = write(table), write(table)
+    body = {"reader": "r", "as_of": first["completion_time"]}
+    with ThreadPoolExecutor(1) as threads, between(shared_dsn, table) as (other, table_id):
+        other.execute(
+            "UPDATE lake_table SET cleaned_before = moment_of(%s) WHERE table_id = %s",
+            [second["completion_time"], table_id],
+        )
+        taken = threads.submit(post, table, "readers", body)
+
+    refused(taken.result(), 410, "history-cleaned")
+
+
+def read_what_is_oldest(url: str, dsn: str, name: str, stop: Event) -> int:
+    """Take leases of the first time that is served, and see that no clean takes their files; how many."""
+    held = 0
+    with rest.connect(url) as http, database.connected(dsn) as connection:
+        table = Table(http, name)
+        while not stop.is_set():
+            lease = reading(table, as_of="earliest")
+            if lease["as_of"] is not None:
+                files = snapshot(table, lease["as_of"])
+                succeeded(renew(table, lease))
+                assert snapshot(table, lease["as_of"]) == files
+                planned = connection.execute(
+                    "SELECT file_name FROM file WHERE file_name = ANY (%s) AND cleaned_by IS NOT NULL", [files]
+                ).fetchall()
+                assert planned == []
+                held += 1
+            succeeded(http.delete(f"/v1/tables/{name}/readers/{lease['lease_id']}"))
+    return held
+
+
+def test_no_clean_takes_what_a_reader_holds_however_they_meet(
+    shared_server: ServerProcess, shared_dsn: str, table: Table
+) -> None:
+    stop = Event()
+    with ThreadPoolExecutor(READERS) as threads:
+        readers: list[Future[int]] = [
+            threads.submit(read_what_is_oldest, shared_server.url, shared_dsn, table.name, stop)
+            for _ in range(READERS)
+        ]
+        try:
+            planned = clean_again_and_again(table)
+        finally:
+            stop.set()
+
+    assert planned > 1
+    assert sum(reader.result() for reader in readers) > READERS
+
+
+def clean_again_and_again(table: Table) -> int:
+    """Write, and clean all that may go; how many cleans there were."""
+    planned = 0
+    for _ in itertools.repeat(None, ROUNDS):
+        write(table)
+        found = clean(table)
+        if found is not None:
+            executed(table, found)
+            planned += 1
+    return planned
