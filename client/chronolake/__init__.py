@@ -19,11 +19,13 @@ from chronolake._async_write import AsyncWrite
 from chronolake._client import Client, connect
 from chronolake._filters import Column, col
 from chronolake._markers import Markers
+from chronolake._reading import AsyncReading, Reading
 from chronolake._table import Table
 from chronolake._timeline import AsyncTimeline, Timeline
 from chronolake._transport import version as _version
 from chronolake._write import Write
 from chronolake.errors import ChronolakeError
+from chronolake_model.cleans import CleanPreview
 from chronolake_model.events import LoggedEvent
 from chronolake_model.files import (
     ChangedFileGroup,
@@ -57,6 +59,7 @@ from chronolake_model.markers import (
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans, OrphanTotal
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
+from chronolake_model.readers import ReaderLease
 from chronolake_model.schemas import (
     AddColumn,
     DropColumn,
@@ -87,6 +90,7 @@ __all__ = [
     "Action",
     "AddColumn",
     "AsyncClient",
+    "AsyncReading",
     "AsyncTable",
     "AsyncTimeline",
     "AsyncWrite",
@@ -94,6 +98,7 @@ __all__ = [
     "ChangedFileGroup",
     "Changes",
     "ChronolakeError",
+    "CleanPreview",
     "Client",
     "Column",
     "ColumnStats",
@@ -131,6 +136,8 @@ __all__ = [
     "Plan",
     "Problem",
     "ProblemCode",
+    "ReaderLease",
+    "Reading",
     "RecordedPlan",
     "RenameColumn",
     "ReplacedFileGroup",

@@ -6,13 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from chronolake import _calls
-from chronolake._async_write import AsyncWrite, finish_rollback
+from chronolake._async_write import AsyncWrite, finish_clean, finish_rollback
 from chronolake._markers import DirectMarkers, Location
+from chronolake._reading import AsyncReading, begin_call
+from chronolake._stored_table import asked_clean
 from chronolake._timeline import AsyncTimeline
 from chronolake._transport import AsyncTransport, default_writer
 from chronolake_model import tables as model
-from chronolake_model.instants import Instant, RollbackInstant
+from chronolake_model.cleans import CleanPolicy, CleanPreview
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import CreateMarkers, DeletedFile, Marker, MarkerOutcome, MarkersType
+from chronolake_model.readers import ReaderLease
+from chronolake_model.times import Moment
 
 
 class AsyncStoredTable:
@@ -73,6 +78,54 @@ class AsyncStoredTable:
             if await finish_rollback(self._transport, self._location, undone, asked.writer):
                 done.append(await self.instant(waiting.requested_time))
         return done
+
+    async def clean(
+        self,
+        *,
+        retain_commits: int | None = None,
+        retain_hours: int | None = None,
+        retain_versions: int | None = None,
+        writer: str | None = None,
+        execute: bool | None = None,
+    ) -> list[Instant]:
+        """As ``Table.clean``."""
+        policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
+        execute = self._location.executes if execute is None else execute
+        call = _calls.plan_clean(self.name, asked_clean(policy, writer, execute))
+        done: list[Instant] = []
+        while (clean := (await self._transport.send(call)).clean) is not None:
+            if not execute:
+                return [clean]
+            done.append(await finish_clean(self._transport, self._location, clean))
+        return done
+
+    async def preview_clean(
+        self,
+        *,
+        retain_commits: int | None = None,
+        retain_hours: int | None = None,
+        retain_versions: int | None = None,
+    ) -> CleanPreview:
+        """As ``Table.preview_clean``."""
+        policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
+        return await self._transport.send(_calls.preview_clean(self.name, policy))
+
+    async def reading(
+        self,
+        as_of: Moment | None = None,
+        *,
+        reader: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+    ) -> AsyncReading:
+        """As ``Table.reading``: ``async with await table.reading() as reading``."""
+        lease = await self._transport.send(begin_call(self.name, as_of, reader, lease_seconds))
+        return AsyncReading(self._transport, lease)
+
+    async def readers(self) -> AsyncIterator[ReaderLease]:
+        """As ``Table.readers``."""
+        async for page in self._transport.pages(_calls.list_readers(self.name)):
+            for one in page.readers:
+                yield one
 
     async def create_markers(
         self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None

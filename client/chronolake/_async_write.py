@@ -74,6 +74,9 @@ class AsyncWrite:
 
     async def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
         """As ``Write.left_over``."""
+        if self._progress.is_planned_clean:
+            pages = self._transport.pages(self._progress.deletions_call())
+            return self._progress.without_reported([one async for page in pages for one in page.files])
         marked = await self._listed() if self._progress.has_direct_markers else []
         async for page in self._transport.pages(self._progress.markers_call()):
             marked += page.markers
@@ -219,7 +222,9 @@ class AsyncWrite:
 
     async def _prepare(self) -> None:
         """As ``Write._prepare``; storage is reached by threads, here and below."""
-        if self._progress.is_rollback:
+        if self._progress.is_planned_clean:
+            await self._delete_left()
+        elif self._progress.is_rollback:
             await self._delete_planned()
             if self._progress.goes_by_markers:
                 await self._delete_left()
@@ -295,6 +300,18 @@ async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:
 async def _delete_left_of(writes: Sequence[AsyncWrite]) -> None:
     for write in writes:
         await write._delete_left()
+
+
+async def finish_clean(transport: AsyncTransport, location: Location, clean: Instant) -> Instant:
+    """As ``_write.finish_clean``."""
+    write = AsyncWrite(transport, clean, location)
+    try:
+        async with write:
+            pass
+    except errors.IllegalTransition:
+        if (await write.refresh()).state is not State.COMPLETED:
+            raise
+    return write.instant
 
 
 async def finish_rollback(transport: AsyncTransport, location: Location, undone: Instant, writer: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
 from chronolake_model.events import EventPage, LoggedEvent
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.filters import Filter
@@ -52,6 +53,7 @@ from chronolake_model.markers import (
 )
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.outcomes import Outcome
+from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
 from chronolake_model.scans import Scan
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
@@ -251,6 +253,39 @@ def restore_table(name: str, body: RestoreTable) -> Call[Instant]:
     """Go back to a savepoint."""
     parse_time(body.savepoint)
     return _post(f"{_table_path(name)}/restore", Instant, body)
+
+
+def plan_clean(name: str, body: PlanClean) -> Call[PlannedClean]:
+    """Plan a clean, or go on with the one that is pending."""
+    return _post(f"{_table_path(name)}/cleans", PlannedClean, body)
+
+
+def preview_clean(name: str, body: CleanPolicy) -> Call[CleanPreview]:
+    """Ask what a clean would delete."""
+    asked = _post(f"{_table_path(name)}/clean-plans", CleanPreview, body)
+    return msgspec.structs.replace(asked, is_query=True)
+
+
+def begin_reading(name: str, body: BeginReading) -> Call[ReaderLease]:
+    """Take the lease of a reader; sent again it is another one, and one of them ends by itself."""
+    asked = _post(f"{_table_path(name)}/readers", ReaderLease, body)
+    return msgspec.structs.replace(asked, is_query=True)
+
+
+def renew_reading(name: str, lease_id: str, body: RenewReading) -> Call[ReaderLease]:
+    """Renew the lease of a reader."""
+    asked = _post(f"{_table_path(name)}/readers/{lease_id}/heartbeat", ReaderLease, body)
+    return msgspec.structs.replace(asked, is_query=True)
+
+
+def end_reading(name: str, lease_id: str) -> Call[EndedReading]:
+    """Give the lease of a reader up."""
+    return Call("DELETE", f"{_table_path(name)}/readers/{lease_id}", EndedReading, is_query=True)
+
+
+def list_readers(name: str) -> Call[ReaderPage]:
+    """The leases of readers that have not ended."""
+    return Call("GET", f"{_table_path(name)}/readers", ReaderPage, _query(limit=LIMIT_MAX))
 
 
 def heartbeat(name: str, requested_time: str, body: Heartbeat) -> Call[Instant]:

@@ -29,6 +29,7 @@ from chronolake_model.markers import (
     CreatedMarkers,
     CreateMarkers,
     DeletedFile,
+    DeletedFilePage,
     Marker,
     MarkerPage,
     ReportDeletions,
@@ -267,6 +268,20 @@ class Progress:
     def planned_files(self) -> list[DeletedFile]:
         """The files that its plan names, to be deleted."""
         return [file_at(path) for path in self._instant.plan.files_to_delete] if self._instant.plan else []
+
+    @property
+    def is_planned_clean(self) -> bool:
+        """Whether it is a clean whose files the server named."""
+        return self._instant.plan is not None and self._instant.plan.cleaned_before is not None
+
+    def deletions_call(self) -> Call[DeletedFilePage]:
+        """What was reported deleted of it."""
+        return _calls.list_deletions(*self._name)
+
+    def without_reported(self, reported: Iterable[DeletedFile]) -> list[DeletedFile]:
+        """The files of its plan that are not among those."""
+        gone = set(reported)
+        return [file for file in self.planned_files() if file not in gone]
 
     def without_stats(
         self, markers: Iterable[Marker], write_stats: Iterable[WriteStat] = ()

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from chronolake import _arrow, _calls, _orphans
 from chronolake._markers import Location, Markers, ServerMarkers
+from chronolake._reading import Reading, begin_call
 from chronolake._timeline import Timeline
 from chronolake._transport import Transport, default_writer
-from chronolake._write import Write, finish_rollback
+from chronolake._write import Write, finish_clean, finish_rollback
 from chronolake_model import tables as model
-from chronolake_model.instants import Instant, RollbackInstant
+from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
+from chronolake_model.readers import ReaderLease
+from chronolake_model.times import Moment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,6 +97,72 @@ class StoredTable:
             if finish_rollback(self._transport, self._location, undone, asked.writer):
                 done.append(self.instant(waiting.requested_time))
         return done
+
+    def clean(
+        self,
+        *,
+        retain_commits: int | None = None,
+        retain_hours: int | None = None,
+        retain_versions: int | None = None,
+        writer: str | None = None,
+        execute: bool | None = None,
+    ) -> list[Instant]:
+        """Delete the files of the past that nobody needs any more: the cleans that did it.
+
+        One policy: what the table held since the last ``retain_commits`` completed writes (10 unless given),
+        what was live in the last ``retain_hours``, or the last ``retain_versions`` slices of each file group.
+        From its plan on the table is served from a later time on only, see ``definition.cleaned_before``. A
+        plan has 10,000 files at most, and one that broke off is gone on with first. Without ``execute`` it
+        waits for another who does; the table's property ``deletions.executor`` says which, unless given.
+        Raises ``LeaseLive`` when somebody else executes one, and ``StorageFailed`` when files could not be
+        deleted: then it waits.
+        """
+        policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
+        execute = self._location.executes if execute is None else execute
+        call = _calls.plan_clean(self.name, asked_clean(policy, writer, execute))
+        done: list[Instant] = []
+        while (clean := self._transport.send(call).clean) is not None:
+            if not execute:
+                return [clean]
+            done.append(finish_clean(self._transport, self._location, clean))
+        return done
+
+    def preview_clean(
+        self,
+        *,
+        retain_commits: int | None = None,
+        retain_hours: int | None = None,
+        retain_versions: int | None = None,
+    ) -> CleanPreview:
+        """What ``clean`` would delete as things stand, 10,000 files at most. Nothing changes."""
+        policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
+        return self._transport.send(_calls.preview_clean(self.name, policy))
+
+    def reading(
+        self,
+        as_of: Moment | None = None,
+        *,
+        reader: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+    ) -> Reading:
+        """Read under a lease, so that no clean takes away what the table held as of a completion time.
+
+        The last completion unless given, or ``earliest``. Use it as a context manager, and the lease is
+        renewed::
+
+            with table.reading() as reading:
+                table.snapshot(reading.as_of)
+
+        ``reader`` is user@host:pid unless given. Raises ``HistoryCleaned`` when that time is not served.
+        """
+        return Reading(
+            self._transport, self._transport.send(begin_call(self.name, as_of, reader, lease_seconds))
+        )
+
+    def readers(self) -> Iterator[ReaderLease]:
+        """The leases of readers that have not ended."""
+        pages = self._transport.pages(_calls.list_readers(self.name))
+        return (one for page in pages for one in page.readers)
 
     def create_markers(
         self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
@@ -173,3 +245,8 @@ class StoredTable:
 
     def _as_write(self, instant: Instant) -> Write:
         return Write(self._transport, instant, self._location)
+
+
+def asked_clean(policy: CleanPolicy, writer: str | None, execute: bool) -> PlanClean:
+    """The request for a clean by a policy."""
+    return PlanClean(**msgspec.structs.asdict(policy), writer=writer or default_writer(), execute=execute)

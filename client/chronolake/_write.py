@@ -93,8 +93,11 @@ class Write:
         """The files that were marked and not added: what failed or repeated attempts of tasks may have left.
 
         ``complete`` deletes them. ``write_stats`` are those that it will be given. Of a rollback these are the
-        files that are still to be deleted of the instant that it undoes.
+        files that are still to be deleted of the instant that it undoes, and of a clean those of its plan.
         """
+        if self._progress.is_planned_clean:
+            done = self._transport.pages(self._progress.deletions_call())
+            return self._progress.without_reported(one for page in done for one in page.files)
         direct = self._direct_markers().listed() if self._progress.has_direct_markers else ()
         pages = self._transport.pages(self._progress.markers_call())
         marked = itertools.chain(direct, (one for page in pages for one in page.markers))
@@ -269,7 +272,9 @@ class Write:
 
     def _prepare(self) -> None:
         """Delete what a plan names; hand markers in storage over to the server, which has to agree."""
-        if self._progress.is_rollback:
+        if self._progress.is_planned_clean:
+            self._delete_left()
+        elif self._progress.is_rollback:
             self._delete_planned()
             if self._progress.goes_by_markers:
                 self._delete_left()
@@ -344,6 +349,19 @@ def complete_together(writes: Sequence[Write]) -> list[Instant]:
 def _delete_left_of(writes: Sequence[Write]) -> None:
     for write in writes:
         write._delete_left()
+
+
+def finish_clean(transport: Transport, location: Location, clean: Instant) -> Instant:
+    """Delete the files of a clean's plan, and complete it. Raises ``StorageFailed``: then it waits."""
+    write = Write(transport, clean, location)
+    try:
+        with write:
+            pass
+    except errors.IllegalTransition:
+        # Another in this writer's name was faster.
+        if write.refresh().state is not State.COMPLETED:
+            raise
+    return write.instant
 
 
 def finish_rollback(transport: Transport, location: Location, undone: Instant, writer: str) -> bool:

@@ -10,6 +10,7 @@ import typer
 
 from chronolake import _transport, errors
 from chronolake.cli import (
+    cleans,
     context,
     events,
     files,
@@ -66,6 +67,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("files")(options.with_common_options(files.files))
     app.command("partitions")(options.with_common_options(files.partitions))
     app.command("file-group")(options.with_common_options(files.file_group))
+    app.command("clean")(options.with_common_options(cleans.clean))
     app.command("orphans")(options.with_common_options(orphans.orphans))
     app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))

@@ -9,3 +9,13 @@ WHERE table_id = {table_id}
     AND completion_time <= moment({as_of})
     -- The first of the times that it was in the latest slices: a restore may have brought it back.
     AND live_from = completion_time
+    AND (
+        cleaned_by IS NULL
+        OR NOT EXISTS (
+            SELECT
+            FROM instant clean
+            WHERE clean.table_id = file.table_id
+                AND clean.requested_time = file.cleaned_by
+                AND clean.completion_time <= moment({as_of})
+        )
+    )

@@ -1,0 +1,106 @@
+"""``chronolake clean``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output
+from chronolake_model.cleans import RETAIN_COMMITS_DEFAULT, CleanPreview
+from chronolake_model.instants import Instant
+
+_SHOWN = 20
+"""Files that a preview shows."""
+
+
+def clean(
+    table: options.TableArgument,
+    retain_commits: Annotated[
+        int | None,
+        typer.Option(
+            "--retain-commits",
+            metavar="N",
+            min=1,
+            help=f"Keep what the table held since the last N completed writes; {RETAIN_COMMITS_DEFAULT} unless "
+            "another policy is given.",
+        ),
+    ] = None,
+    retain_hours: Annotated[
+        int | None,
+        typer.Option("--retain-hours", metavar="H", min=1, help="Keep what was live in the last H hours."),
+    ] = None,
+    retain_versions: Annotated[
+        int | None,
+        typer.Option(
+            "--retain-versions",
+            metavar="V",
+            min=1,
+            help="Keep the last V file slices of each file group, and nothing of those that were replaced.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be deleted, 10,000 files at most.")
+    ] = False,
+    storage: options.StorageOption = None,
+    yes: options.YesOption = False,
+) -> None:
+    """Delete the files of a table's past that no reader needs any more, and serve it from then on only.
+
+    Never what is live, what a savepoint pins, what a running reader holds, or what a pending write or plan may
+    read. A clean that broke off is gone on with.
+    """
+    if sum(one is not None for one in (retain_commits, retain_hours, retain_versions)) > 1:
+        raise typer.BadParameter(
+            "give one of --retain-commits, --retain-hours and --retain-versions", param_hint="--retain-…"
+        )
+    with context.client(storage_options=options.storage(storage)) as client:
+        lake_table = client.table(table)
+        if dry_run or not yes:
+            seen = lake_table.preview_clean(
+                retain_commits=retain_commits, retain_hours=retain_hours, retain_versions=retain_versions
+            )
+            if dry_run:
+                output.show(seen, lambda console: _print_preview(console, seen))
+                return
+            # Stdout belongs to the JSON document.
+            _print_preview(Console(file=sys.stderr, highlight=False), seen)
+            options.confirm(f"Clean {table}?", yes=False)
+        try:
+            done = lake_table.clean(
+                retain_commits=retain_commits, retain_hours=retain_hours, retain_versions=retain_versions
+            )
+        except (ValueError, ImportError) as exc:
+            context.fail(str(exc))
+    output.show({"cleans": done}, lambda console: _print(console, table, done))
+
+
+def _print_preview(console: Console, seen: CleanPreview) -> None:
+    files = len(seen.files_to_delete)
+    for path in seen.files_to_delete[:_SHOWN]:
+        console.print(path, soft_wrap=True, markup=False)
+    if files > _SHOWN:
+        console.print(f"… and {files - _SHOWN:,} more", markup=False)
+    more = ", and more by the cleans behind it" if seen.more else ""
+    served = "" if seen.cleaned_before is None else f"; served from {seen.cleaned_before} on"
+    console.print(
+        f"{seen.table}: {files:,} files ({seen.size_bytes:,} bytes) to delete{more}{served}",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _print(console: Console, table: str, done: list[Instant]) -> None:
+    for one in done:
+        assert one.plan is not None
+        files = len(one.plan.files_to_delete)
+        what = f"{files:,} files deleted" if one.completion_time else f"{files:,} files wait to be deleted"
+        console.print(
+            f"{table} {one.requested_time}: {what}; served from {one.plan.cleaned_before} on",
+            soft_wrap=True,
+            markup=False,
+        )
+    if not done:
+        console.print(f"{table}: nothing to clean", soft_wrap=True, markup=False)
