@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import msgspec
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from chronolake_metastore.domain import (
+    cleans,
+    deletions,
     instants,
     leases,
     restores,
@@ -24,13 +26,27 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY
-from chronolake_model import instants as wire, schemas as wire_schemas, tables as wire_tables
-from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model import (
+    cleans as wire_cleans,
+    instants as wire,
+    schemas as wire_schemas,
+    tables as wire_tables,
+)
+from chronolake_model.file_names import (
+    FileKind,
+    base_file_name,
+    bucket_file_id,
+    bucket_of,
+    generation_of,
+    parse_file_name,
+)
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.markers import DeletedFile, ReportDeletions
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import Action, State, TableType, Touch, Yields
 from tests.model_of_schemas import CHANGES, Column, Columns
+from tests.store import model_of_cleans
 from tests.store.model import (
     BEGUN,
     KEEPS_PLAN,
@@ -43,6 +59,7 @@ from tests.store.model import (
     Timeline,
     Touched,
 )
+from tests.store.model_of_cleans import File
 
 _Any = TypeVar("_Any")
 
@@ -57,6 +74,14 @@ VERBS: Final = (
     *["savepoint", "savepoint", "release", "restore", "together", "together", "drop"],
     *["schema", "schema"],
     *["clean"] * 5,
+    *["clean up"] * 8,
+)
+POLICIES: Final = (
+    wire_cleans.CleanPolicy(retain_commits=1),
+    wire_cleans.CleanPolicy(retain_commits=3),
+    wire_cleans.CleanPolicy(retain_hours=1),
+    wire_cleans.CleanPolicy(retain_versions=1),
+    wire_cleans.CleanPolicy(retain_versions=2),
 )
 START: Final = 1_700_000_000_000_000
 """Earlier than any time that a table gives."""
@@ -105,7 +130,7 @@ class Asking:
         """One command, or a few that belong together."""
         name = self._one_of(self._active)
         if name not in self._timelines:
-            return [made(self._timelines, name)]
+            return [made(self._timelines, name, self._now)]
         verb = self._one_of(self._sensible(name) if self._usually() else VERBS)
         if verb == "drop":
             return self._drop(name)
@@ -141,7 +166,7 @@ class Asking:
         if not states & {State.REQUESTED, State.INFLIGHT}:
             senseless |= {"heartbeat", "roll back"}
         if not any(one.is_completed_write for one in known):
-            senseless |= {"savepoint", "clean"}
+            senseless |= {"savepoint", "clean", "clean up"}
         if not any(one.is_savepoint for one in known):
             senseless |= {"release", "restore"}
         return [verb for verb in VERBS if verb not in senseless]
@@ -158,6 +183,7 @@ class Asking:
             "release": self._release,
             "restore": self._restore,
             "clean": self._clean,
+            "clean up": self._clean_up,
         }
         return changes[verb](name)
 
@@ -168,6 +194,78 @@ class Asking:
         known = self._timelines[name].instants.values()
         begun = [one.time for one in known if one.state is State.INFLIGHT and one.action is Action.CLEAN]
         return self._complete(name, self._one_of(begun), []) if begun else self._begin(name, Action.CLEAN)
+
+    def _clean_up(self, name: str) -> Asked:
+        """The next step of a clean that the server plans."""
+        pending = self._timelines[name].pending_clean()
+        if pending is None or pending.state is State.REQUESTED or not self._usually():
+            return self._plan_clean(name)
+        return self._complete(name, pending.time, []) if pending.has_reported else self._report(name, pending)
+
+    def _plan_clean(self, name: str) -> Asked:
+        policy = self._one_of(POLICIES)
+        request = wire_cleans.PlanClean(
+            **msgspec.structs.asdict(policy),
+            writer=self._one_of(WRITERS),
+            lease_seconds=LEASE_SECONDS,
+            execute=self._usually(),
+        )
+
+        def happened(body: bytes) -> None:
+            timeline, clean = (
+                self._timelines[name],
+                msgspec.json.decode(body, type=wire_cleans.PlannedClean).clean,
+            )
+            pending = timeline.pending_clean()
+            if pending is not None:
+                assert clean is not None
+                assert parse_time(clean.requested_time) == pending.time, "there is one at a time"
+                if request.execute:
+                    timeline.resumed_clean(pending.time, request.writer, LEASE_SECONDS, self._now)
+                return
+            left = model_of_cleans.deletable(timeline, policy, self._now)
+            if clean is None:
+                assert left == {}
+                return
+            assert clean.plan is not None
+            assert {_file_at(path) for path in clean.plan.files_to_delete} == left.keys()
+            assert clean.plan.cleaned_before is not None
+            assert parse_time(clean.plan.cleaned_before) == max(left.values())
+            begun = self._at_once(name, Action.CLEAN, parse_time(clean.requested_time), None, request.writer)
+            changes: dict[str, object] = (
+                {} if request.execute else {"state": State.REQUESTED, "lease_end": None}
+            )
+            timeline.planned_clean(
+                replace(
+                    begun,
+                    files_to_delete=frozenset(left),
+                    schema_version=timeline.writes_with(Action.CLEAN),
+                    **changes,  # type: ignore[arg-type]
+                ),
+                left,
+            )
+
+        return self._asked(
+            name,
+            None,
+            cleans.PlanClean(name, request),
+            lambda timeline: timeline.may_plan_clean(request.writer, request.execute, self._now),
+            happened,
+        )
+
+    def _report(self, name: str, clean: Instant) -> Asked:
+        writer, tick = self._writer_of(name, clean.time), TABLES[name].tick
+        files = [
+            DeletedFile("", _stat(how, group, format_time(Micros(time), tick)).file_name)
+            for time, how, group in sorted(clean.files_to_delete)
+        ]
+        return self._asked(
+            name,
+            clean.time,
+            deletions.ReportDeletions(name, Micros(clean.time), ReportDeletions(files, writer)),
+            lambda timeline: timeline.may_report(clean.time, writer),
+            lambda _: self._timelines[name].has_reported(clean.time),
+        )
 
     def _begin(self, name: str, action: Action | None = None) -> Asked:
         timeline = self._timelines[name]
@@ -579,7 +677,7 @@ class Asking:
         return self._data.draw(st.lists(st.sampled_from(choices), unique=True, min_size=at_least))
 
 
-def made(timelines: dict[str, Timeline], name: str) -> Asked:
+def made(timelines: dict[str, Timeline], name: str, now: int = 0) -> Asked:
     """The request for a table."""
     kind = TABLES[name]
     request = wire_tables.CreateTable(
@@ -599,7 +697,7 @@ def made(timelines: dict[str, Timeline], name: str) -> Asked:
     def happened(_: bytes) -> None:
         columns = (Column(1, "id", "bigint", nullable=True), Column(2, "name", "tinyint", nullable=False))
         timelines[name] = Timeline(
-            kind.type, kind.yields is Yields.WRITER, Columns(columns, frozenset({"id"}), ids_given=2)
+            kind.type, kind.yields is Yields.WRITER, Columns(columns, frozenset({"id"}), ids_given=2), now=now
         )
 
     return Asked(
@@ -642,6 +740,13 @@ def _next(group: Group) -> Group:
 
 def _replaced(going: Sequence[Group], written: Sequence[Group]) -> list[Touched]:
     return [(Touch.REPLACED, group) for group in going] + [(Touch.BASE, group) for group in written]
+
+
+def _file_at(path: str) -> File:
+    """The file of the model that has this path."""
+    name = parse_file_name(path)
+    how = Touch.LOG if name.kind is FileKind.LOG else Touch.BASE
+    return parse_time(name.requested_time), how, (bucket_of(name.file_id), generation_of(name.file_id))
 
 
 def _stat(how: Touch, group: Group, digits: str) -> WriteStat:

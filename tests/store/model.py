@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.vocabulary import Action, State, TableType, Touch
 from tests.model_of_schemas import Columns
+from tests.store import model_of_cleans
+from tests.store.model_of_cleans import File, ReaderLease
 
 Group = tuple[int, int]
 """A file group of a bucket: the bucket, and how many groups of it were replaced before."""
@@ -67,6 +69,9 @@ class Instant:
     undone_at: int | None = None
     touched: frozenset[Touched] = frozenset()
     schema_version: int | None = None
+    files_to_delete: frozenset[File] = frozenset()
+    """Of a clean that the server planned."""
+    has_reported: bool = False
 
     @property
     def is_pending(self) -> bool:
@@ -99,6 +104,11 @@ class Timeline:
     """By instant, what was staged under each version."""
     cleaned_before: int | None = None
     """The first time that is served."""
+    cleaned: set[File] = field(default_factory=set)
+    """The files that the plans of cleans name."""
+    readers: dict[str, ReaderLease] = field(default_factory=dict)
+    now: int = 0
+    """The wall clock."""
 
     # ------------------------------------------------------------------------------ what a reader sees
 
@@ -120,10 +130,13 @@ class Timeline:
         return slices
 
     def serves(self, at: int) -> bool:
-        """Whether the slices as of then are all there: not cleaned, or what a savepoint holds."""
-        pinned = {one.target for one in self.instants.values() if one.is_savepoint}
-        held = [one.completed for one in self.instants.values() if one.time in pinned]
+        """Whether the slices as of then are all there: not cleaned, or what a savepoint or a reader holds."""
+        held = model_of_cleans.held(self, self.now)
         return self.cleaned_before is None or at >= self.cleaned_before or at in held
+
+    def pending_writes(self) -> list[int]:
+        """The writes of users that are pending."""
+        return [one.time for one in self.instants.values() if one.is_pending and one.action in WRITES]
 
     def completed(self) -> list[Completed]:
         """What has completed and was not undone, in the order of its completion."""
@@ -278,6 +291,8 @@ class Timeline:
             refusals[Code.INVALID_WRITE_STAT] = None
         if not self._fits(one, touched) or not self._may_clean(one, cleaned_before):
             refusals[Code.INVALID_PLAN] = None
+        if one.files_to_delete and not one.has_reported:
+            refusals[Code.UNDELETED_FILES] = None
         winner = self.conflict(time, touched, now)
         if winner is not None:
             refusals[Code.WRITE_CONFLICT] = winner
@@ -286,7 +301,11 @@ class Timeline:
     def _may_clean(self, one: Instant, before: int | None) -> bool:
         if before is None:
             return True
-        return one.action is Action.CLEAN and before <= max(self.completions(), default=0)
+        return (
+            one.action is Action.CLEAN
+            and not one.files_to_delete
+            and before <= max(self.completions(), default=0)
+        )
 
     def has_completed(
         self, time: int, at: int, touched: Iterable[Touched], cleaned_before: int | None = None
@@ -353,6 +372,37 @@ class Timeline:
         first_is_gone = all(n == 0 or (bucket, n - 1) in gone for bucket, n in bases_and_logs)
         return going <= self.seen().keys() and first_is_gone
 
+    # ------------------------------------------------------------------------------ cleans
+
+    def pending_clean(self) -> Instant | None:
+        """The server's plan of a clean that is not executed to its end."""
+        return next((one for one in self.instants.values() if one.is_pending and one.files_to_delete), None)
+
+    def may_plan_clean(self, writer: str, execute: bool, now: int) -> Refusals:
+        one = self.pending_clean()
+        return self._unless_leased(one, writer, now) if one is not None and execute else {}
+
+    def planned_clean(self, clean: Instant, left: dict[File, int]) -> None:
+        self.begun(clean)
+        self.cleaned |= clean.files_to_delete
+        self.cleaned_before = max(self.cleaned_before or 0, *left.values())
+        self.readers = {name: one for name, one in self.readers.items() if one.expires > self.now}
+
+    def resumed_clean(self, time: int, writer: str, lease_seconds: int, now: int) -> None:
+        """Somebody goes on with it."""
+        if self.instants[time].state is State.REQUESTED:
+            self._change(time, state=State.INFLIGHT, schema_version=self.schema.version)
+        self._lease(time, writer, lease_seconds, now)
+
+    def may_report(self, time: int, writer: str) -> Refusals:
+        one = self.instants[time]
+        if one.state is State.REQUESTED:
+            return {Code.ILLEGAL_TRANSITION: None}
+        return {Code.LEASE_LIVE: None} if one.is_pending and writer != one.writer else {}
+
+    def has_reported(self, time: int) -> None:
+        self._change(time, has_reported=True)
+
     # ------------------------------------------------------------------------------ undoing
 
     def may_roll_back(self, time: int, writer: str, now: int) -> Refusals:
@@ -360,6 +410,8 @@ class Timeline:
         if one.state is State.ROLLED_BACK:
             return {}
         if one.state is State.COMPLETED or one.action in (Action.ROLLBACK, Action.RESTORE):
+            return {Code.ILLEGAL_TRANSITION: None}
+        if one.files_to_delete:
             return {Code.ILLEGAL_TRANSITION: None}
         return self._unless_leased(one, writer, now)
 

@@ -37,7 +37,7 @@ from chronolake_metastore.domain import commands, instants, namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, TableCreated, decode, hash_of
-from chronolake_metastore.queries import conflicts, files as file_queries
+from chronolake_metastore.queries import conflicts, files as file_queries, readers
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
 from chronolake_metastore.store.engine import Database
@@ -45,11 +45,13 @@ from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot
+from chronolake_model.readers import BeginReading
 from chronolake_model.times import Bound, Micros, ReadTime, parse_time
-from tests.store import asking
+from tests.store import asking, model_of_cleans
 from tests.store.asking import TABLES, Asked, Asking
 from tests.store.dying import DyingSession
 from tests.store.model import COMPLETED_AS, SERVICES, WRITES, Group, Slice, Timeline
+from tests.store.model_of_cleans import ReaderLease
 from tests.store.naive_reader import Log
 from tests.store.views import Views
 
@@ -105,7 +107,7 @@ class Promises(RuleBasedStateMachine):
         self.active = sorted(active)
         made = namespaces.CreateNamespace(wire_tables.CreateNamespace("shop"))
         self.play([Asked(made, dict, lambda _: None)])
-        self.play([asking.made(self.timelines, name) for name in self.active])
+        self.play([asking.made(self.timelines, name, self.now_us) for name in self.active])
 
     @rule(data=st.data())
     def carry_out_a_group(self, data: DataObject) -> None:
@@ -178,6 +180,33 @@ class Promises(RuleBasedStateMachine):
             assert winner is not None
         elif isinstance(result, Answer):
             assert winner is None
+
+    @rule(data=st.data(), seconds=st.sampled_from([1, 60, 86_400]))
+    def read_under_a_lease(self, data: DataObject, seconds: int) -> None:
+        """As of any time that there was, or none; the lease may end before it is given up."""
+        name = data.draw(st.sampled_from(self.active))
+        timeline = self.timelines.get(name)
+        if timeline is None:
+            return
+        at = data.draw(st.sampled_from([None, *timeline.completions()]))
+        asked = BeginReading("reader", lease_seconds=seconds)
+        taking = readers.begin(self.database, name, asked, None if at is None else Micros(at))
+        if at is not None and not timeline.serves(at):
+            with pytest.raises(errors.HistoryCleaned):
+                self.runner.run(taking)
+            return
+        lease = self.runner.run(taking)
+        if lease.as_of is not None:
+            as_of = parse_time(lease.as_of)
+            timeline.readers[lease.lease_id] = ReaderLease(as_of, self.now_us + seconds * SECOND_US)
+
+    @precondition(lambda self: any(timeline.readers for timeline in self.timelines.values()))
+    @rule(data=st.data())
+    def end_reading(self, data: DataObject) -> None:
+        leases = [(name, one) for name, timeline in self.timelines.items() for one in timeline.readers]
+        name, lease_id = data.draw(st.sampled_from(leases))
+        assert self.runner.run(readers.end(self.database, name, UUID(lease_id))).released
+        del self.timelines[name].readers[lease_id]
 
     @rule()
     def look_back_verify_and_rebuild(self) -> None:
@@ -299,6 +328,11 @@ class Promises(RuleBasedStateMachine):
             assert timeline.unseen() == []
 
     @invariant()
+    def no_clean_has_taken_what_somebody_needs(self) -> None:
+        for timeline in self.timelines.values():
+            assert timeline.cleaned.isdisjoint(model_of_cleans.needed(timeline))
+
+    @invariant()
     def snapshots_are_as_in_the_model(self) -> None:
         """The latest of each table, and one of those before it in turn."""
         turn = next(self.turns)
@@ -361,6 +395,8 @@ class Promises(RuleBasedStateMachine):
         if self.active:
             self.the_log_is_dense_chained_and_of_one_clock()
         self.now_us = now_us
+        for timeline in self.timelines.values():
+            timeline.now = now_us
         self.sql(f"CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint LANGUAGE sql RETURN {now_us}")
 
     def compare_snapshots(self, name: str, as_of: int | None) -> None:
@@ -384,7 +420,8 @@ class Promises(RuleBasedStateMachine):
         log = Log(self.admin, name)
         times = log.times()
         for at in times if turn is None else [times[turn % len(times)]]:
-            views = Views(self.database, name, at, log.replayed(at))
+            first = self.timelines[name].cleaned_before
+            views = Views(self.database, name, at, log.replayed(at), served_from=first)
             served = self.timelines[name].serves(at)
             self.runner.run(views.compare(turn) if served else views.refused())
 
