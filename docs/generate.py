@@ -23,11 +23,13 @@ from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events
 from chronolake_metastore.settings import Settings
 from chronolake_model import (
+    cleans,
     files,
     filters,
     instants,
     outcomes,
     problems,
+    readers,
     scans,
     schemas,
     slices,
@@ -42,11 +44,13 @@ Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
 _MODULES: Final = (
+    cleans,
     files,
     filters,
     instants,
     outcomes,
     problems,
+    readers,
     scans,
     schemas,
     slices,

@@ -133,6 +133,20 @@ def test_an_ended_lease_is_not_renewed_when_somebody_cleaned_by_hand(table: Tabl
     refused(renew(table, lease), 404, "reader-not-found")
 
 
+def test_leases_that_ended_long_ago_are_forgotten(table: Table, shared_dsn: str) -> None:
+    write(table)
+    lease = reading(table)
+    with database.connected(shared_dsn) as connection:
+        connection.execute(
+            "UPDATE reader SET expires_at = moment(now_us()) - interval '2 h' WHERE lease_id = %s",
+            [lease["lease_id"]],
+        )
+
+    reading(table)
+
+    refused(renew(table, lease), 404, "reader-not-found")
+
+
 def test_a_lease_of_another_table_is_none_of_this_one(table: Table) -> None:
     write(table)
     lease = reading(table)

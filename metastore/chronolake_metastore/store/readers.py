@@ -91,9 +91,9 @@ async def delete(connection: AsyncConnection, table_id: UUID, lease_id: UUID) ->
     return bool((await connection.execute(_DELETE, {"table_id": table_id, "lease_id": lease_id})).rowcount)
 
 
-async def delete_expired(connection: AsyncConnection, now: Micros, limit: int) -> int:
-    """Delete leases that have ended, of any table; how many."""
-    return (await connection.execute(_DELETE_EXPIRED, {"now": now, "limit": limit})).rowcount
+async def delete_expired(connection: AsyncConnection, until: Micros, limit: int) -> None:
+    """Delete leases that have ended by a time, of any table."""
+    await connection.execute(_DELETE_EXPIRED, {"until": until, "limit": limit})
 
 
 async def page(
