@@ -1,0 +1,93 @@
+"""The plans of cleans in the log, and what follows from them."""
+
+from __future__ import annotations
+
+import msgspec
+import psycopg
+import pytest
+
+from chronolake_metastore.commands import cleans as cleaning
+from chronolake_metastore.domain import deletions, instants
+from chronolake_metastore.domain.cleans import PlanClean
+from chronolake_model import cleans as wire_cleans, instants as wire
+from chronolake_model.instants import Instant
+from chronolake_model.markers import DeletedFile, ReportDeletions
+from chronolake_model.times import parse_time
+from tests.store import tampering
+from tests.store.history import History, file_of
+
+TABLE = "shop.orders"
+
+
+def cleaned(lake: History) -> Instant:
+    """A clean of all but the last commit, executed."""
+    request = wire_cleans.PlanClean(retain_commits=1, writer="w")
+    clean = msgspec.json.decode(lake.done(PlanClean(TABLE, request)), type=wire_cleans.PlannedClean).clean
+    assert clean is not None
+    assert clean.plan is not None
+    time = parse_time(clean.requested_time)
+    report = ReportDeletions([DeletedFile("", path) for path in clean.plan.files_to_delete])
+    lake.done(deletions.ReportDeletions(TABLE, time, report))
+    lake.done(instants.CompleteInstant(TABLE, time, wire.CompleteInstant()))
+    return clean
+
+
+def planned_by(dsn: str) -> dict[str, str | None]:
+    """The files of the table, and the clean that each was planned by."""
+    with psycopg.connect(dsn) as connection:
+        return dict(
+            connection.execute(
+                "SELECT f.file_name, chronolake.instant_time(f.cleaned_by, 1000) FROM chronolake.file f"
+            ).fetchall()
+        )
+
+
+@pytest.fixture
+def lake(dsn: str) -> History:
+    lake = History(dsn)
+    lake.make_namespace("shop")
+    lake.make_table(TABLE)
+    return lake
+
+
+def test_a_rebuild_knows_which_clean_planned_a_file(lake: History) -> None:
+    with lake:
+        first, _ = lake.write(TABLE, 0, 1)
+        last, completed = lake.write(TABLE, 0)
+        clean = cleaned(lake)
+        expected = {
+            file_of(first, 0).file_name: clean.requested_time,
+            file_of(first, 1).file_name: None,
+            file_of(last, 0).file_name: None,
+        }
+        assert planned_by(lake.dsn) == expected
+        assert tampering.verify(lake.dsn).findings == []
+        with psycopg.connect(lake.dsn) as connection:
+            connection.execute("UPDATE chronolake.file SET cleaned_by = NULL")
+            connection.execute("UPDATE chronolake.lake_table SET cleaned_before = NULL")
+        assert len(tampering.verify(lake.dsn).findings) == 2
+
+        lake.rebuild()
+
+        assert planned_by(lake.dsn) == expected
+        assert tampering.verify(lake.dsn).findings == []
+        assert clean.plan is not None
+        assert clean.plan.cleaned_before == completed
+
+
+def test_a_plan_has_so_many_files_and_the_next_one_the_rest(
+    lake: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaning, "FILES_TO_CLEAN_MAX", 2)
+    with lake:
+        first, _ = lake.write(TABLE, 0, 1)
+        second, superseded = lake.write(TABLE, 0, 1)
+        lake.write(TABLE, 0, 1)
+
+        one, other = cleaned(lake).plan, cleaned(lake).plan
+
+        assert one is not None
+        assert other is not None
+        assert one.files_to_delete == [file_of(first, bucket).file_name for bucket in (0, 1)]
+        assert one.cleaned_before == superseded
+        assert other.files_to_delete == [file_of(second, bucket).file_name for bucket in (0, 1)]
