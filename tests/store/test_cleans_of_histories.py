@@ -78,7 +78,7 @@ class Cleaned:
             *(self.replace, self.begin, self.plan, self.save, self.read, self.wait),
             *[self.give_up] * 4,
             *[self.end_reading] * 2,
-            *(self.release, self.restore),
+            *(self.release, self.restore, self.restore),
         ]
         self.random.choice(steps)()
 
@@ -133,9 +133,11 @@ class Cleaned:
             self._done(savepoints.ReleaseSavepoint(TABLE, parse_time(time), wire.ReleaseSavepoint("w")))
 
     def restore(self) -> None:
-        """To the last savepoint, when nobody is at anything."""
-        if self.pending or not self.savepoints:
+        """To the last savepoint, when nobody is at anything any more."""
+        if not self.savepoints:
             return
+        while self.pending:
+            self.give_up()
         time = max(self.savepoints, key=lambda one: (self.savepoints[one], one))
         [answer] = self.lake.send(restores.RestoreTable(TABLE, parse_time(time), wire.RestoreTable("w", time)))
         assert isinstance(answer, Answer)
@@ -301,7 +303,7 @@ def _names(log: Log, at: int, groups: set[Group] | None = None) -> set[str]:
     return {name for name, file_id in _files(log, at) if file_ids is None or file_id in file_ids}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(10))
 def test_cleans_take_all_that_nobody_needs_and_nothing_else(dsn: str, seed: int) -> None:
     with History(dsn) as lake:
         table = Cleaned(lake, seed)
@@ -310,5 +312,5 @@ def test_cleans_take_all_that_nobody_needs_and_nothing_else(dsn: str, seed: int)
             table.check()
         table.admin.close()
 
-    assert table.cleans > 2
+    assert table.cleans
     assert tampering.verify(dsn).findings == []
