@@ -26,7 +26,6 @@ COMMENT ON TABLE chronolake.reader IS
 COMMENT ON COLUMN chronolake.reader.as_of IS 'The completion time; null when nothing had completed.';
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON chronolake.reader TO chronolake_server;
-GRANT SELECT ON chronolake.reader TO chronolake_auditor;
 
 COMMENT ON COLUMN chronolake.deleted_file.requested_time IS 'The instant that had marked the file, or the clean.';
 COMMENT ON VIEW chronolake.audit_deletions IS
