@@ -6,7 +6,7 @@ COMMENT ON COLUMN chronolake.file.cleaned_by IS
     'The clean whose plan says to delete it from storage; null as long as no plan of the server does.';
 
 -- What planning a clean goes through, oldest first: not what was cleaned before, however long the history.
-CREATE INDEX file_to_clean ON chronolake.file (table_id, superseded_at, partition_path, file_name)
+CREATE INDEX file_to_clean ON chronolake.file (table_id, superseded_at)
     WHERE superseded_at IS NOT NULL AND cleaned_by IS NULL;
 
 CREATE TABLE chronolake.reader (
