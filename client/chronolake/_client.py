@@ -165,6 +165,10 @@ class Client:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
         return self._as_table(self._transport.send(_calls.table(name)))
 
+    def table_of(self, definition: model.Table) -> Table:
+        """The table of a definition that was fetched before, in another process say. Nothing is sent."""
+        return self._as_table(definition)
+
     def tables(self, namespace: str | None = None) -> Iterator[Table]:
         """All tables, or those of a namespace, by name."""
         pages = self._transport.pages(_calls.list_tables(namespace))

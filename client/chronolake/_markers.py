@@ -154,10 +154,15 @@ class Location:
         self._definition = definition
         self._options = storage_options
 
+    @property
+    def options(self) -> dict[str, str]:
+        """How it is reached: as the table's properties say, and as the client was told, which comes first."""
+        return options_of(self._definition.properties, self._options)
+
     @functools.cached_property
     def storage(self) -> Storage:
         """The storage below the base path."""
-        return open_storage(self._definition.base_path, options_of(self._definition.properties, self._options))
+        return open_storage(self._definition.base_path, self.options)
 
     @property
     def executes(self) -> bool:

@@ -48,6 +48,14 @@ class StoredTable:
         """The table's definition, as last fetched."""
         return self._definition
 
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """How the table's storage is reached: what its properties say, and what ``connect`` was told.
+
+        There may be secrets in it.
+        """
+        return self._location.options
+
     def write(self, requested_time: str) -> Write:
         """The write of an instant that was begun before, perhaps in another process.
 

@@ -64,22 +64,35 @@ def open_storage(base_path: str, options: Mapping[str, str] | None = None) -> St
     ``options`` have the names of ``chronolake_model.storage.S3_OPTIONS``. Nothing is asked of the store yet,
     but for the region of a bucket of AWS when nothing says it. Raises ``ValueError``, ``ImportError``.
     """
+    # Tries are counted here alone.
+    filesystem, root = open_filesystem(base_path, options, tries_max=1)
+    return Storage(filesystem, root, is_local=isinstance(filesystem, _pyarrow().LocalFileSystem))
+
+
+def open_filesystem(
+    base_path: str, options: Mapping[str, str] | None = None, *, tries_max: int = TRIES_MAX
+) -> tuple[Any, str]:
+    """pyarrow's file system of ``base_path``, and the path that it knows the folder by; see ``open_storage``.
+
+    For whoever reads and writes data files. Each request to S3 is tried ``tries_max`` times.
+    """
     check_options(options or {})
     pafs = _pyarrow()
     parts = urlsplit(base_path)
     if "://" not in base_path:
-        return Storage(pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(base_path)), is_local=True)
+        return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(base_path))
     if parts.scheme == "file":
-        return Storage(pafs.LocalFileSystem(), unquote(parts.path).rstrip("/"), is_local=True)
+        return pafs.LocalFileSystem(), unquote(parts.path).rstrip("/")
     if parts.scheme == "s3" and not parts.query:
-        return Storage(_s3(pafs, parts.netloc, dict(options or {})), f"{parts.netloc}{parts.path}".rstrip("/"))
+        root = f"{parts.netloc}{parts.path}".rstrip("/")
+        return _s3(pafs, parts.netloc, dict(options or {}), tries_max), root
     if options:
         raise ValueError(f"storage options are for s3://bucket/path, not for {base_path!r}")
     try:
         filesystem, root = pafs.FileSystem.from_uri(base_path)
     except OSError as exc:
         raise _failed(base_path, exc) from exc
-    return Storage(filesystem, root.rstrip("/"))
+    return filesystem, root.rstrip("/")
 
 
 class Storage:
@@ -197,7 +210,7 @@ def _in_threads(work: Callable[[str], _Result], paths: Iterable[str]) -> Iterato
             yield from threads.map(work, some)
 
 
-def _s3(pafs: Any, bucket: str, options: dict[str, str]) -> Any:
+def _s3(pafs: Any, bucket: str, options: dict[str, str], tries_max: int) -> Any:
     # pyarrow itself takes an endpoint from the environment in some of its ways to S3, and not in this one.
     endpoint = options.pop("endpoint_override", None) or _variable(_ENDPOINTS)
     scheme, found, host = endpoint.rpartition("://")
@@ -208,9 +221,9 @@ def _s3(pafs: Any, bucket: str, options: dict[str, str]) -> Any:
             options["region"] = pafs.resolve_s3_region(bucket)
         except OSError as exc:
             raise _failed(f"s3://{bucket}", exc) from exc
-    # Tries are counted here alone; and an empty object is one request, not a multipart upload.
-    once = pafs.AwsStandardS3RetryStrategy(max_attempts=1)
-    return pafs.S3FileSystem(**options, retry_strategy=once, allow_delayed_open=True)
+    tries = pafs.AwsStandardS3RetryStrategy(max_attempts=tries_max)
+    # An empty object, or a small one, is one request then and not a multipart upload.
+    return pafs.S3FileSystem(**options, retry_strategy=tries, allow_delayed_open=True)
 
 
 def _variable(names: Iterable[str]) -> str:

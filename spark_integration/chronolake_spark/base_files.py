@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from chronolake import storage
 from chronolake_spark import columns, errors
 
 ROW_GROUP_ROWS = 500_000
@@ -26,10 +27,9 @@ class Folder:
     root: str
 
     @classmethod
-    def of(cls, base_path: str) -> Folder:
-        """The folder that a URI or an absolute local path names."""
-        filesystem, root = pafs.FileSystem.from_uri(base_path)
-        return cls(filesystem, root.rstrip("/"))
+    def of(cls, base_path: str, storage_options: Mapping[str, str] | None = None) -> Folder:
+        """The folder that a URI or a local path names; the options are those of ``chronolake.storage``."""
+        return cls(*storage.open_filesystem(base_path, storage_options))
 
     def path(self, relative: str) -> str:
         """The path that the file system knows the file by."""
@@ -89,7 +89,9 @@ def opened(folder: Folder, relative: str, size_bytes: int) -> Iterator[pq.Parque
 def write(folder: Folder, relative: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
     """Write a base file and give its size in bytes; whatever fails, no file of that name is left behind."""
     path = folder.path(relative)
-    folder.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+    if isinstance(folder.filesystem, pafs.LocalFileSystem):
+        # Object storage has no folders: there it would make an object for each.
+        folder.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
     try:
         with folder.filesystem.open_output_stream(path) as sink:
             _write_rows(sink, schema, tables)

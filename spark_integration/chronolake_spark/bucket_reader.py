@@ -1,6 +1,7 @@
-"""Which records a range of instants deleted: file group by file group, on executors, without Spark.
+"""What executors read without Spark: base files, and which records a range of instants deleted.
 
-Runs where the bucket index holds: a record never leaves its file group, so no shuffle is needed.
+The latter goes file group by file group where the bucket index holds: a record never leaves its file group, so
+no shuffle is needed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,25 @@ GROUP_SCHEMA = "before_path string, before_size bigint, before_schema int, after
 """
 
 
+FILE_SCHEMA = "path string, size long"
+"""One base file a row; the path is relative to the table's base path."""
+
+
+def rows_of(
+    files: Iterable[pa.RecordBatch], folder: base_files.Folder, file_schema: pa.Schema, names: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """All rows of these base files; ``names`` is what they call each column."""
+    for batch in files:
+        for path, size_bytes in zip(*batch.to_pydict().values(), strict=True):
+            with base_files.opened(folder, path, size_bytes) as file:
+                for index in range(file.num_row_groups):
+                    stored = file.read_row_group(index, columns=list(names.values()))
+                    yield from base_files.as_written_now(stored, file_schema, names).to_batches()
+
+
 def deleted_rows(
     groups: Iterable[pa.RecordBatch],
-    base_path: str,
+    folder: base_files.Folder,
     file_schema: pa.Schema,
     names: Mapping[int, Mapping[str, str]],
 ) -> Iterator[pa.RecordBatch]:
@@ -29,7 +46,6 @@ def deleted_rows(
 
     ``names`` says for each version of the schema what its files call each column.
     """
-    folder = base_files.Folder.of(base_path)
     for batch in groups:
         for group in batch.to_pylist():
             yield from _deleted_in(folder, group, file_schema, names[group["before_schema"]])

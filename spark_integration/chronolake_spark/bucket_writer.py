@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import UNSET
 
+import chronolake
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.markers import Marker, MarkerKind
 from chronolake_spark import base_files, columns, errors, merge
 from chronolake_spark.column_stats import Collector
+from chronolake_spark.marking import Marking
 from chronolake_spark.merge import Decision, Existing
 
 
@@ -47,7 +50,8 @@ class WriteJob:
     """What all tasks of one write have in common.
 
     ``schema`` is the table's, ``required`` its columns that take no null, ``stored`` the current base files
-    by partition path and bucket, ``field_ids`` the columns of which stats are wanted.
+    by partition path and bucket, ``field_ids`` the columns of which stats are wanted, ``storage_options`` how
+    the base path is reached.
     """
 
     base_path: str
@@ -58,6 +62,7 @@ class WriteJob:
     existing: Existing
     stored: dict[FileGroup, StoredFile]
     field_ids: dict[str, int] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +82,25 @@ class Written:
     duplicate_key: str | None = None
 
 
-def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
-    """Merge the rows of one task, which come file group by file group. Leaves no file when it fails."""
-    folder = base_files.Folder.of(job.base_path)
+def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers: chronolake.Markers) -> Written:
+    """Merge the rows of one task, which come file group by file group.
+
+    Each file has its marker before it is there. What fails leaves no file, as far as it can still delete them.
+    Raises what ``Write.mark`` does, and ``AttemptGivenUp``.
+    """
+    folder = base_files.Folder.of(job.base_path, job.storage_options)
+    marking = Marking(markers)
     stats: list[WriteStat] = []
     duplicates, sample = 0, None
     try:
-        for group, rows in file_groups(batches):
-            writer = _GroupWriter(
-                folder, job, task, group, seqno=sum(stat.inserts + stat.updates for stat in stats)
-            )
+        for group, rows in file_groups(_announced(batches, job, task, marking)):
+            seqno = sum(stat.inserts + stat.updates for stat in stats)
+            writer = _GroupWriter(folder, marking, job, task, group, seqno=seqno)
             decision, stat = writer.write(rows)
             duplicates += decision.duplicates
             sample = sample or decision.duplicate_key
             stats += [stat] if stat else []
+        marking.refuse_given_up()
     except BaseException:
         for stat in stats:
             folder.delete(base_files.relative_path(stat.partition_path, stat.file_name))
@@ -129,21 +139,62 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
         yield FileGroup(path, int(buckets[start])), batch.slice(start, end - start)
 
 
+def _announced(
+    batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, marking: Marking
+) -> Iterator[pa.RecordBatch]:
+    """The batches, each once those of its file groups are marked that are written whatever is stored.
+
+    So many small files take few requests. Other groups are marked one by one, when they turn out to change:
+    what is marked and not written has to be looked for before the instant can complete.
+    """
+    for batch in batches:
+        marking.create(
+            _marker(job, task, group)
+            for group, run in _runs(batch)
+            if _is_written(job, group) and not pc.all(run[columns.DELETE]).as_py()
+        )
+        yield batch
+
+
+def _is_written(job: WriteJob, group: FileGroup) -> bool:
+    """Whether any upsert changes the file group."""
+    return group not in job.stored or (job.existing is Existing.MERGE and job.ordering_field is None)
+
+
+def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
+    kind = MarkerKind.MERGE if group in job.stored else MarkerKind.CREATE
+    name = base_file_name(_file_id(job, group), task.write_token, job.requested_time)
+    return Marker(group.partition_path, name, kind)
+
+
+def _file_id(job: WriteJob, group: FileGroup) -> str:
+    # Once what was in a bucket has been replaced, its file group is another than the first.
+    stored = job.stored.get(group)
+    return stored.file_id if stored else bucket_file_id(group.bucket)
+
+
 class _GroupWriter:
     """Merges the rows of one file group into its base file."""
 
     def __init__(
-        self, folder: base_files.Folder, job: WriteJob, task: Task, group: FileGroup, *, seqno: int
+        self,
+        folder: base_files.Folder,
+        marking: Marking,
+        job: WriteJob,
+        task: Task,
+        group: FileGroup,
+        *,
+        seqno: int,
     ) -> None:
         self._folder = folder
+        self._marking = marking
         self._job = job
         self._task = task
         self._group = group
         self._first_seqno = seqno
         self._stored = job.stored.get(group)
-        # Once what was in a bucket has been replaced, its file group is another than the first.
-        self._file_id = self._stored.file_id if self._stored else bucket_file_id(group.bucket)
-        self._file_name = base_file_name(self._file_id, task.write_token, job.requested_time)
+        self._marker = _marker(job, task, group)
+        self._file_name = self._marker.file_name
         self._schema = base_files.file_schema(job.schema)
 
     def write(self, rows: pa.Table) -> tuple[Decision, WriteStat | None]:
@@ -170,12 +221,9 @@ class _GroupWriter:
             return decision, None
         new = incoming.filter(pa.array(decision.written))
         collector = Collector(self._schema, self._job.field_ids)
-        size = base_files.write(
-            self._folder,
-            base_files.relative_path(self._group.partition_path, self._file_name),
-            self._schema,
-            collector.watch(self._file_rows(file, decision, new)),
-        )
+        self._marking.create([self._marker])
+        tables = collector.watch(self._file_rows(file, decision, new))
+        size = base_files.write(self._folder, self._marker.path, self._schema, tables)
         return decision, self._stat(decision, size, collector.stats())
 
     def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
@@ -235,7 +283,7 @@ class _GroupWriter:
     def _stat(self, decision: Decision, size_bytes: int, column_stats: list[ColumnStats]) -> WriteStat:
         return WriteStat(
             partition_path=self._group.partition_path,
-            file_id=self._file_id,
+            file_id=_file_id(self._job, self._group),
             file_name=self._file_name,
             size_bytes=size_bytes,
             records=int(np.sum(decision.kept)) + int(np.sum(decision.written)),

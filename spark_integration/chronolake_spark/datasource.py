@@ -20,14 +20,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError, InstantRolledBack, RequestRefused
+from chronolake.errors import ChronolakeError, RequestRefused
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
-from chronolake_spark import base_files, bucket_writer, columns, errors
+from chronolake_spark import bucket_writer, columns, errors
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
-from chronolake_spark.options import WRITE_OPTION, WriteOptions
+from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
 
 FORMAT = "chronolake"
+_RETRY_SECONDS = 60.0
 _ABORT_RETRY_SECONDS = 10.0
 
 
@@ -52,7 +53,8 @@ class ChronolakeDataSource(DataSource):  # type: ignore[misc]  # pyspark is unty
                 'write through chronolake_spark.table(spark, "namespace.table"): its insert, upsert and '
                 "delete bring rows to the writer by file group, which df.write cannot"
             )
-        return ChronolakeWriter(WriteOptions.from_json(text), schema)
+        secrets = secrets_from_json(self.options[SECRETS_OPTION])
+        return ChronolakeWriter(WriteOptions.from_json(text), secrets, schema)
 
 
 @dataclass
@@ -67,9 +69,10 @@ class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped 
 class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
     """Merges rows into their file groups, then completes the instant, or rolls it back."""
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> None:
         self._options = options
-        self._job = _job_of(options, schema)
+        self._storage_options = storage_options
+        self._job = _job_of(options, storage_options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write the rows of one task, on an executor."""
@@ -77,7 +80,8 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         partition = context.partitionId()
         task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
         try:
-            written = bucket_writer.write(iterator, self._job, task)
+            with self._connected() as table:
+                written = bucket_writer.write(iterator, self._job, task, self._markers(table))
         except ChronolakeError as error:
             raise _in_transit(error) from error
         return Message(msgspec.json.encode(written.stats), written.duplicates, written.duplicate_key)
@@ -85,14 +89,14 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
     def commit(self, messages: Sequence[Message | None]) -> None:
         """Complete the instant with what the tasks wrote."""
         try:
-            with chronolake.connect(self._options.url) as client:
-                write = client.table(self._options.table).write(self._options.requested_time)
+            with self._connected() as table:
+                write = self._write(table)
                 try:
                     self._refuse_duplicates(messages)
                     write.complete(
                         _stats_of(messages),
                         self._options.extra_metadata,
-                        schema_version=self._options.schema_version,
+                        schema_version=self._options.table.schema_version,
                     )
                 except (RequestRefused, errors.DuplicateKeys) as refused:
                     # Here, for the reason is known here: Spark's abort comes next, in another process.
@@ -102,20 +106,30 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
             raise _in_transit(error) from error
 
     def abort(self, messages: Sequence[Message | None]) -> None:
-        """Roll the instant back, and delete its files once the server has agreed."""
-        try:
-            with chronolake.connect(self._options.url, retry_seconds=_ABORT_RETRY_SECONDS) as client:
-                write = client.table(self._options.table).write(self._options.requested_time)
-                write.rollback("the Spark job failed")
-        except InstantRolledBack:
-            pass  # Somebody else did it, once the lease had ended.
-        except ChronolakeError:
-            # It has completed after all, or the server is away: then its lease ends it. An error from here
-            # would take the place of the one that made Spark abort.
-            return
-        folder = base_files.Folder.of(self._options.base_path)
-        for stat in _stats_of(messages):
-            folder.delete(base_files.relative_path(stat.partition_path, stat.file_name))
+        """Roll the instant back: once the server has agreed, what was marked is deleted.
+
+        Attempts that still run are refused their next marker, and delete what they are writing.
+        """
+        # It may have been rolled back before, have completed after all, or the server is away: then its lease
+        # ends it. An error from here would take the place of the one that made Spark abort.
+        with contextlib.suppress(ChronolakeError), self._connected(_ABORT_RETRY_SECONDS) as table:
+            self._write(table).rollback("the Spark job failed")
+
+    @contextlib.contextmanager
+    def _connected(self, retry_seconds: float = _RETRY_SECONDS) -> Iterator[chronolake.Table]:
+        """The table as the driver knew it: to have it takes no request."""
+        options = self._storage_options
+        with chronolake.connect(
+            self._options.url, retry_seconds=retry_seconds, storage_options=options
+        ) as client:
+            yield client.table_of(self._options.table)
+
+    def _markers(self, table: chronolake.Table) -> chronolake.Markers:
+        time, markers, writer = self._options.requested_time, self._options.markers, self._options.writer
+        return table.markers_of(time, markers=markers, writer=writer)
+
+    def _write(self, table: chronolake.Table) -> chronolake.Write:
+        return table.write(self._options.requested_time)
 
     def _refuse_duplicates(self, messages: Sequence[Message | None]) -> None:
         found = [message for message in messages if message is not None and message.duplicates]
@@ -123,8 +137,8 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
             return
         count, sample = sum(message.duplicates for message in found), found[0].duplicate_key
         raise errors.DuplicateKeys(
-            f"{count} of the rows to insert into {self._options.table} have a record key that the table, or "
-            f"the frame itself, has already; for example {sample!r}. Use upsert, or duplicates='drop'",
+            f"{count} of the rows to insert into {self._options.table.name} have a record key that the table, "
+            f"or the frame itself, has already; for example {sample!r}. Use upsert, or duplicates='drop'",
             {"duplicates": count, "record_key": sample},
         )
 
@@ -134,14 +148,15 @@ def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
         write.rollback(f"{type(refused).__name__}: {refused}")
 
 
-def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:
+def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> WriteJob:
+    table = options.table
     own = [field for field in schema if field.name not in columns.CONTROL]
     return WriteJob(
-        base_path=options.base_path,
+        base_path=table.base_path,
         requested_time=options.requested_time,
         schema=to_arrow_schema(StructType(own), timezone="UTC"),
-        required=tuple(options.required),
-        ordering_field=options.ordering_field,
+        required=tuple(field.name for field in table.schema if not field.nullable),
+        ordering_field=table.ordering_field,
         existing=options.existing,
         stored={
             FileGroup(file.partition_path, bucket_of(file.file_id)): StoredFile(
@@ -149,7 +164,8 @@ def _job_of(options: WriteOptions, schema: StructType) -> WriteJob:
             )
             for file in options.base_files
         },
-        field_ids=options.field_ids,
+        field_ids={field.name: field.field_id for field in table.schema},
+        storage_options=storage_options,
     )
 
 

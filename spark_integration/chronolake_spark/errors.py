@@ -7,6 +7,7 @@
         ├── RequiredValueMissing  null in a column that takes none
         ├── DuplicateKeys         an insert met keys that exist
         ├── BaseFileDamaged       storage does not hold what the timeline says
+        ├── AttemptGivenUp        an attempt of a task was given up before it was done
         ├── TableMismatch         the table is not what the caller takes it for
         ├── SourceUnreadable      files to ingest are missing or cannot be read
         ├── SparkJobFailed        Spark failed for a reason of its own
@@ -75,6 +76,12 @@ class BaseFileDamaged(SparkIntegrationError):
     """A base file is missing in storage, or has another size than the timeline says."""
 
     CODE = "base-file-damaged"
+
+
+class AttemptGivenUp(SparkIntegrationError):
+    """What an attempt of a task was writing counts as deleted: another one won, or the write was given up."""
+
+    CODE = "attempt-given-up"
 
 
 class TableMismatch(SparkIntegrationError):

@@ -15,11 +15,13 @@ from chronolake_spark import columns
 class Versions:
     """The definition of a table, and what its files were written with.
 
-    ``fields`` holds the versions of the schema that are not the definition's.
+    ``fields`` holds the versions of the schema that are not the definition's, ``storage_options`` how the files
+    are reached.
     """
 
     table: Table
     fields: Mapping[int, Sequence[SchemaField]]
+    storage_options: Mapping[str, str]
 
     def fields_of(self, version: int) -> Sequence[SchemaField]:
         """The columns of a version, as its files have them."""
@@ -36,4 +38,6 @@ def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSl
     """What the base files of ``slices`` were written with, to be read as ``definition`` has it."""
     used = {slice_.base_file.schema_version for slice_ in slices if slice_.base_file is not None}
     used.discard(definition.schema_version)
-    return Versions(definition, {version: table.schema(version).fields for version in used})
+    return Versions(
+        definition, {version: table.schema(version).fields for version in used}, table.storage_options
+    )

@@ -1,12 +1,20 @@
-"""What the driver tells the data source's writer, in one option of the write."""
+"""What the driver tells the data source's writer, in options of the write."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
+from chronolake_model.markers import MarkersType
+from chronolake_model.tables import Table
 from chronolake_spark.merge import Existing
 
-WRITE_OPTION = "write"
+WRITE_OPTION: Final = "write"
+SECRETS_OPTION: Final = "storage_secrets"
+"""How the storage is reached. Spark shows the options of a write in its plans and logs, but not those of such a
+name (``spark.redaction.regex``)."""
 
 
 class BaseFile(msgspec.Struct, frozen=True, array_like=True):
@@ -25,20 +33,18 @@ class BaseFile(msgspec.Struct, frozen=True, array_like=True):
 class WriteOptions(msgspec.Struct, frozen=True):
     """One write: its instant, the table, and the base files that the snapshot named after it had begun.
 
-    ``names`` says for each version of the schema what the files of it call each column that they have.
+    ``writer`` is whose instant it is, ``markers`` where they are when not where the table says. ``names`` says
+    for each version of the schema what the files of it call each column that they have.
     """
 
     url: str
-    table: str
+    table: Table
     requested_time: str
-    base_path: str
-    required: list[str]
-    ordering_field: str | None
+    writer: str
+    markers: MarkersType | None
     existing: Existing
-    field_ids: dict[str, int]
     base_files: list[BaseFile]
     names: dict[int, dict[str, str]]
-    schema_version: int
     extra_metadata: dict[str, str]
 
     def to_json(self) -> str:
@@ -49,3 +55,13 @@ class WriteOptions(msgspec.Struct, frozen=True):
     def from_json(cls, text: str) -> WriteOptions:
         """What ``to_json`` was given."""
         return msgspec.json.decode(text, type=cls)
+
+
+def secrets_to_json(storage_options: Mapping[str, str]) -> str:
+    """The text of the option that holds secrets."""
+    return msgspec.json.encode(storage_options).decode()
+
+
+def secrets_from_json(text: str) -> dict[str, str]:
+    """What ``secrets_to_json`` was given."""
+    return msgspec.json.decode(text, type=dict[str, str])

@@ -1,14 +1,15 @@
 """The read paths: a snapshot, now or as of a completion time, and what changed in a range of them.
 
 Reads name the files of published slices to Spark's own Parquet reader: no folder is listed, and a file that
-no completed instant names is never seen.
+no completed instant names is never seen. What is in S3 the executors read themselves, as the table's writers
+do, for Spark does not come with a file system for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 import chronolake
-from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
+from chronolake_model.files import ChangedFileGroup, Changes, DataFile, FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
@@ -29,6 +30,7 @@ from chronolake_spark.evolution import Versions
 
 GroupKey: TypeAlias = tuple[str, str]
 """Partition path and file id: a file group within its table."""
+_READ_TASKS_PER_CORE = 4
 _DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -98,29 +100,39 @@ def incremental(
 
 
 def _records(spark: SparkSession, written: Versions, slices: Sequence[FileSlice]) -> DataFrame:
-    by_version: dict[int, list[str]] = {}
+    by_version: dict[int, list[DataFile]] = {}
     for file in (slice_.base_file for slice_ in slices if slice_.base_file is not None):
-        by_version.setdefault(file.schema_version, []).append(file.path)
+        by_version.setdefault(file.schema_version, []).append(file)
     if not by_version:
         return spark.createDataFrame([], schema.file_struct_of(written.table.schema))
     frames = [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]
     return functools.reduce(DataFrame.union, frames)
 
 
-def _of_version(spark: SparkSession, written: Versions, version: int, files: Sequence[str]) -> DataFrame:
+def _of_version(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
     """The records of files that were written with one version of the schema, in the columns of now."""
+    if written.table.base_path.startswith("s3://"):
+        return _by_executors(spark, written, version, files)
     struct = schema.file_struct_of(written.fields_of(version))
     root = _spark_root(written.table.base_path)
     # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
     # takes [ and { in them for patterns.
     reader = spark.read.schema(struct).options(recursiveFileLookup="true", __globPaths__="false")
     with _files_listed_by_the_driver(spark):
-        rows = reader.parquet(*(f"{root}/{path}" for path in files))
+        rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
     if version == written.table.schema_version:
         return rows
     names = written.names(version)
     present = schema.file_struct_of(written.table.schema)
     return rows.select(*(_column(names.get(field.name), field) for field in present))
+
+
+def _by_executors(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
+    tasks = min(len(files), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    named = [(file.path, file.size_bytes) for file in files]
+    frame = spark.createDataFrame(named, bucket_reader.FILE_SCHEMA).repartition(tasks)
+    struct = schema.file_struct_of(written.table.schema)
+    return frame.mapInArrow(_StoredRows(written, struct, version), struct)
 
 
 def _column(stored: str | None, field: StructField) -> Column:
@@ -144,20 +156,32 @@ def _deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFi
         return spark.createDataFrame([], struct)
     tasks = min(len(groups), spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame(groups, bucket_reader.GROUP_SCHEMA).repartition(tasks)
-    names = {version: written.names(version) for version in {version for _, _, version, *_ in groups}}
-    return frame.mapInArrow(_DeletedRows(written.table.base_path, struct, names), struct)
+    versions = {version for _, _, version, *_ in groups}
+    return frame.mapInArrow(_DeletedRows(written, struct, versions), struct)
 
 
-class _DeletedRows:
-    """The function that ``mapInArrow`` runs, with what it must know."""
+class _StoredRows:
+    """The function that ``mapInArrow`` runs to read base files, with what it must know."""
 
-    def __init__(self, base_path: str, struct: StructType, names: dict[int, dict[str, str]]) -> None:
-        self._base_path = base_path
-        self._names = names
+    def __init__(self, written: Versions, struct: StructType, version: int) -> None:
+        self._location = (written.table.base_path, written.storage_options)
+        self._names = written.names(version)
         self._schema = to_arrow_schema(struct, timezone="UTC")
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return bucket_reader.deleted_rows(batches, self._base_path, self._schema, self._names)
+        return bucket_reader.rows_of(batches, Folder.of(*self._location), self._schema, self._names)
+
+
+class _DeletedRows:
+    """The same to find deleted records."""
+
+    def __init__(self, written: Versions, struct: StructType, versions: Iterable[int]) -> None:
+        self._location = (written.table.base_path, written.storage_options)
+        self._names = {version: written.names(version) for version in versions}
+        self._schema = to_arrow_schema(struct, timezone="UTC")
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return bucket_reader.deleted_rows(batches, Folder.of(*self._location), self._schema, self._names)
 
 
 def _key(group: ChangedFileGroup | FileSlice) -> GroupKey:

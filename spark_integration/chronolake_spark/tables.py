@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
+from chronolake_model.markers import MarkersType
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
@@ -28,6 +29,11 @@ class SparkTable:
     Each write is one instant: it is published whole or not at all. A write that fails is rolled back and
     raises a ``chronolake.errors.ChronolakeError``: ``WriteConflict`` when another writer published the same
     file groups first (read again and retry), ``InstantRolledBack`` when the lease ended meanwhile.
+
+    Before each data file comes its marker: with the server, or as an object in the table's storage when the
+    table's property ``markers.type``, or ``markers`` of the write, says ``direct``; then executors need not
+    reach the server. What attempts of tasks left behind is deleted before the write is published, or as it is
+    rolled back.
 
     A record key is unique within its partition, as in Hudi: a record that comes with another partition value
     is another record, and the old one must be deleted.
@@ -60,6 +66,7 @@ class SparkTable:
         duplicates: Duplicates = "fail",
         *,
         extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
     ) -> Instant:
         """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
 
@@ -69,7 +76,9 @@ class SparkTable:
         if existing is None:
             raise ValueError(f"duplicates is one of {', '.join(map(repr, _EXISTING))}, not {duplicates!r}")
         rows = write.tagged(df, self._writable())
-        return self._write(rows, Operation.INSERT, existing=existing, extra_metadata=extra_metadata)
+        return self._write(
+            rows, Operation.INSERT, existing=existing, extra_metadata=extra_metadata, markers=markers
+        )
 
     def upsert(
         self,
@@ -77,6 +86,7 @@ class SparkTable:
         delete_when: str | Column | None = None,
         *,
         extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
     ) -> Instant:
         """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
 
@@ -86,16 +96,22 @@ class SparkTable:
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
         rows = write.tagged(df, self._writable(), delete_when=condition)
-        return self._write(rows, Operation.UPSERT, extra_metadata=extra_metadata)
+        return self._write(rows, Operation.UPSERT, extra_metadata=extra_metadata, markers=markers)
 
-    def delete(self, keys_df: DataFrame, *, extra_metadata: Mapping[str, str] | None = None) -> Instant:
+    def delete(
+        self,
+        keys_df: DataFrame,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
+    ) -> Instant:
         """Delete the records with these keys; keys that do not exist are passed over.
 
         Takes the record key and partition columns of ``keys_df``, and the ordering column when it has one:
         then a stored record with a larger value stays. Other columns are ignored.
         """
         rows = write.tagged(keys_df, self._writable(), keys_only=True)
-        return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata)
+        return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata, markers=markers)
 
     def snapshot(
         self, as_of: Moment | None = None, meta_columns: bool = False, *, filter: Wanted | None = None
@@ -165,6 +181,7 @@ class SparkTable:
         *,
         existing: Existing = Existing.MERGE,
         extra_metadata: Mapping[str, str] | None,
+        markers: MarkersType | None,
     ) -> Instant:
         return write.run(
             self._table,
@@ -173,6 +190,7 @@ class SparkTable:
             operation=operation,
             existing=existing,
             extra_metadata=extra_metadata,
+            markers=markers,
         )
 
 

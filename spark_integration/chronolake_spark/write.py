@@ -20,11 +20,18 @@ from pyspark.sql.types import BooleanType
 import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
+from chronolake_model.markers import MarkersType
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import casts, columns, datasource, errors, evolution, failures, keys, schema
 from chronolake_spark.merge import Existing
-from chronolake_spark.options import WRITE_OPTION, BaseFile, WriteOptions
+from chronolake_spark.options import (
+    SECRETS_OPTION,
+    WRITE_OPTION,
+    BaseFile,
+    WriteOptions,
+    secrets_to_json,
+)
 
 _TASKS_PER_CORE = 2
 
@@ -84,32 +91,33 @@ def run(
     operation: Operation,
     existing: Existing = Existing.MERGE,
     extra_metadata: Mapping[str, str] | None = None,
+    markers: MarkersType | None = None,
 ) -> Instant:
     """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back."""
     definition = table.definition
     frame = by_file_group(rows, definition)
-    with table.begin(operation=operation) as write:
+    with table.begin(operation=operation, markers=markers) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
         _refuse_another_schema(definition, write.instant)
         written = evolution.versions(table, definition, snapshot.slices)
         options = WriteOptions(
             url=url,
-            table=table.name,
+            table=definition,
             requested_time=write.requested_time,
-            base_path=definition.base_path,
-            required=[field.name for field in definition.schema if not field.nullable],
-            ordering_field=definition.ordering_field,
+            writer=write.instant.writer,
+            markers=markers,
             existing=existing,
-            field_ids={field.name: field.field_id for field in definition.schema},
             base_files=_base_files(snapshot),
             names={version: written.names(version) for version in {*written.fields, definition.schema_version}},
-            schema_version=definition.schema_version,
             extra_metadata=dict(extra_metadata or {}),
         )
+        told = {
+            WRITE_OPTION: options.to_json(),
+            SECRETS_OPTION: secrets_to_json(table.storage_options),
+        }
         try:
-            writer = frame.write.format(datasource.FORMAT).option(WRITE_OPTION, options.to_json())
-            writer.mode("append").save()
+            frame.write.format(datasource.FORMAT).options(**told).mode("append").save()
         except failures.FAILURES as exc:
             if _has_completed(write):
                 return write.instant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from chronolake._markers import DirectMarkers
+from chronolake.storage import open_storage
 from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_spark import base_files, bucket_writer, columns, errors
@@ -81,6 +83,12 @@ def following(job: WriteJob, written: Written) -> WriteJob:
     return replace(job, requested_time=SECOND, stored=job.stored | stored)
 
 
+def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
+    """As on an executor that cannot reach the server."""
+    markers = DirectMarkers(lambda: open_storage(job.base_path), job.requested_time)
+    return bucket_writer.write(batches, job, task, markers)
+
+
 def relative(stat: WriteStat) -> str:
     return base_files.relative_path(stat.partition_path, stat.file_name)
 
@@ -91,11 +99,11 @@ def rows_of(job: WriteJob, stat: WriteStat) -> list[Row]:
 
 
 def files_of(job: WriteJob) -> list[str]:
-    return sorted(path.name for path in Path(job.base_path).rglob("*") if path.is_file())
+    return sorted(path.name for path in Path(job.base_path).rglob("*.parquet"))
 
 
 def test_rows_are_written_with_hudis_columns_first(job: WriteJob):
-    (stat,) = bucket_writer.write([batch(row(1), row(2))], job, TASK).stats
+    (stat,) = write([batch(row(1), row(2))], job, TASK).stats
 
     name = f"{bucket_file_id(0)}_3-7-11_{FIRST}.parquet"
     assert stat.file_name == name
@@ -105,16 +113,16 @@ def test_rows_are_written_with_hudis_columns_first(job: WriteJob):
 
 
 def test_a_bucket_whose_first_file_group_was_replaced_goes_on_in_the_one_that_it_has(job: WriteJob):
-    (first,) = bucket_writer.write([batch(row(1))], job, TASK).stats
+    (first,) = write([batch(row(1))], job, TASK).stats
     second = bucket_file_id(0, 1)
     following_job = following(job, Written((first,)))
     stored = {group: replace(file, file_id=second) for group, file in following_job.stored.items()}
-    (stat,) = bucket_writer.write([batch(row(2))], replace(following_job, stored=stored), TASK).stats
+    (stat,) = write([batch(row(2))], replace(following_job, stored=stored), TASK).stats
     assert (stat.file_id, stat.records) == (second, 2)
 
 
 def test_the_stat_says_what_the_file_is(job: WriteJob):
-    (stat,) = bucket_writer.write([batch(row(1), row(2), row(1, 5))], job, TASK).stats
+    (stat,) = write([batch(row(1), row(2), row(1, 5))], job, TASK).stats
 
     path = Path(job.base_path, stat.file_name)
     assert stat == WriteStat("", bucket_file_id(0), path.name, path.stat().st_size, records=2, inserts=2)
@@ -123,18 +131,18 @@ def test_the_stat_says_what_the_file_is(job: WriteJob):
 
 def test_the_stats_of_the_columns_are_of_rows_carried_over_and_of_new_ones(job: WriteJob):
     wanted = replace(job, field_ids={"id": 1, "name": 3})
-    second = following(wanted, bucket_writer.write([batch(row(1), row(2), row(7))], wanted, TASK))
+    second = following(wanted, write([batch(row(1), row(2), row(7))], wanted, TASK))
 
     changes = batch(row(7, delete=True), row(4, name=None), row(5, name="z"))
-    (stat,) = bucket_writer.write([changes], second, TASK).stats
+    (stat,) = write([changes], second, TASK).stats
 
     assert stat.column_stats == [ColumnStats(1, 1, 5, 0), ColumnStats(3, "x", "z", 1)]
 
 
 def test_rows_carried_over_keep_their_instant_and_get_the_new_file(job: WriteJob):
-    second = following(job, bucket_writer.write([batch(row(1), row(2), row(3))], job, TASK))
+    second = following(job, write([batch(row(1), row(2), row(3))], job, TASK))
     changes = batch(row(1, name="new"), row(3, delete=True), row(4))
-    (stat,) = bucket_writer.write([changes], second, TASK).stats
+    (stat,) = write([changes], second, TASK).stats
 
     after = rows_of(job, stat)
     assert [(row["id"], row["name"], row[columns.COMMIT_TIME]) for row in after] == [
@@ -152,7 +160,7 @@ def test_each_run_of_a_file_group_is_one_file(job: WriteJob):
         batch(row(4, path="p=1", bucket=2), row(5, path="p=2", bucket=2)),
         batch(),
     ]
-    stats = bucket_writer.write(batches, job, TASK).stats
+    stats = write(batches, job, TASK).stats
 
     assert [(stat.partition_path, stat.file_id, stat.records) for stat in stats] == [
         ("p=1", bucket_file_id(0), 2),
@@ -164,21 +172,21 @@ def test_each_run_of_a_file_group_is_one_file(job: WriteJob):
 
 
 def test_no_rows_write_no_file(job: WriteJob):
-    assert bucket_writer.write([], job, TASK) == Written()
+    assert write([], job, TASK) == Written()
     assert files_of(job) == []
 
 
 def test_a_group_where_nothing_changes_writes_no_file(job: WriteJob):
-    second = following(job, bucket_writer.write([batch(row(1, 5))], job, TASK))
-    written = bucket_writer.write([batch(row(1, 4), row(9, delete=True))], second, TASK)
+    second = following(job, write([batch(row(1, 5))], job, TASK))
+    written = write([batch(row(1, 4), row(9, delete=True))], second, TASK)
 
     assert written == Written()
     assert len(files_of(job)) == 1
 
 
 def test_a_group_that_loses_all_rows_becomes_an_empty_file(job: WriteJob):
-    second = following(job, bucket_writer.write([batch(row(1), row(2))], job, TASK))
-    (stat,) = bucket_writer.write([batch(row(1, delete=True), row(2, delete=True))], second, TASK).stats
+    second = following(job, write([batch(row(1), row(2))], job, TASK))
+    (stat,) = write([batch(row(1, delete=True), row(2, delete=True))], second, TASK).stats
 
     assert (stat.records, stat.deletes) == (0, 2)
     table = pq.read_table(f"{job.base_path}/{relative(stat)}")
@@ -188,8 +196,8 @@ def test_a_group_that_loses_all_rows_becomes_an_empty_file(job: WriteJob):
 
 def test_a_file_of_many_row_groups_is_merged_whole(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(base_files, "ROW_GROUP_ROWS", 3)
-    second = following(job, bucket_writer.write([batch(*[row(n) for n in range(10)])], job, TASK))
-    (stat,) = bucket_writer.write([batch(row(4, delete=True), row(8, name="new"))], second, TASK).stats
+    second = following(job, write([batch(*[row(n) for n in range(10)])], job, TASK))
+    (stat,) = write([batch(row(4, delete=True), row(8, name="new"))], second, TASK).stats
 
     after = rows_of(job, stat)
     assert [row["id"] for row in after] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
@@ -197,16 +205,16 @@ def test_a_file_of_many_row_groups_is_merged_whole(job: WriteJob, monkeypatch: p
 
 
 def test_an_insert_of_existing_keys_counts_them_and_writes_nothing(job: WriteJob):
-    second = following(job, bucket_writer.write([batch(row(1), row(2))], job, TASK))
+    second = following(job, write([batch(row(1), row(2))], job, TASK))
     insert = batch(row(1), row(2), row(7), row(7))
-    written = bucket_writer.write([insert], replace(second, existing=Existing.FAIL), TASK)
+    written = write([insert], replace(second, existing=Existing.FAIL), TASK)
 
     assert (written.stats, written.duplicates, written.duplicate_key) == ((), 3, "1")
     assert len(files_of(job)) == 1
 
 
 def test_an_insert_that_repeats_a_key_names_it(job: WriteJob):
-    written = bucket_writer.write([batch(row(7), row(7))], replace(job, existing=Existing.FAIL), TASK)
+    written = write([batch(row(7), row(7))], replace(job, existing=Existing.FAIL), TASK)
 
     assert (written.duplicates, written.duplicate_key) == (1, "7")
 
@@ -215,7 +223,7 @@ def test_a_null_in_a_required_column_is_refused(job: WriteJob):
     rows = batch(row(1) | {"id": None})
 
     with pytest.raises(errors.RequiredValueMissing, match="'id' takes no null"):
-        bucket_writer.write([rows], job, TASK)
+        write([rows], job, TASK)
 
 
 def cut_short(path: Path) -> None:
@@ -224,11 +232,11 @@ def cut_short(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut_short], ids=["missing", "cut short"])
 def test_a_damaged_base_file_is_refused(job: WriteJob, damage: Callable[[Path], None]):
-    second = following(job, bucket_writer.write([batch(row(1))], job, TASK))
+    second = following(job, write([batch(row(1))], job, TASK))
     damage(Path(job.base_path, files_of(job)[0]))
 
     with pytest.raises(errors.BaseFileDamaged, match="timeline"):
-        bucket_writer.write([batch(row(2))], second, TASK)
+        write([batch(row(2))], second, TASK)
 
 
 def broken(*batches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -238,7 +246,7 @@ def broken(*batches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def test_a_task_that_fails_leaves_no_file(job: WriteJob):
     with pytest.raises(ConnectionError):
-        bucket_writer.write(broken(batch(row(1)), batch(row(2, bucket=1))), job, TASK)
+        write(broken(batch(row(1)), batch(row(2, bucket=1))), job, TASK)
 
     assert files_of(job) == []
 
@@ -259,7 +267,7 @@ def test_a_file_that_fails_half_way_is_not_left_behind(tmp_path: Path):
 
 def test_rows_of_a_group_that_do_not_come_together_are_refused(job: WriteJob):
     with pytest.raises(AssertionError, match="do not come together"):
-        bucket_writer.write([batch(row(1), row(2, bucket=1), row(3))], job, TASK)
+        write([batch(row(1), row(2, bucket=1), row(3))], job, TASK)
 
     assert files_of(job) == []
 

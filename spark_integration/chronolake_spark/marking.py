@@ -1,0 +1,42 @@
+"""The markers of one attempt of a task: each is there before its file is, in few requests.
+
+Runs on executors, without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import chronolake
+from chronolake_model.markers import MARKERS_MAX, Marker
+from chronolake_spark import errors
+
+
+class Marking:
+    """Creates markers, each once."""
+
+    def __init__(self, markers: chronolake.Markers) -> None:
+        self._markers = markers
+        # In the order in which they were created.
+        self._created: dict[Marker, None] = {}
+
+    def create(self, wanted: Iterable[Marker]) -> None:
+        """Create those that this attempt has not created. Raises what ``Write.mark`` does."""
+        new = list(dict.fromkeys(marker for marker in wanted if marker not in self._created))
+        for first in range(0, len(new), MARKERS_MAX):
+            some = new[first : first + MARKERS_MAX]
+            self._markers.create(some)
+            self._created.update(dict.fromkeys(some))
+
+    def refuse_given_up(self) -> None:
+        """Raise ``AttemptGivenUp`` when the files count as deleted: then they have been looked for, and missed.
+
+        Asked once they are whole: whoever comes for them later finds them. One answers for all, since who gives
+        an attempt up does so with all that it has marked.
+        """
+        if self._created and not self._markers.check(last := next(reversed(self._created))):
+            raise errors.AttemptGivenUp(
+                f"the attempt to write {last.path} was given up before it was done: another one has won, or "
+                "the write was rolled back",
+                {"path": last.path},
+            )

@@ -1,0 +1,188 @@
+"""What a task marks and writes, to a local folder and to a bucket, with a real server and without a JVM."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import chronolake
+from chronolake import Field, Marker, MarkerKind, MarkersType, errors
+from chronolake_model.file_names import bucket_file_id, bucket_of
+from chronolake_model.files import WriteStat
+from chronolake_spark import base_files, bucket_reader, bucket_writer, columns
+from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
+from chronolake_spark.errors import AttemptGivenUp
+from chronolake_spark.merge import Existing
+from tests.fix_stores import Store
+
+SCHEMA = pa.schema([("id", pa.int64())])
+CREATE, MERGE, _ = MarkerKind
+TASK = Task(partition=0, write_token="0-1-2")
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def new_table(shared_server_url: str, store: Store) -> Iterator[Callable[..., chronolake.Table]]:
+    """Makes a table in the store; keywords are properties."""
+    with chronolake.connect(shared_server_url, storage_options=store.options) as client:
+        client.create_namespace("marked", if_not_exists=True)
+        yield lambda **properties: client.create_table(
+            f"marked.t{next(_NUMBERS)}",
+            base_path=store.base_path,
+            schema=[Field("id", "bigint")],
+            record_key_fields=["id"],
+            partition_fields=[],
+            properties=properties,
+        )
+
+
+@pytest.fixture
+def table(new_table: Callable[..., chronolake.Table]) -> chronolake.Table:
+    return new_table()
+
+
+def batch(bucket: int, *ids: int, delete: bool = False) -> pa.RecordBatch:
+    count = len(ids)
+    return pa.RecordBatch.from_pydict(
+        {
+            columns.RECORD_KEY: [str(id) for id in ids],
+            columns.PARTITION_PATH: [""] * count,
+            columns.BUCKET: pa.array([bucket] * count, pa.int32()),
+            columns.DELETE: [delete] * count,
+            columns.POSITION: [0] * count,
+            "id": list(ids),
+        }
+    )
+
+
+def job_of(table: chronolake.Table, write: chronolake.Write, *stored: WriteStat) -> WriteJob:
+    names = {name: name for name in base_files.file_schema(SCHEMA).names}
+    return WriteJob(
+        base_path=table.definition.base_path,
+        requested_time=write.requested_time,
+        schema=SCHEMA,
+        required=(),
+        ordering_field=None,
+        existing=Existing.MERGE,
+        stored={
+            FileGroup("", bucket_of(one.file_id)): StoredFile(one.file_id, one.file_name, one.size_bytes, names)
+            for one in stored
+        },
+        storage_options=table.storage_options,
+    )
+
+
+def markers_of(table: chronolake.Table, write: chronolake.Write) -> chronolake.Markers:
+    return table.markers_of(write.requested_time, writer=write.instant.writer)
+
+
+def stored_in(store: Store) -> list[str]:
+    return sorted(file.file_name for file in store.open().listing())
+
+
+@pytest.mark.parametrize("type", MarkersType)
+def test_each_file_has_its_marker_of_its_kind(
+    new_table: Callable[..., chronolake.Table], store: Store, type: MarkersType
+) -> None:
+    table = new_table(**{"markers.type": type})
+    first, second = table.begin(), table.begin()
+    both = [batch(0, 1, 2), batch(1, 3)]
+    one, two = bucket_writer.write(both, job_of(table, first), TASK, markers_of(table, first)).stats
+    [merged] = bucket_writer.write(
+        [batch(0, 2, 5)], job_of(table, second, one), TASK, markers_of(table, second)
+    ).stats
+
+    wanted = [Marker("", one.file_name, CREATE), Marker("", two.file_name, CREATE)]
+    assert list(table.markers(first.requested_time)) == wanted
+    assert list(table.markers(second.requested_time)) == [Marker("", merged.file_name, MERGE)]
+    assert stored_in(store) == sorted([one.file_name, two.file_name, merged.file_name])
+    assert merged.records == 3
+
+
+def test_what_was_written_is_read_by_executors(table: chronolake.Table, store: Store) -> None:
+    first, second = table.begin(), table.begin()
+    [one] = bucket_writer.write([batch(0, 1, 2)], job_of(table, first), TASK, markers_of(table, first)).stats
+    job = job_of(table, second, one)
+    [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
+    folder = base_files.Folder.of(store.base_path, store.options)
+    names = {name: name for name in base_files.file_schema(SCHEMA).names}
+    files = pa.RecordBatch.from_pydict({"path": [one.file_name], "size": [one.size_bytes]})
+    group = {
+        "before_path": [one.file_name],
+        "before_size": [one.size_bytes],
+        "before_schema": [1],
+        "after_path": [two.file_name],
+        "after_size": [two.size_bytes],
+    }
+
+    rows = bucket_reader.rows_of([files], folder, base_files.file_schema(SCHEMA), names)
+    gone = bucket_reader.deleted_rows(
+        [pa.RecordBatch.from_pydict(group)], folder, base_files.file_schema(SCHEMA), {1: names}
+    )
+
+    assert [id for rows_ in rows for id in rows_["id"].to_pylist()] == [1, 2]
+    assert [id for rows_ in gone for id in rows_["id"].to_pylist()] == [1]
+
+
+def test_a_writer_that_was_rolled_back_is_refused_its_marker_and_writes_nothing(
+    table: chronolake.Table, store: Store
+) -> None:
+    write = table.begin()
+    write.rollback("too slow")
+
+    with pytest.raises(errors.InstantRolledBack, match="too slow"):
+        bucket_writer.write([batch(0, 1)], job_of(table, write), TASK, markers_of(table, write))
+    assert stored_in(store) == []
+
+
+def test_a_file_that_fails_leaves_its_marker_and_is_not_left_behind(
+    table: chronolake.Table, store: Store
+) -> None:
+    write = table.begin()
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield batch(0, 1)
+        yield batch(1, 2)
+        raise ConnectionError("the shuffle is gone")
+
+    with pytest.raises(ConnectionError):
+        bucket_writer.write(broken(), job_of(table, write), TASK, markers_of(table, write))
+
+    assert stored_in(store) == []
+    assert [bucket_of(one.file_name[:38]) for one in table.markers(write.requested_time)] == [0, 1]
+
+
+def test_what_is_finished_after_it_was_given_up_is_deleted_by_whoever_finishes_it(
+    table: chronolake.Table, store: Store
+) -> None:
+    write = table.begin()
+
+    def given_up() -> Iterator[pa.RecordBatch]:
+        yield batch(0, 1)
+        yield batch(1, 2)
+        # By whoever completes, when another attempt of the task has won.
+        write.report_deletions(write.left_over())
+
+    with pytest.raises(AttemptGivenUp, match=bucket_file_id(1)):
+        bucket_writer.write(given_up(), job_of(table, write), TASK, markers_of(table, write))
+    assert stored_in(store) == []
+
+
+@pytest.mark.parametrize(
+    ("existing", "rows"),
+    [(Existing.DROP, batch(0, 1)), (Existing.MERGE, batch(1, 7, delete=True))],
+    ids=["an insert of what is there", "a delete of what is not there"],
+)
+def test_what_turns_out_unchanged_is_not_marked(
+    table: chronolake.Table, existing: Existing, rows: pa.RecordBatch
+) -> None:
+    first, second = table.begin(), table.begin()
+    [one] = bucket_writer.write([batch(0, 1)], job_of(table, first), TASK, markers_of(table, first)).stats
+    job = replace(job_of(table, second, one), existing=existing)
+    [new] = bucket_writer.write([rows, batch(2, 8)], job, TASK, markers_of(table, second)).stats
+
+    assert list(table.markers(second.requested_time)) == [Marker("", new.file_name, CREATE)]
