@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError, RequestRefused
+from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
 from chronolake_spark import bucket_writer, columns, errors
@@ -87,7 +87,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         return Message(msgspec.json.encode(written.stats), written.duplicates, written.duplicate_key)
 
     def commit(self, messages: Sequence[Message | None]) -> None:
-        """Complete the instant with what the tasks wrote."""
+        """Complete the instant with what the winning attempts wrote; what others left is deleted before."""
         try:
             with self._connected() as table:
                 write = self._write(table)
@@ -98,7 +98,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                         self._options.extra_metadata,
                         schema_version=self._options.table.schema_version,
                     )
-                except (RequestRefused, errors.DuplicateKeys) as refused:
+                except (RequestRefused, StorageFailed, errors.DuplicateKeys) as refused:
                     # Here, for the reason is known here: Spark's abort comes next, in another process.
                     _give_up(write, refused)
                     raise

@@ -26,7 +26,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from chronolake.errors import CONNECTION_FAILED, ChronolakeError, ConnectionFailed, error_of
+from chronolake.errors import (
+    CONNECTION_FAILED,
+    STORAGE_FAILED,
+    ChronolakeError,
+    ConnectionFailed,
+    StorageFailed,
+    error_of,
+)
 from chronolake_model.problems import Problem
 
 _STATUS = 422
@@ -125,6 +132,8 @@ def carried_in(text: str) -> ChronolakeError | None:
     problem = msgspec.json.decode(base64.urlsafe_b64decode(match[1]), type=Problem)
     if problem.code == CONNECTION_FAILED:
         return ConnectionFailed(problem.detail)
+    if problem.code == STORAGE_FAILED:
+        return StorageFailed(problem.detail)
     if problem.code in _BY_CODE:
         return _BY_CODE[problem.code](problem.detail, problem.context)
     return error_of(problem)

@@ -5,11 +5,15 @@ shuffle    by file group: repartitionById sends a group to exactly one task, sor
            one after the other
 write      the data source merges each group into its base file (bucket_writer)
 complete   the data source's committer publishes all files at once, or the server names the conflict
+
+Before it begins a write deletes what earlier ones left that were given up and nobody cleaned up after, as one
+whose driver was killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Mapping
 
@@ -18,9 +22,10 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.types import BooleanType
 
 import chronolake
+from chronolake.errors import StorageFailed
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
-from chronolake_model.markers import MarkersType
+from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import casts, columns, datasource, errors, evolution, failures, keys, schema
@@ -33,6 +38,7 @@ from chronolake_spark.options import (
     secrets_to_json,
 )
 
+_LOG = logging.getLogger("chronolake.spark")
 _TASKS_PER_CORE = 2
 
 
@@ -96,6 +102,7 @@ def run(
     """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back."""
     definition = table.definition
     frame = by_file_group(rows, definition)
+    _finish_rollbacks(table)
     with table.begin(operation=operation, markers=markers) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
@@ -206,6 +213,17 @@ def _refuse_another_schema(prepared: Table, instant: Instant) -> None:
             f"to version {instant.schema_version}; write the frame again",
             {"schema_version": instant.schema_version},
         )
+
+
+def _finish_rollbacks(table: chronolake.Table) -> None:
+    """Delete what waits to be deleted, unless the server does that."""
+    if table.definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT) != Executor.CLIENT:
+        return
+    try:
+        table.finish_rollbacks()
+    except StorageFailed as failure:
+        # It stays on the list for whoever is next; this write does not depend on it.
+        _LOG.warning("%s: files of instants that were rolled back are still there: %s", table.name, failure)
 
 
 def _base_files(snapshot: Snapshot) -> list[BaseFile]:

@@ -21,11 +21,11 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session with two cores."""
+    """A local session with two cores, which gives each task four attempts, as clusters do."""
     quiet = chronolake_spark.sessions.SETTINGS["spark.driver.extraJavaOptions"]
     session = chronolake_spark.session(
         "tests",
-        master="local[2]",
+        master="local[2,4]",
         memory="1g",
         settings={
             "spark.sql.shuffle.partitions": "4",

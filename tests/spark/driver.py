@@ -1,0 +1,85 @@
+"""A Spark driver in a process of its own, which a test may kill: ``python -m tests.spark.driver <job>``."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import psutil  # type: ignore[import-untyped]
+from pyspark.sql import functions as sf
+
+import chronolake
+import chronolake_spark
+from tests.spark import faults
+
+KILL_SECONDS_MAX = 30.0
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Give all records of a table the price 2, while each attempt meets a fault."""
+
+    url: str
+    table: str
+    records: int
+    fault: str
+    master: str = "local[2]"
+    settings: dict[str, str] = {}
+
+
+class Driver:
+    """The process of a job, with all that it starts."""
+
+    def __init__(self, job: Job, log: Path, repository: Path) -> None:
+        self._log = log
+        text = msgspec.json.encode(job).decode()
+        with log.open("wb") as out:
+            # With the repository as its working directory, so that its workers find the tests too.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, text], cwd=repository, stdout=out, stderr=out
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """kill -9: the Python driver first, then its JVM and the workers."""
+        if self._process.poll() is not None:
+            return
+        driver = psutil.Process(self._process.pid)
+        processes = [driver, *driver.children(recursive=True)]
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._process.wait()
+        _, alive = psutil.wait_procs(processes[1:], timeout=KILL_SECONDS_MAX)
+        assert not alive
+
+    def runs(self) -> bool:
+        """Whether it has not ended; fails when it failed."""
+        code = self._process.poll()
+        assert code in (None, 0), self._log.read_text()
+        return code is None
+
+
+def main(job: Job) -> None:
+    """Run the job."""
+    spark = chronolake_spark.session("driver", master=job.master, memory="512m", settings=job.settings)
+    with chronolake.connect(job.url) as client:
+        table = chronolake_spark.table(spark, job.table, client=client)
+        spark.dataSource.register(faults.source_with(getattr(faults, job.fault)))
+        table.upsert(spark.range(job.records).withColumn("price", sf.lit(2)))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Job))

@@ -1,0 +1,106 @@
+"""What goes wrong with attempts of tasks, from within them: a data source that fails as it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceWriter
+from pyspark.sql.types import StructType
+
+import chronolake
+from chronolake import _deletions
+from chronolake_spark.datasource import ChronolakeDataSource, ChronolakeWriter, Message
+from chronolake_spark.options import WriteOptions
+
+Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
+
+WAIT_SECONDS_MAX = 120.0
+LAST_PARTITION = 3
+
+
+def source_with(fault: Fault) -> type[ChronolakeDataSource]:
+    """The data source; each attempt meets ``fault`` once all its files but the last are written.
+
+    Workers get the classes by value, for they are made here: so ``fault`` travels with them.
+    """
+    # typing.override is Python 3.12's.
+
+    class Writer(ChronolakeWriter):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:  # type: ignore[explicit-override]
+            return super().write(_followed_by(iterator, lambda: fault(TaskContext.get(), self._options)))
+
+        def abort(self, messages: Sequence[Message | None]) -> None:  # type: ignore[explicit-override]
+            # Each file by itself, so that a test can come in between two.
+            _deletions.FILES_AT_ONCE = 1  # type: ignore[misc]
+            super().abort(messages)
+
+    class Source(ChronolakeDataSource):
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]
+            writer = super().writer(schema, overwrite)
+            writer.__class__ = Writer
+            return writer
+
+    return Source
+
+
+def signals(base_path: str) -> Path:
+    """The folder in which faults tell tests how far they are."""
+    folder = Path(f"{base_path}-signals")
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def raise_first(context: TaskContext, _options: WriteOptions) -> None:
+    """The first attempt of each task fails, and may clean up after itself."""
+    if context.attemptNumber() == 0:
+        raise OSError("the disk is full")
+
+
+def die_first(context: TaskContext, _options: WriteOptions) -> None:
+    """The first attempt of each task is killed, and leaves what it has."""
+    if context.attemptNumber() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_last(context: TaskContext, _options: WriteOptions) -> None:
+    """Each attempt of the last task is killed, so the job fails."""
+    if context.partitionId() == LAST_PARTITION:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stand_still(_context: TaskContext, options: WriteOptions) -> None:
+    """Every attempt waits to be killed."""
+    (signals(options.table.base_path) / "reached").touch()
+    time.sleep(WAIT_SECONDS_MAX)
+
+
+def come_late(context: TaskContext, options: WriteOptions) -> None:
+    """The first attempt of the first task goes on when another has won and is published."""
+    if (context.partitionId(), context.attemptNumber()) != (0, 0):
+        return
+    signs = signals(options.table.base_path)
+    (signs / "reached").touch()
+    with chronolake.connect(options.url) as client:
+        table = client.table_of(options.table)
+        until(lambda: not table.instant(options.requested_time).state.is_pending)
+    (signs / "late").touch()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Come back when it holds."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+
+
+def _followed_by(batches: Iterator[pa.RecordBatch], then: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    then()
