@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 import chronolake
 import chronolake_spark.sessions
 from chronolake_spark import SparkTable
+from tests.fix_server import ServerProcess
+from tests.spark.prices import BUCKETS, priced
 
 # The client compiler alone and one collector thread: what a JVM that lives for minutes on two cores wants.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -63,3 +65,24 @@ def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) ->
         return chronolake_spark.table(spark, name, client=client)
 
     return make
+
+
+@pytest.fixture
+def reaping(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
+    """A server that rolls back at once what nobody renews."""
+    return new_server(dsn, "--reaper-seconds", "0.1")
+
+
+@pytest.fixture
+def prices(spark: SparkSession, reaping: ServerProcess, tmp_path: Path) -> Iterator[SparkTable]:
+    """A table at that server with one commit: each record has the price 1."""
+    frame = priced(spark, 1)
+    with chronolake.connect(reaping.url) as client:
+        client.create_namespace("shop")
+        path = str(tmp_path / "prices")
+        chronolake_spark.create_table(
+            client, "shop.prices", frame.schema, base_path=path, record_key_fields=["id"], buckets=BUCKETS
+        )
+        table = chronolake_spark.table(spark, "shop.prices", client=client)
+        table.insert(frame)
+        yield table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,18 +9,15 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
-import psutil  # type: ignore[import-untyped]
 from pyspark.sql import functions as sf
 
 import chronolake
 import chronolake_spark
-from tests.spark import faults
-
-KILL_SECONDS_MAX = 30.0
+from tests.spark import faults, processes
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Give all records of a table the price 2, while each attempt meets a fault."""
+    """Give all records of a table the price 2, while each attempt meets a fault; wait for a sign at the end."""
 
     url: str
     table: str
@@ -29,6 +25,7 @@ class Job(msgspec.Struct, frozen=True):
     fault: str
     master: str = "local[2]"
     settings: dict[str, str] = {}
+    ends_after: str = ""
 
 
 class Driver:
@@ -53,16 +50,7 @@ class Driver:
 
     def kill(self) -> None:
         """kill -9: the Python driver first, then its JVM and the workers."""
-        if self._process.poll() is not None:
-            return
-        driver = psutil.Process(self._process.pid)
-        processes = [driver, *driver.children(recursive=True)]
-        for process in processes:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        self._process.wait()
-        _, alive = psutil.wait_procs(processes[1:], timeout=KILL_SECONDS_MAX)
-        assert not alive
+        processes.kill(self._process)
 
     def runs(self) -> bool:
         """Whether it has not ended; fails when it failed."""
@@ -78,6 +66,8 @@ def main(job: Job) -> None:
         table = chronolake_spark.table(spark, job.table, client=client)
         spark.dataSource.register(faults.source_with(getattr(faults, job.fault)))
         table.upsert(spark.range(job.records).withColumn("price", sf.lit(2)))
+        sign = faults.signals(table.definition.base_path) / job.ends_after
+        faults.until(sign.exists)
     spark.stop()
 
 

@@ -21,7 +21,7 @@ from chronolake_spark.options import WriteOptions
 
 Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
 
-WAIT_SECONDS_MAX = 120.0
+WAIT_SECONDS_MAX = 300.0
 LAST_PARTITION = 3
 
 
@@ -34,7 +34,12 @@ def source_with(fault: Fault) -> type[ChronolakeDataSource]:
 
     class Writer(ChronolakeWriter):
         def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:  # type: ignore[explicit-override]
-            return super().write(_followed_by(iterator, lambda: fault(TaskContext.get(), self._options)))
+            context, options = TaskContext.get(), self._options
+            try:
+                return super().write(_followed_by(iterator, lambda: fault(context, options)))
+            finally:
+                name = f"ended-{context.partitionId()}-{context.attemptNumber()}"
+                (signals(options.table.base_path) / name).touch()
 
         def abort(self, messages: Sequence[Message | None]) -> None:  # type: ignore[explicit-override]
             # Each file by itself, so that a test can come in between two.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake import Action, MarkersType, State
@@ -15,13 +15,11 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_spark import SparkTable, datasource
 from tests.spark import faults
 from tests.spark.faults import Fault
+from tests.spark.prices import BUCKETS, IDS, orphans_of, priced, rows_of
 
 pytestmark = pytest.mark.spark
 
 NewTable = Callable[..., SparkTable]
-IDS = range(64)
-BUCKETS = 8
-"""Two file groups a task."""
 
 
 @pytest.fixture
@@ -29,18 +27,6 @@ def meet(spark: SparkSession) -> Iterator[Callable[[Fault], None]]:
     """Lets the attempts of what is written next meet a fault."""
     yield lambda fault: spark.dataSource.register(faults.source_with(fault))
     datasource.register(spark)
-
-
-def priced(spark: SparkSession, price: int) -> DataFrame:
-    return spark.range(len(IDS)).withColumn("price", sf.lit(price))
-
-
-def rows_of(table: SparkTable) -> list[tuple[int, int]]:
-    return sorted((row.id, row.price) for row in table.snapshot().collect())
-
-
-def orphans_of(table: SparkTable) -> list[chronolake.Orphan]:
-    return table.metastore.orphans().orphans
 
 
 @pytest.mark.parametrize("type", MarkersType)

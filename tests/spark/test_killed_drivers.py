@@ -5,26 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-import chronolake
-import chronolake_spark
 from chronolake import Instant, State
+from chronolake_spark import SparkTable
 from tests.client.gateway import Gateway
 from tests.fix_server import ServerProcess
 from tests.spark import faults
 from tests.spark.driver import Driver, Job
 from tests.spark.faults import until
-from tests.spark.test_attempts import BUCKETS, IDS, orphans_of, priced, rows_of
+from tests.spark.prices import BUCKETS, IDS, SETTINGS, orphans_of, priced, rows_of
 
 pytestmark = pytest.mark.spark
-
-LOCAL = {"spark.sql.shuffle.partitions": "4"}
 
 
 class Holding(Gateway):
@@ -57,49 +53,25 @@ class Holding(Gateway):
             return self._left == 0 and path.endswith(self._path_end)
 
 
-@pytest.fixture
-def reaping(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
-    """A server that rolls back at once what nobody renews."""
-    return new_server(dsn, "--reaper-seconds", "0.1")
-
-
-@pytest.fixture
-def table(spark: SparkSession, reaping: ServerProcess, tmp_path: Path) -> Iterator[chronolake_spark.SparkTable]:
-    """A table with one commit: each record has the price 1."""
-    with chronolake.connect(reaping.url) as client:
-        client.create_namespace("killed")
-        chronolake_spark.create_table(
-            client,
-            "killed.t",
-            priced(spark, 1).schema,
-            base_path=str(tmp_path / "t"),
-            record_key_fields=["id"],
-            buckets=BUCKETS,
-        )
-        table = chronolake_spark.table(spark, "killed.t", client=client)
-        table.insert(priced(spark, 1))
-        yield table
-
-
-def only(table: chronolake_spark.SparkTable, state: State) -> Instant:
-    [instant] = table.metastore.instants(state=state)
+def only(prices: SparkTable, state: State) -> Instant:
+    [instant] = prices.metastore.instants(state=state)
     return instant
 
 
-def end_lease(table: chronolake_spark.SparkTable, instant: Instant) -> None:
+def end_lease(prices: SparkTable, instant: Instant) -> None:
     """Nobody renews it any more: let it end in a second."""
-    table.metastore.write(instant.requested_time).heartbeat(1)
+    prices.metastore.write(instant.requested_time).heartbeat(1)
 
 
-def assert_healed(table: chronolake_spark.SparkTable, spark: SparkSession, given_up: Instant, dsn: str) -> None:
+def assert_healed(prices: SparkTable, spark: SparkSession, given_up: Instant, dsn: str) -> None:
     """The next write of another driver finds the records as they were, and leaves the table whole."""
-    assert rows_of(table) == [(id, 1) for id in IDS]
-    table.upsert(priced(spark, 3).where("id < 32"))
+    assert rows_of(prices) == [(id, 1) for id in IDS]
+    prices.upsert(priced(spark, 3).where("id < 32"))
 
-    assert rows_of(table) == [(id, 3 if id < 32 else 1) for id in IDS]
-    assert orphans_of(table) == []
-    assert list(table.metastore.timeline.rollbacks().pending()) == []
-    assert len(list(table.metastore.deletions(given_up.requested_time))) >= BUCKETS / 2
+    assert rows_of(prices) == [(id, 3 if id < 32 else 1) for id in IDS]
+    assert orphans_of(prices) == []
+    assert list(prices.metastore.timeline.rollbacks().pending()) == []
+    assert len(list(prices.metastore.deletions(given_up.requested_time))) >= BUCKETS / 2
     verified = subprocess.run(
         [sys.executable, "-m", "chronolake_metastore", "verify", "--dsn", dsn],
         capture_output=True,
@@ -110,27 +82,27 @@ def assert_healed(table: chronolake_spark.SparkTable, spark: SparkSession, given
 
 
 def test_a_driver_killed_during_the_write(
-    table: chronolake_spark.SparkTable,
+    prices: SparkTable,
     spark: SparkSession,
     reaping: ServerProcess,
     tmp_path: Path,
     repository: Path,
 ) -> None:
-    job = Job(reaping.url, table.name, len(IDS), "stand_still", settings=LOCAL)
-    reached = faults.signals(table.definition.base_path) / "reached"
+    job = Job(reaping.url, prices.name, len(IDS), "stand_still", settings=SETTINGS)
+    reached = faults.signals(prices.definition.base_path) / "reached"
     with Driver(job, tmp_path / "driver.log", repository) as driver:
         until(lambda: driver.runs() and reached.exists())
         driver.kill()
 
-    assert orphans_of(table) != []
-    instant = only(table, State.INFLIGHT)
-    end_lease(table, instant)
-    until(lambda: table.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
-    assert_healed(table, spark, instant, reaping.dsn)
+    assert orphans_of(prices) != []
+    instant = only(prices, State.INFLIGHT)
+    end_lease(prices, instant)
+    until(lambda: prices.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
+    assert_healed(prices, spark, instant, reaping.dsn)
 
 
 def test_a_driver_killed_between_reconciliation_and_publication(
-    table: chronolake_spark.SparkTable,
+    prices: SparkTable,
     spark: SparkSession,
     reaping: ServerProcess,
     tmp_path: Path,
@@ -138,35 +110,35 @@ def test_a_driver_killed_between_reconciliation_and_publication(
 ) -> None:
     # The first is refused: files of attempts that were killed are left over.
     with Holding(reaping.url, "/complete", 2) as gateway:
-        job = Job(gateway.url, table.name, len(IDS), "die_first", "local[2,4]", LOCAL)
+        job = Job(gateway.url, prices.name, len(IDS), "die_first", "local[2,4]", SETTINGS)
         with Driver(job, tmp_path / "driver.log", repository) as driver:
             until(lambda: driver.runs() and gateway.holds.is_set())
             driver.kill()
 
-    instant = only(table, State.INFLIGHT)
-    assert len(list(table.metastore.deletions(instant.requested_time))) == BUCKETS
-    end_lease(table, instant)
-    until(lambda: table.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
-    assert_healed(table, spark, instant, reaping.dsn)
+    instant = only(prices, State.INFLIGHT)
+    assert len(list(prices.metastore.deletions(instant.requested_time))) == BUCKETS
+    end_lease(prices, instant)
+    until(lambda: prices.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
+    assert_healed(prices, spark, instant, reaping.dsn)
 
 
 def test_a_driver_killed_between_two_deletions_of_its_rollback(
-    table: chronolake_spark.SparkTable,
+    prices: SparkTable,
     spark: SparkSession,
     reaping: ServerProcess,
     tmp_path: Path,
     repository: Path,
 ) -> None:
     with Holding(reaping.url, "/deletions", 2) as gateway:
-        job = Job(gateway.url, table.name, len(IDS), "die_last", settings=LOCAL)
+        job = Job(gateway.url, prices.name, len(IDS), "die_last", settings=SETTINGS)
         with Driver(job, tmp_path / "driver.log", repository) as driver:
             until(lambda: driver.runs() and gateway.holds.is_set())
             driver.kill()
 
-    instant = only(table, State.ROLLED_BACK)
-    assert len(list(table.metastore.deletions(instant.requested_time))) == 1
-    assert orphans_of(table) != []
-    rollback = only(table, State.INFLIGHT)
-    end_lease(table, rollback)
-    until(lambda: table.metastore.instant(rollback.requested_time).state is State.REQUESTED)
-    assert_healed(table, spark, instant, reaping.dsn)
+    instant = only(prices, State.ROLLED_BACK)
+    assert len(list(prices.metastore.deletions(instant.requested_time))) == 1
+    assert orphans_of(prices) != []
+    rollback = only(prices, State.INFLIGHT)
+    end_lease(prices, rollback)
+    until(lambda: prices.metastore.instant(rollback.requested_time).state is State.REQUESTED)
+    assert_healed(prices, spark, instant, reaping.dsn)

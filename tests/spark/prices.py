@@ -1,0 +1,28 @@
+"""A small table that tests of failures write: each record has a price, and each task two file groups."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+
+import chronolake
+from chronolake_spark import SparkTable
+
+IDS = range(64)
+BUCKETS = 8
+TASKS = 4
+SETTINGS = {"spark.sql.shuffle.partitions": str(TASKS)}
+
+
+def priced(spark: SparkSession, price: int) -> DataFrame:
+    """All records, with one price."""
+    return spark.range(len(IDS)).withColumn("price", sf.lit(price))
+
+
+def rows_of(table: SparkTable) -> list[tuple[int, int]]:
+    """What a reader sees."""
+    return sorted((row.id, row.price) for row in table.snapshot().collect())
+
+
+def orphans_of(table: SparkTable) -> list[chronolake.Orphan]:
+    """What is in storage and nothing accounts for."""
+    return table.metastore.orphans().orphans

@@ -1,0 +1,24 @@
+"""Ends processes with all that they have started."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+
+import psutil  # type: ignore[import-untyped]
+
+KILL_SECONDS_MAX = 30.0
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """kill -9, the process first and then its children, and wait until none of them is there."""
+    if process.poll() is not None:
+        return
+    first = psutil.Process(process.pid)
+    started = first.children(recursive=True)
+    for one in (first, *started):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(started, timeout=KILL_SECONDS_MAX)
+    assert not alive
