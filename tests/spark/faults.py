@@ -80,6 +80,13 @@ def die_last(context: TaskContext, _options: WriteOptions) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def roll_back(context: TaskContext, options: WriteOptions) -> None:
+    """Somebody gives the write up while its first attempts run."""
+    if (context.partitionId(), context.attemptNumber()) == (0, 0):
+        with chronolake.connect(options.url) as client:
+            client.table_of(options.table).write(options.requested_time).rollback("not wanted any more")
+
+
 def stand_still(_context: TaskContext, options: WriteOptions) -> None:
     """Every attempt waits to be killed."""
     (signals(options.table.base_path) / "reached").touch()

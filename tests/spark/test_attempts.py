@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake import Action, MarkersType, State
-from chronolake.errors import ChronolakeError
+from chronolake.errors import ChronolakeError, InstantRolledBack
 from chronolake.storage import open_storage
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_spark import SparkTable, datasource
@@ -62,6 +62,17 @@ def test_a_job_that_fails_leaves_nothing(
     assert (rollback.action, rollback.state) == (Action.ROLLBACK, State.COMPLETED)
     assert list(table.metastore.markers(instant.requested_time)) == []
     assert rows_of(table) == [(id, 1) for id in IDS]
+    assert orphans_of(table) == []
+
+
+def test_a_write_that_somebody_gives_up_stops_and_says_so(
+    spark: SparkSession, new_table: NewTable, meet: Callable[[Fault], None]
+):
+    table = new_table(priced(spark, 1), "id", buckets=BUCKETS)
+    meet(faults.roll_back)
+
+    with pytest.raises(InstantRolledBack, match="not wanted any more"):
+        table.insert(priced(spark, 1))
     assert orphans_of(table) == []
 
 
