@@ -49,6 +49,7 @@ from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.workers import reaper
+from chronolake_metastore.workers.deleter import Deleter
 
 V1 = (
     namespaces.create_namespace,
@@ -120,12 +121,15 @@ def create_app(settings: Settings) -> Litestar:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
-            reaping = None
+            running = []
             if settings.reaper_seconds:
-                reaping = workers.create_task(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
+                running.append(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
+            if settings.deleter_seconds:
+                running.append(Deleter(database, sequencer, metrics, settings).run())
+            tasks = [workers.create_task(one) for one in running]
             yield
-            if reaping is not None:
-                reaping.cancel()
+            for task in tasks:
+                task.cancel()
         await probe.close()
         await database.close()
 

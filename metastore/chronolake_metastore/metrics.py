@@ -78,6 +78,16 @@ class Metrics:
             "Instants that this server rolled back because their lease had ended.",
             registry=self.registry,
         )
+        self.files_deleted = Counter(
+            "chronolake_files_deleted",
+            "Files that this server deleted from storage, or found gone, in executing rollbacks.",
+            registry=self.registry,
+        )
+        self.deletions_failed = Counter(
+            "chronolake_deletions_failed",
+            "Files that this server could not delete from storage; each try counts.",
+            registry=self.registry,
+        )
         self.xmin_age = Gauge(
             "chronolake_xmin_age_transactions",
             "Transactions since the oldest one that is still open: what holds the change feed back.",

@@ -53,6 +53,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How far a table's clock may run ahead of the wall before its writers are made to wait."""
     reaper_seconds: float = 5.0
     """How often expired leases are looked for; 0 leaves that to other servers."""
+    deleter_seconds: float = 0.0
+    """How often files to delete are looked for; 0 leaves them to clients and other servers."""
+    deleter_lease_seconds: int = 60
+    """How long whoever deletes files may stay silent."""
     max_body_bytes: int = 64 * 1024 * 1024
     request_log: RequestLog = RequestLog.OFF
     """At which level each request is logged that was answered."""

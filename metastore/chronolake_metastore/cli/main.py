@@ -126,6 +126,24 @@ def serve(  # noqa: PLR0913 - one argument per setting
             "other servers.",
         ),
     ] = 5.0,
+    deleter_seconds: Annotated[
+        float,
+        typer.Option(
+            envvar="CHRONOLAKE_DELETER_SECONDS",
+            min=0.0,
+            help="How often to look for rollbacks that wait, and delete their files from storage, which this "
+            "server must reach as writers do. 0: leave it to clients and other servers.",
+        ),
+    ] = 0.0,
+    deleter_lease_seconds: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_DELETER_LEASE_SECONDS",
+            min=1,
+            max=86_400,
+            help="How long a rollback stays with a server that went silent while it deleted the files.",
+        ),
+    ] = 60,
     max_body_bytes: Annotated[
         int,
         typer.Option(envvar="CHRONOLAKE_MAX_BODY_BYTES", min=1024, help="The largest request body accepted."),
@@ -157,6 +175,8 @@ def serve(  # noqa: PLR0913 - one argument per setting
         pool_size=pool_size,
         drift_max_ms=drift_max_ms,
         reaper_seconds=reaper_seconds,
+        deleter_seconds=deleter_seconds,
+        deleter_lease_seconds=deleter_lease_seconds,
         max_body_bytes=max_body_bytes,
         request_log=request_log,
     )

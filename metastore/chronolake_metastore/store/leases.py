@@ -14,8 +14,10 @@ from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
 
-_REAPER: Final = 1667788915
+REAPER: Final = 1667788915
 """The advisory lock of the replica that reaps; next to that of the turns (take_turns.sql)."""
+DELETER: Final = 1667788916
+"""That of the replica which looks for files to delete."""
 
 
 class ExpiredLease(msgspec.Struct, frozen=True):
@@ -30,10 +32,10 @@ class ExpiredLease(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def turn(database: Database) -> AsyncIterator[Reader | None]:
-    """A connection to look with, when it is this replica's turn to reap: one replica at a time."""
+async def turn(database: Database, lock: int = REAPER) -> AsyncIterator[Reader | None]:
+    """A connection to look with, when it is this replica's turn: one replica at a time has a lock."""
     async with database.autocommit() as connection:
-        taken = await connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _REAPER})
+        taken = await connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": lock})
         if not taken.scalar_one():
             yield None
             return
@@ -41,11 +43,11 @@ async def turn(database: Database) -> AsyncIterator[Reader | None]:
             yield connection
         except BaseException:
             # Cut off, or cancelled in the middle of a statement: to unlock would fail, and that failure would
-            # take the place of this one. A reaper must not miss that it is to stop. The lock goes with the
+            # take the place of this one. A worker must not miss that it is to stop. The lock goes with the
             # connection.
             await connection.invalidate()
             raise
-        await connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _REAPER})
+        await connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": lock})
 
 
 async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:

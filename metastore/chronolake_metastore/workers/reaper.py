@@ -7,12 +7,10 @@ table's lock, so a heartbeat or a complete that comes first wins.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import actions, commands
+from chronolake_metastore.domain import actions
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import ReturnToRequested
 from chronolake_metastore.domain.rollbacks import RollbackInstant
@@ -21,6 +19,7 @@ from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store import leases
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.leases import ExpiredLease
+from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire
 from chronolake_model.times import to_datetime
 from chronolake_model.vocabulary import State
@@ -61,10 +60,8 @@ async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> in
 
 
 async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
-    command = _ending_of(lease)
-    fingerprint = commands.fingerprint(commands.canonical(command))
     try:
-        await sequencer.submit(Request(command, f"reaper-{uuid.uuid4()}", fingerprint, WRITER))
+        await submit(sequencer, _ending_of(lease), "reaper", WRITER)
     except (errors.Conflict, errors.NotFound):
         # It was renewed or completed, or its table was dropped, since we looked.
         return False

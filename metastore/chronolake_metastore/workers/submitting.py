@@ -1,0 +1,17 @@
+"""How a worker has a command carried out."""
+
+from __future__ import annotations
+
+import uuid
+
+from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.group import Request
+from chronolake_metastore.domain import commands
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.sequencer import Sequencer
+
+
+async def submit(sequencer: Sequencer, command: Command, worker: str, actor: str) -> Answer:
+    """Carry a command out in the name of ``actor``; its request id begins with ``worker``."""
+    fingerprint = commands.fingerprint(commands.canonical(command))
+    return await sequencer.submit(Request(command, f"{worker}-{uuid.uuid4()}", fingerprint, actor))

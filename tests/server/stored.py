@@ -1,0 +1,93 @@
+"""Tables whose files are really in storage, behind servers that delete."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+import chronolake
+from chronolake.storage import Storage
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from tests.fix_s3 import KEYS
+from tests.fix_stores import Store
+from tests.server import rest
+from tests.server.rest import Json, Table, succeeded
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": KEYS["access_key"], "AWS_SECRET_ACCESS_KEY": KEYS["secret_key"]}
+"""What a server finds in its environment."""
+
+
+def marker_of(instant: str, number: int) -> Json:
+    """The marker of one of an instant's files; ten of them are in a partition."""
+    name = base_file_name(bucket_file_id(number), "0-0-0", instant)
+    return {"partition_path": f"day=2026%2D01%2D{number // 10}", "file_name": name, "kind": "CREATE"}
+
+
+def path_of(marker: Json) -> str:
+    return f"{marker['partition_path']}/{marker['file_name']}"
+
+
+class StoredTable(Table):
+    """A table with its storage: files are objects without content."""
+
+    def __init__(self, table: Table, store: Store) -> None:
+        super().__init__(table.http, table.name)
+        self.store = store
+        self.storage: Storage = store.open()
+
+    def wrote(self, instant: str, files: int = 3) -> list[Json]:
+        """Mark files of an instant, and write them."""
+        markers = [marker_of(instant, number) for number in range(files)]
+        self.marked(instant, *markers)
+        self.storage.create_all_empty(map(path_of, markers))
+        return markers
+
+    def given_up(self, files: int = 3, *, first: str | None = None) -> tuple[str, list[Json]]:
+        """The rollback of an instant that had written files; nobody executes it yet."""
+        instant = first or self.begun()
+        markers = self.wrote(instant, files)
+        rolled_back = succeeded(self.roll_back(instant, execute=False))
+        rollback: str = rolled_back["rolled_back_by"]
+        return rollback, markers
+
+    def paths(self) -> list[str]:
+        """All files that are in storage."""
+        return sorted(one.path for one in self.storage.listing())
+
+    def is_completed(self, instant: str) -> bool:
+        return self.state(instant) == "completed"
+
+    def orphans(self) -> list[chronolake.Orphan]:
+        """What the client's report of orphans says."""
+        with chronolake.connect(str(self.http.base_url), storage_options=self.store.options) as client:
+            return client.table(self.name).orphans().orphans
+
+
+def make(http: httpx.Client, store: Store) -> StoredTable:
+    """A new table in a store, whose properties say what is no secret of it."""
+    options = store.options or {}
+    public = {f"storage.{name}": options[name] for name in ("endpoint_override", "region") if name in options}
+    table = rest.make_table(
+        http,
+        f"ns_{uuid.uuid4().hex[:12]}.orders",
+        base_path=store.base_path,
+        partition_fields=["day"],
+        schema=[
+            {"name": "id", "type": "bigint", "nullable": False},
+            {"name": "day", "type": "string", "nullable": False},
+        ],
+        properties=public,
+    )
+    stored = StoredTable(table, store)
+    stored.storage.create_empty("day=0/not-a-data-file")
+    return stored
+
+
+@contextmanager
+def table_at(url: str, store: Store) -> Iterator[StoredTable]:
+    """A new table at a server."""
+    with rest.connect(url) as http:
+        yield make(http, store)

@@ -1,0 +1,307 @@
+"""Promise 5: a server that has credentials deletes what rollbacks that wait have to delete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.fix_s3 import S3, Fault
+from tests.fix_server import ServerProcess
+from tests.fix_stores import Store
+from tests.server import database, rest, stored
+from tests.server.rest import succeeded
+from tests.server.stored import StoredTable, path_of
+
+PATIENCE_SECONDS = 30.0
+DELETES = ("--deleter-seconds", "0.1", "--deleter-lease-seconds", "2", "--reaper-seconds", "0.1")
+OTHERS = "day=0/not-a-data-file"
+"""A file that is none of the instants'."""
+
+NewServer = Callable[..., ServerProcess]
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What servers find in their environment."""
+    for name, said in stored.CREDENTIALS.items():
+        monkeypatch.setenv(name, said)
+
+
+@pytest.fixture
+def deleting(new_server: NewServer, dsn: str) -> ServerProcess:
+    """A server that deletes."""
+    return new_server(dsn, *DELETES)
+
+
+@pytest.fixture
+def lake(deleting: ServerProcess, store: Store) -> Iterator[StoredTable]:
+    """A table in each store, at a server that deletes."""
+    with stored.table_at(deleting.url, store) as table:
+        yield table
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Store:
+    return Store(f"{tmp_path.as_uri()}/a%20lake/orders", None)
+
+
+@pytest.fixture
+def in_s3(deleting: ServerProcess, s3: S3) -> Iterator[StoredTable]:
+    with stored.table_at(deleting.url, Store(s3.base_path, s3.options)) as table:
+        yield table
+
+
+def becomes(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+
+
+def completes(table: StoredTable, *rollbacks: str) -> None:
+    becomes(lambda: all(map(table.is_completed, rollbacks)))
+
+
+def plan_of(table: rest.Table, instant: str) -> rest.Json:
+    return succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{instant}"))
+
+
+def test_a_rollback_that_waits_is_executed_and_each_deletion_is_on_record(
+    lake: StoredTable, deleting: ServerProcess
+) -> None:
+    rollback, markers = lake.given_up(files=12)
+
+    completes(lake, rollback)
+
+    assert lake.paths() == [OTHERS]
+    assert lake.deletions(rollback) == [one["file_name"] for one in markers]
+    audited = database.query(
+        deleting.dsn, "SELECT DISTINCT actor, rollback_digits FROM audit_deletions ORDER BY 1"
+    )
+    assert [one["rollback_digits"] for one in audited] == [rollback]
+    assert audited[0]["actor"].startswith("chronolake-deleter@")
+    assert "chronolake_files_deleted_total 12.0" in httpx.get(f"{deleting.url}/metrics").text
+    assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+
+
+def test_a_file_that_was_marked_and_never_written_counts_as_deleted(lake: StoredTable) -> None:
+    instant = lake.begun()
+    never_written = stored.marker_of(instant, 77)
+    lake.marked(instant, never_written)
+    rollback, markers = lake.given_up(first=instant)
+
+    completes(lake, rollback)
+
+    assert sorted(lake.deletions(rollback)) == sorted(one["file_name"] for one in [*markers, never_written])
+
+
+def test_the_rollback_of_a_writer_that_went_silent_is_executed(lake: StoredTable) -> None:
+    instant = lake.begun(lease_seconds=1)
+    lake.wrote(instant)
+
+    becomes(lambda: lake.state(instant) == "rolled_back")
+    completes(lake, plan_of(lake, instant)["rolled_back_by"])
+
+    assert lake.paths() == [OTHERS]
+
+
+def test_a_rollback_that_a_client_executes_is_left_to_it(lake: StoredTable) -> None:
+    instant = lake.begun()
+    markers = lake.wrote(instant)
+    theirs = succeeded(lake.roll_back(instant))["rolled_back_by"]
+    ours, _ = lake.given_up()
+
+    completes(lake, ours)
+
+    assert lake.state(theirs) == "inflight"
+    assert lake.paths() == sorted([OTHERS, *map(path_of, markers)])
+
+
+def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting(
+    deleting: ServerProcess, local: Store
+) -> None:
+    with stored.table_at(deleting.url, local) as table:
+        instant = table.begun()
+        stuck = stored.marker_of(instant, 50)
+        table.marked(instant, stuck)
+        # A folder where a file should be: nobody deletes it as a file.
+        table.storage.create_empty(f"{path_of(stuck)}/within")
+        rollback, markers = table.given_up(first=instant)
+
+        becomes(lambda: "rollback given back" in deleting.log())
+
+        assert table.markers(instant) == [stuck]
+        assert table.deletions(rollback) == [one["file_name"] for one in markers]
+        given_back = database.query(
+            deleting.dsn, "SELECT payload FROM event WHERE type = 'InstantReturnedToRequested' ORDER BY version"
+        )
+        assert given_back[0]["payload"]["reason"].startswith(
+            f"1 files could not be deleted: {path_of(stuck)}: "
+        )
+        table.storage.delete_folder(path_of(stuck))
+        completes(table, rollback)
+
+
+@pytest.mark.parametrize("times", [3, 60])
+def test_a_store_that_throttles_is_asked_again(in_s3: StoredTable, s3: S3, times: int) -> None:
+    """A few times within a request, many times in the turns to come."""
+    s3.faults.append(Fault("POST", s3.bucket, 503, "SlowDown", times))
+    rollback, _ = in_s3.given_up()
+
+    completes(in_s3, rollback)
+
+    assert in_s3.paths() == [OTHERS]
+
+
+def test_while_a_store_refuses_nothing_is_reported(in_s3: StoredTable, s3: S3, deleting: ServerProcess) -> None:
+    s3.faults.append(Fault("POST", s3.bucket, 403, "AccessDenied"))
+    rollback, markers = in_s3.given_up()
+
+    becomes(lambda: deleting.log().count("rollback given back") >= 2)
+
+    assert in_s3.deletions(rollback) == []
+    assert len(in_s3.paths()) == 1 + len(markers)
+    s3.faults.clear()
+    completes(in_s3, rollback)
+
+
+def test_a_table_that_cannot_be_reached_is_left_alone_and_holds_up_nobody(
+    deleting: ServerProcess, local: Store, tmp_path: Path
+) -> None:
+    """Where a folder is not to be seen, all of its files would look as if they were deleted."""
+    elsewhere = tmp_path / "elsewhere"
+    with rest.connect(deleting.url) as http, stored.table_at(deleting.url, local) as near:
+        far = rest.make_table(http, base_path=str(elsewhere))
+        instants = [far.begun() for _ in range(8)]
+        for instant in instants:
+            far.marked(instant, rest.marker(instant))
+        rolled_back = [succeeded(far.roll_back(one, execute=False))["rolled_back_by"] for one in instants]
+        rollback, _ = near.given_up()
+
+        completes(near, rollback)
+
+        assert {far.state(one) for one in rolled_back} == {"requested"}
+        assert far.markers(instants[0]) == [rest.marker(instants[0])]
+        assert "is no folder on this machine" in deleting.log()
+        elsewhere.mkdir()
+        becomes(lambda: {far.state(one) for one in rolled_back} == {"completed"})
+
+
+def test_a_bucket_that_is_not_there_is_no_place_where_all_is_deleted(
+    deleting: ServerProcess, s3: S3, in_s3: StoredTable
+) -> None:
+    nowhere = rest.make_table(
+        in_s3.http,
+        base_path="s3://there-is-no-such-bucket/orders",
+        properties={f"storage.{name}": s3.options[name] for name in ("endpoint_override", "region")},
+    )
+    instant = nowhere.begun()
+    nowhere.marked(instant, rest.marker(instant))
+    rollback = succeeded(nowhere.roll_back(instant, execute=False))["rolled_back_by"]
+
+    becomes(lambda: "table cannot be reached" in deleting.log())
+
+    assert (nowhere.state(rollback), nowhere.deletions(rollback)) == ("requested", [])
+
+
+def test_what_a_plan_names_is_deleted_if_it_is_of_the_target(lake: StoredTable) -> None:
+    instant = lake.begun()
+    own = [stored.marker_of(instant, number) for number in range(3)]
+    lake.storage.create_all_empty(map(path_of, own))
+
+    asked = lake.roll_back(instant, execute=False, files_to_delete=[path_of(one) for one in own])
+    completes(lake, succeeded(asked)["rolled_back_by"])
+
+    assert lake.paths() == [OTHERS]
+
+
+@pytest.mark.parametrize("name", [OTHERS, "../{other}", "/{other}", "day=1/../{other}", "{other}"])
+def test_what_a_plan_names_and_is_not_of_the_target_is_deleted_by_no_server(
+    deleting: ServerProcess, local: Store, name: str
+) -> None:
+    with stored.table_at(deleting.url, local) as table:
+        published, instant = table.begun(), table.begun()
+        other = path_of(table.wrote(published, 1)[0])
+
+        asked = table.roll_back(instant, execute=False, files_to_delete=[name.format(other=other)])
+        becomes(lambda: "rollback given back" in deleting.log())
+
+        assert not table.is_completed(succeeded(asked)["rolled_back_by"])
+        assert table.paths() == sorted([OTHERS, other])
+
+
+@pytest.mark.parametrize("reported", [0, 1_000, 2_000])
+def test_a_server_killed_in_the_middle_leaves_the_rest_to_the_next(
+    new_server: NewServer, dsn: str, local: Store, reported: int
+) -> None:
+    quiet = new_server(dsn)
+    with stored.table_at(quiet.url, local) as table:
+        rollback, markers = table.given_up(files=4_500)
+        dying = new_server(dsn, *DELETES)
+        with database.connected(dsn) as other, other.transaction():
+            database.wait_until(dsn, f"(SELECT count(*) FROM deleted_file) >= {reported}")
+            # What is deleted from storage by now cannot be reported any more.
+            other.execute("LOCK TABLE deleted_file IN SHARE MODE")
+            dying.kill()
+        new_server(dsn, *DELETES)
+
+        completes(table, rollback)
+
+        assert table.paths() == [OTHERS]
+        rows = database.query(dsn, "SELECT count(DISTINCT file_name) AS files FROM deleted_file")
+        assert (rows[0]["files"], table.markers(rollback)) == (len(markers), [])
+        assert [one.reason for one in table.orphans()] == ["no-data-file"]
+
+
+def test_of_two_servers_that_delete_one_executes_each_rollback(
+    new_server: NewServer, dsn: str, store: Store
+) -> None:
+    quiet = new_server(dsn)
+    with stored.table_at(quiet.url, store) as table:
+        given_up = [table.given_up()[0] for _ in range(12)]
+        servers = [new_server(dsn, *DELETES) for _ in range(2)]
+
+        completes(table, *given_up)
+
+    assert [server.log().count("Traceback") for server in servers] == [0, 0]
+    executed = database.query(
+        dsn, "SELECT instant, count(*) AS times FROM event WHERE type = 'InstantInflight' GROUP BY instant"
+    )
+    assert [one["times"] for one in executed] == [1] * len(given_up)
+    assert table.paths() == [OTHERS]
+
+
+def test_a_database_that_goes_away_meanwhile_costs_time_only(
+    new_server: NewServer, dsn: str, local: Store
+) -> None:
+    quiet = new_server(dsn)
+    with stored.table_at(quiet.url, local) as table:
+        rollback, markers = table.given_up(files=3_000)
+        server = new_server(dsn, *DELETES)
+        database.wait_until(dsn, "(SELECT count(*) FROM deleted_file) >= 1000")
+        database.sever(dsn)
+
+        completes(table, rollback)
+
+    assert "Traceback" not in server.log()
+    assert len(set(table_files(dsn))) == len(markers)
+
+
+def table_files(dsn: str) -> list[str]:
+    return [one["file_name"] for one in database.query(dsn, "SELECT file_name FROM deleted_file")]
+
+
+def test_a_server_that_is_told_to_stop_stops_in_the_middle_of_a_rollback(
+    new_server: NewServer, dsn: str, local: Store
+) -> None:
+    server = new_server(dsn, *DELETES)
+    with stored.table_at(server.url, local) as table, database.connected(dsn) as other, other.transaction():
+        other.execute("LOCK TABLE deleted_file IN SHARE MODE")
+        table.given_up()
+        database.wait_for_waiting(dsn, 1)
+        server.stop()
+    assert "stopped" in server.log()
