@@ -80,6 +80,7 @@ from chronolake_model.slices import (
     ReplacedFileGroup,
     ReplacedFileGroups,
 )
+from chronolake_model.sweeps import LateFile, Swept
 from chronolake_model.tables import BucketIndex, Field, Namespace, SchemaField
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch, View
@@ -116,6 +117,7 @@ __all__ = [
     "GroupReplacement",
     "HistoricSlice",
     "Instant",
+    "LateFile",
     "LoggedEvent",
     "Marker",
     "MarkerKind",
@@ -147,6 +149,7 @@ __all__ = [
     "SetNullable",
     "Snapshot",
     "State",
+    "Swept",
     "Table",
     "TableSchema",
     "TableType",

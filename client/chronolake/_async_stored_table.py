@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from chronolake import _calls
+from chronolake import _calls, _sweeps
 from chronolake._async_write import AsyncWrite, finish_clean, finish_rollback
 from chronolake._markers import DirectMarkers, Location
 from chronolake._reading import AsyncReading, begin_call
@@ -17,6 +17,7 @@ from chronolake_model.cleans import CleanPolicy, CleanPreview
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import CreateMarkers, DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.readers import ReaderLease
+from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment
 
 
@@ -157,6 +158,10 @@ class AsyncStoredTable:
         if (direct := self._direct_markers(requested_time)) is not None:
             return await asyncio.to_thread(direct.delete_all)
         return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
+
+    async def sweep(self, *, grace_seconds: int | None = None) -> Swept:
+        """As ``Table.sweep``; storage is reached by threads."""
+        return await _sweeps.sweep_async(self._transport, self._location, self.name, grace_seconds)
 
     async def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
         """As ``Table.deletions``."""

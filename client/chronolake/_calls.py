@@ -57,6 +57,7 @@ from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, Re
 from chronolake_model.scans import Scan
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
+from chronolake_model.sweeps import RecordedSweep, RecordSweep, UnsweptPage
 from chronolake_model.tables import (
     CreateNamespace,
     CreateTable,
@@ -323,10 +324,22 @@ def report_deletions(name: str, requested_time: str, body: ReportDeletions) -> C
     return _post(f"{_instant_path(name, requested_time)}/deletions", ReportedDeletions, body)
 
 
-def list_deletions(name: str, requested_time: str) -> Call[DeletedFilePage]:
+def list_deletions(name: str, requested_time: str, *, unpublished: bool = False) -> Call[DeletedFilePage]:
     """The files of an instant that were reported deleted."""
     path = f"{_instant_path(name, requested_time)}/deletions"
-    return Call("GET", path, DeletedFilePage, _query(limit=FILES_LIMIT_MAX))
+    pairs = _query(unpublished="true" if unpublished else None, limit=FILES_LIMIT_MAX)
+    return Call("GET", path, DeletedFilePage, pairs)
+
+
+def list_unswept(name: str, grace_seconds: int | None) -> Call[UnsweptPage]:
+    """The instants whose deleted files are due to be looked for once more."""
+    pairs = _query(grace_seconds=grace_seconds, limit=LIMIT_MAX)
+    return Call("GET", f"{_table_path(name)}/unswept", UnsweptPage, pairs)
+
+
+def record_sweep(name: str, requested_time: str, body: RecordSweep) -> Call[RecordedSweep]:
+    """Say that deleted files were looked for once more, and which were there."""
+    return _post(f"{_instant_path(name, requested_time)}/sweep", RecordedSweep, body)
 
 
 def instant(name: str, requested_time: str) -> Call[Instant]:

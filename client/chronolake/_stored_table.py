@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import _arrow, _calls, _orphans
+from chronolake import _arrow, _calls, _orphans, _sweeps
 from chronolake._markers import Location, Markers, ServerMarkers
 from chronolake._reading import Reading, begin_call
 from chronolake._timeline import Timeline
@@ -19,6 +19,7 @@ from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackIn
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
 from chronolake_model.readers import ReaderLease
+from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment
 
 if TYPE_CHECKING:
@@ -211,6 +212,17 @@ class StoredTable:
         if (markers or self._location.markers_type) is MarkersType.DIRECT:
             return self._location.direct_markers(requested_time)
         return ServerMarkers(self._transport, self.name, requested_time, writer)
+
+    def sweep(self, *, grace_seconds: int | None = None) -> Swept:
+        """Look once more for files that were deleted, and delete those that are there: what became of each.
+
+        A task that did not hear that its attempt, or its instant, was given up may have finished one late. So
+        the names are looked at once more, ``grace_seconds`` after the last deletion of an instant was reported:
+        as the property ``deletions.grace-seconds`` says unless given, else 900, and never less than a lease.
+        Less is safe where no writer is left. It may be called again; what was found is looked at once more
+        after another while. Raises ``StorageFailed`` when the store cannot be asked.
+        """
+        return _sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
 
     def deletions(self, requested_time: str) -> Iterator[DeletedFile]:
         """The files of an instant that were reported deleted, by path; of a rollback those of its target.

@@ -112,6 +112,10 @@ class Storage:
         found = self._ask(self._filesystem.get_file_info, self._full(path))
         return found.size if found.is_file else None
 
+    def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
+        """The sizes of several files, in order, many at a time; consume it."""
+        return _in_threads(self.size_bytes, paths)
+
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
         """All files below ``folder``, folder by folder: no more than the entries of one are held at a time.
 

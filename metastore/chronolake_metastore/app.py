@@ -34,6 +34,7 @@ from chronolake_metastore.api import (
     scans,
     schemas,
     staging,
+    sweeps,
     tables,
     time,
     transactions,
@@ -50,6 +51,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.workers import reaper
 from chronolake_metastore.workers.deleter import Deleter
+from chronolake_metastore.workers.sweeper import Sweeper
 
 V1 = (
     namespaces.create_namespace,
@@ -90,6 +92,8 @@ V1 = (
     markers.delete_markers,
     deletions.report_deletions,
     deletions.list_deletions,
+    sweeps.list_unswept,
+    sweeps.record_sweep,
     files.get_snapshot,
     files.get_published,
     files.get_changes,
@@ -126,6 +130,7 @@ def create_app(settings: Settings) -> Litestar:
                 running.append(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
             if settings.deleter_seconds:
                 running.append(Deleter(database, sequencer, metrics, settings).run())
+                running.append(Sweeper(database, sequencer, metrics, settings).run())
             tasks = [workers.create_task(one) for one in running]
             yield
             for task in tasks:

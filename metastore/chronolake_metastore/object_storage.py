@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 16
 """Requests to a store under way at a time, of one caller."""
+LISTED_AT_ONCE: Final = 1_000
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _OPTION_NAMES: Final = {
     "endpoint_override": "endpoint",
@@ -61,6 +62,9 @@ class TableFiles(Protocol):
 
     async def find(self, paths: Sequence[str]) -> list[str]:
         """Those of ``paths`` that are there; raises ``ConfigurationError``."""
+
+    def listing(self, folder: str) -> AsyncIterator[list[str]]:
+        """The paths of all files below ``folder``, part by part; raises ``ConfigurationError``."""
 
 
 def open_folder(location: str) -> Folder:
@@ -165,6 +169,21 @@ class _LocalFiles:
     async def find(self, paths: Sequence[str]) -> list[str]:
         return await asyncio.to_thread(self._find, paths)
 
+    async def listing(self, folder: str) -> AsyncIterator[list[str]]:
+        found = await asyncio.to_thread(self._list, folder)
+        for at in range(0, len(found), LISTED_AT_ONCE):
+            yield found[at : at + LISTED_AT_ONCE]
+
+    def _list(self, folder: str) -> list[str]:
+        def refuse(exc: OSError) -> None:
+            if not isinstance(exc, FileNotFoundError):
+                raise _refused(str(self._folder), exc) from exc
+
+        walked = os.walk(self._folder / _below(folder), onerror=refuse)
+        return sorted(
+            os.path.relpath(os.path.join(at, name), self._folder) for at, _, names in walked for name in names
+        )
+
     def _delete_all(self, paths: Sequence[str]) -> dict[str, str]:
         failures = {}
         for path in paths:
@@ -207,6 +226,13 @@ class _StoredFiles:
     async def find(self, paths: Sequence[str]) -> list[str]:
         found = await self._of_each(self._is_there, paths)
         return [path for path, is_there in zip(paths, found, strict=True) if is_there]
+
+    async def listing(self, folder: str) -> AsyncIterator[list[str]]:
+        try:
+            async for page in self._obstore.list(self._store, f"{_below(folder)}/", chunk_size=LISTED_AT_ONCE):
+                yield [entry["path"] for entry in page]
+        except (self._exceptions.BaseError, OSError) as exc:
+            raise _refused(f"{self._location}/{folder}", exc) from exc
 
     async def _of_each(self, ask: Callable[[str], Any], paths: Sequence[str]) -> list[Any]:
         """The answers in order; so many are asked for at a time."""

@@ -23,6 +23,7 @@ from chronolake_metastore.domain.commands import CatalogCommand, Command
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant
 from chronolake_metastore.domain.staging import StageWriteStats
+from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.transactions import CompleteTogether
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
@@ -196,6 +197,8 @@ def _files_of(command: Command) -> int:
             return len(command.request.write_stats)
         case ReportDeletions():
             return len(command.request.files)
+        case RecordSweep():
+            return len(command.request.found)
         case CompleteTogether():
             return sum(len(member.request.write_stats) for member in command.members)
         case BeginInstant():

@@ -21,6 +21,7 @@ NO_LEASE = "00000000-0000-0000-0000-000000000000"
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
 MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
 DELETIONS = "/v1/tables/{table}/instants/{requested_time}/deletions"
+SWEEP = "/v1/tables/{table}/instants/{requested_time}/sweep"
 SCHEMA = "/v1/tables/{table}/schema"
 CLEANS = "/v1/tables/{table}/cleans"
 CLEAN_PLANS = "/v1/tables/{table}/clean-plans"
@@ -217,6 +218,17 @@ OPERATIONS = (
         },
     ),
     Operation("GET", DELETIONS),
+    Operation("GET", "/v1/tables/{table}/unswept"),
+    Operation(
+        "POST",
+        SWEEP,
+        lambda requested_time: {
+            "unswept_since": requested_time,
+            "found": [
+                {"partition_path": "", "file_name": base_file_name(bucket_file_id(0), "0-0-0", requested_time)}
+            ],
+        },
+    ),
     Operation(
         "GET",
         "/v1/tables/{table}/instants/{requested_time}/marker",
@@ -281,7 +293,7 @@ LISTS = tuple(
     operation
     for operation in OPERATIONS
     if operation.method == "GET"
-    and operation.template.endswith(("s", "snapshot"))
+    and operation.template.endswith(("s", "snapshot", "unswept"))
     and operation.template != "/v1/events"
 )
 
@@ -386,6 +398,7 @@ _OPTIONAL = {
     READER_HEARTBEAT: {"lease_seconds"},
     MARKERS: {"writer"},
     DELETIONS: {"writer"},
+    SWEEP: {"found"},
 }
 
 _MARK = "the place to be filled"

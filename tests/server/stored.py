@@ -57,6 +57,11 @@ class StoredTable(Table):
         """All files that are in storage."""
         return sorted(one.path for one in self.storage.listing())
 
+    def unswept(self, **parameters: int) -> list[str]:
+        """The instants that are due to be swept."""
+        page = succeeded(self.http.get(f"/v1/tables/{self.name}/unswept", params=parameters))
+        return [one["requested_time"] for one in page["instants"]]
+
     def is_completed(self, instant: str) -> bool:
         return self.state(instant) == "completed"
 
@@ -66,8 +71,8 @@ class StoredTable(Table):
             return client.table(self.name).orphans().orphans
 
 
-def make(http: httpx.Client, store: Store) -> StoredTable:
-    """A new table in a store, whose properties say what is no secret of it."""
+def make(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
+    """A new table in a store, whose properties say what is no secret of it; its grace period is 0."""
     options = store.options or {}
     public = {f"storage.{name}": options[name] for name in ("endpoint_override", "region") if name in options}
     table = rest.make_table(
@@ -79,7 +84,7 @@ def make(http: httpx.Client, store: Store) -> StoredTable:
             {"name": "id", "type": "bigint", "nullable": False},
             {"name": "day", "type": "string", "nullable": False},
         ],
-        properties=public,
+        properties={"deletions.grace-seconds": "0"} | public | properties,
     )
     stored = StoredTable(table, store)
     stored.storage.create_empty("day=0/not-a-data-file")
@@ -87,7 +92,7 @@ def make(http: httpx.Client, store: Store) -> StoredTable:
 
 
 @contextmanager
-def table_at(url: str, store: Store) -> Iterator[StoredTable]:
+def table_at(url: str, store: Store, **properties: str) -> Iterator[StoredTable]:
     """A new table at a server."""
     with rest.connect(url) as http:
-        yield make(http, store)
+        yield make(http, store, **properties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,11 +25,25 @@ OTHERS = "day=0/not-a-data-file"
 NewServer = Callable[..., ServerProcess]
 
 
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def credentials() -> Iterator[None]:
     """What servers find in their environment."""
-    for name, said in stored.CREDENTIALS.items():
-        monkeypatch.setenv(name, said)
+    with pytest.MonkeyPatch.context() as environment:
+        for name, said in stored.CREDENTIALS.items():
+            environment.setenv(name, said)
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared_deleting(
+    credentials: None, shared_dsn: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    """A server that deletes, for tests that keep to tables of their own."""
+    server = ServerProcess(shared_dsn, tmp_path_factory.mktemp("server") / "server.log", *DELETES)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
 
 
 @pytest.fixture
@@ -38,9 +53,9 @@ def deleting(new_server: NewServer, dsn: str) -> ServerProcess:
 
 
 @pytest.fixture
-def lake(deleting: ServerProcess, store: Store) -> Iterator[StoredTable]:
+def lake(shared_deleting: ServerProcess, store: Store) -> Iterator[StoredTable]:
     """A table in each store, at a server that deletes."""
-    with stored.table_at(deleting.url, store) as table:
+    with stored.table_at(shared_deleting.url, store) as table:
         yield table
 
 
@@ -66,13 +81,21 @@ def completes(table: StoredTable, *rollbacks: str) -> None:
     becomes(lambda: all(map(table.is_completed, rollbacks)))
 
 
+def files_deleted(server: ServerProcess) -> float:
+    """What the server's own figure says."""
+    metrics = httpx.get(f"{server.url}/metrics").text
+    [figure] = re.findall(r"^chronolake_files_deleted_total (\S+)$", metrics, re.MULTILINE)
+    return float(figure)
+
+
 def plan_of(table: rest.Table, instant: str) -> rest.Json:
     return succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{instant}"))
 
 
 def test_a_rollback_that_waits_is_executed_and_each_deletion_is_on_record(
-    lake: StoredTable, deleting: ServerProcess
+    lake: StoredTable, shared_deleting: ServerProcess
 ) -> None:
+    before = files_deleted(shared_deleting)
     rollback, markers = lake.given_up(files=12)
 
     completes(lake, rollback)
@@ -80,11 +103,13 @@ def test_a_rollback_that_waits_is_executed_and_each_deletion_is_on_record(
     assert lake.paths() == [OTHERS]
     assert lake.deletions(rollback) == [one["file_name"] for one in markers]
     audited = database.query(
-        deleting.dsn, "SELECT DISTINCT actor, rollback_digits FROM audit_deletions ORDER BY 1"
+        shared_deleting.dsn,
+        "SELECT DISTINCT actor, rollback_digits FROM audit_deletions WHERE table_name = %s",
+        lake.name,
     )
     assert [one["rollback_digits"] for one in audited] == [rollback]
     assert audited[0]["actor"].startswith("chronolake-deleter@")
-    assert "chronolake_files_deleted_total 12.0" in httpx.get(f"{deleting.url}/metrics").text
+    assert files_deleted(shared_deleting) - before >= 12
     assert [one.reason for one in lake.orphans()] == ["no-data-file"]
 
 
@@ -305,3 +330,151 @@ def test_a_server_that_is_told_to_stop_stops_in_the_middle_of_a_rollback(
         database.wait_for_waiting(dsn, 1)
         server.stop()
     assert "stopped" in server.log()
+
+
+# ---------------------------------------------------------------------------------- direct markers
+
+
+def marked_directly(table: StoredTable, files: int = 3) -> tuple[str, list[rest.Json]]:
+    """An instant that has marked files in storage, and written them."""
+    instant = table.begun(markers="direct")
+    markers = [stored.marker_of(instant, number) for number in range(files)]
+    names = [f".hoodie/.temp/{instant}/{path_of(one)}.marker.CREATE" for one in markers]
+    table.storage.create_all_empty([*names, *map(path_of, markers)])
+    return instant, markers
+
+
+def test_what_was_marked_in_storage_is_found_there_and_deleted(lake: StoredTable) -> None:
+    instant, markers = marked_directly(lake, files=12)
+    # Neither a marker of it, nor one at all.
+    strange = [
+        f"{path_of(stored.marker_of('20260101000000000', 1))}.marker.CREATE",
+        "day=1/x.marker.CREATE",
+        "x",
+    ]
+    lake.storage.create_all_empty(f".hoodie/.temp/{instant}/{name}" for name in strange)
+
+    rollback = succeeded(lake.roll_back(instant, execute=False))["rolled_back_by"]
+    completes(lake, rollback)
+
+    assert lake.deletions(rollback) == [one["file_name"] for one in markers]
+    assert lake.paths() == [OTHERS]
+    becomes(lambda: list(lake.storage.listing(".hoodie")) == [])
+
+
+def test_what_was_marked_in_both_ways_is_deleted(lake: StoredTable) -> None:
+    """Handed over to the server in part, when its writer died."""
+    instant, markers = marked_directly(lake)
+    lake.marked(instant, *markers[:2])
+
+    completes(lake, succeeded(lake.roll_back(instant, execute=False))["rolled_back_by"])
+
+    assert lake.paths() == [OTHERS]
+
+
+def test_what_is_marked_in_storage_after_the_rollback_is_swept(lake: StoredTable) -> None:
+    """Nobody refuses such a marker, and nobody hears of it."""
+    instant = lake.begun(markers="direct")
+    rollback = succeeded(lake.roll_back(instant, execute=False))["rolled_back_by"]
+    completes(lake, rollback)
+    marked, written = stored.marker_of(instant, 0), stored.marker_of(instant, 1)
+
+    lake.storage.create_all_empty(
+        f".hoodie/.temp/{instant}/{path_of(one)}.marker.CREATE" for one in (marked, written)
+    )
+    lake.storage.create_empty(path_of(written))
+    becomes(lambda: lake.paths() == [OTHERS])
+    becomes(lambda: list(lake.storage.listing(".hoodie")) == [])
+    lake.storage.create_empty(path_of(marked))
+
+    becomes(lambda: lake.paths() == [OTHERS])
+    becomes(lambda: lake.unswept(grace_seconds=0) == [])
+    assert len(lake.deletions(rollback)) == 2
+
+
+# ---------------------------------------------------------------------------------- late files
+
+
+def test_a_file_that_a_task_finishes_after_its_rollback_is_swept(
+    lake: StoredTable, shared_deleting: ServerProcess
+) -> None:
+    rollback, markers = lake.given_up()
+    completes(lake, rollback)
+    late = path_of(markers[1])
+
+    lake.storage.create_empty(late)
+    becomes(lambda: lake.paths() == [OTHERS])
+    becomes(lambda: lake.unswept(grace_seconds=0) == [])
+
+    again = database.query(
+        shared_deleting.dsn,
+        "SELECT actor, partition_path || '/' || file_name AS path FROM audit_deletions "
+        "WHERE table_name = %s ORDER BY version DESC",
+        lake.name,
+    )
+    assert (again[0]["actor"], again[0]["path"]) == ("chronolake-sweeper", late)
+    assert "late files deleted" in shared_deleting.log()
+    assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+
+
+def test_the_file_of_an_attempt_that_lost_is_swept_and_what_was_published_stays(lake: StoredTable) -> None:
+    instant = lake.begun(lease_seconds=1)
+    published, lost = lake.wrote(instant, files=2)
+    succeeded(lake.report(instant, published, lost))
+    lake.marked(instant, published)
+    stat = rest.write_stat(instant, 0, published["partition_path"])
+    succeeded(lake.complete(instant, stat))
+
+    lake.storage.create_empty(path_of(lost))
+
+    becomes(lambda: lake.paths() == sorted([OTHERS, path_of(published)]))
+    becomes(lambda: lake.unswept(grace_seconds=0) == [])
+    assert path_of(published) in lake.paths()
+
+
+def test_a_pending_instant_is_not_swept(lake: StoredTable) -> None:
+    """It may write a file again that was deleted: the second execution of a plan does."""
+    instant = lake.begun(lease_seconds=60)
+    markers = lake.wrote(instant, files=1)
+    succeeded(lake.report(instant, *markers))
+    ours, _ = lake.given_up()
+
+    completes(lake, ours)
+    becomes(lambda: lake.unswept(grace_seconds=0) == [])
+
+    assert path_of(markers[0]) in lake.paths()
+
+
+def test_while_a_store_refuses_an_instant_stays_due(
+    in_s3: StoredTable, s3: S3, deleting: ServerProcess
+) -> None:
+    rollback, _ = in_s3.given_up()
+    completes(in_s3, rollback)
+    s3.faults.append(Fault("HEAD", ".parquet", 403, "AccessDenied"))
+    in_s3.storage.create_empty("day=9/kept")
+
+    becomes(lambda: "cannot be used" in deleting.log())
+
+    assert in_s3.unswept(grace_seconds=0) == [rollback]
+    s3.faults.clear()
+    becomes(lambda: in_s3.unswept(grace_seconds=0) == [])
+
+
+def test_of_two_servers_that_sweep_each_file_is_deleted_and_recorded_once(
+    new_server: NewServer, dsn: str, local: Store
+) -> None:
+    servers = [new_server(dsn, *DELETES) for _ in range(2)]
+    with stored.table_at(servers[0].url, local) as table:
+        given_up = [table.given_up() for _ in range(4)]
+        completes(table, *(rollback for rollback, _ in given_up))
+        late = [path_of(markers[0]) for _, markers in given_up]
+        table.storage.create_all_empty(late)
+
+        becomes(lambda: table.paths() == [OTHERS])
+        becomes(lambda: table.unswept(grace_seconds=0) == [])
+
+    swept = database.query(
+        dsn, "SELECT count(*) AS files FROM audit_deletions WHERE actor = 'chronolake-sweeper'"
+    )
+    assert swept[0]["files"] == len(late)
+    assert [server.log().count("Traceback") for server in servers] == [0, 0]

@@ -41,6 +41,7 @@ from chronolake_metastore.domain import (
     rollbacks,
     savepoints,
     staging,
+    sweeps,
     tables,
 )
 from chronolake_metastore.domain.commands import Command
@@ -48,7 +49,12 @@ from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.queries import markers as queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
-from chronolake_model import instants as wire, markers as wire_markers, tables as wire_tables
+from chronolake_model import (
+    instants as wire,
+    markers as wire_markers,
+    sweeps as wire_sweeps,
+    tables as wire_tables,
+)
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.markers import DeletedFile, Marker, MarkerKind, MarkersType
@@ -89,6 +95,8 @@ class Instant:
     marked: set[File] = field(default_factory=set)
     ever_marked: set[File] = field(default_factory=set)
     deleted: set[File] = field(default_factory=set)
+    is_unswept: bool = False
+    """Whether its deletions are to be looked at once more."""
     published: set[File] = field(default_factory=set)
 
     @property
@@ -193,6 +201,7 @@ class Markers(RuleBasedStateMachine):
 
         if body is not None:
             one.state, one.completed, one.published = State.COMPLETED, self.completion(body), set(files)
+            one.is_unswept |= one.target is not None and one.is_direct
 
     def report_deletions(self, data: DataObject) -> None:
         drawn, die_at = data.draw(FILES), self.death(data)
@@ -214,6 +223,29 @@ class Markers(RuleBasedStateMachine):
         if self.do(command, refusals, die_at) is not None:
             of.marked -= set(files)
             of.deleted |= set(files)
+            one.is_unswept = True
+
+    def sweep(self, data: DataObject) -> None:
+        """Look once more for what was deleted; found is nothing, or what there may be, or what cannot be."""
+        found, die_at = data.draw(FILES) if data.draw(st.booleans()) else [], self.death(data)
+        one = self.drawn(data, lambda one: one.is_unswept and not one.is_pending)
+        of = self.marks(one)
+        if found and of.deleted - of.published and self.usually(data):
+            found = sorted(of.deleted - of.published)
+        refusals: set[Code] = {Code.ILLEGAL_TRANSITION} if one.is_pending else set()
+        is_unknown = not of.is_direct and not set(found) <= of.marked | of.deleted
+        if is_unknown or of.published & set(found):
+            refusals |= {Code.INVALID_DELETION}
+        seen = one.is_unswept and self.usually(data)
+        since = self.unswept()[one.time] if seen else one.time
+        named = [DeletedFile("", self.name(of.time, file)) for file in found]
+        request = wire_sweeps.RecordSweep(self.digits(since), named)
+
+        if self.do(sweeps.RecordSweep(TABLE, Micros(one.time), request), refusals, die_at) is None:
+            return
+        of.marked -= set(found)
+        of.deleted |= set(found)
+        one.is_unswept = bool(found) or (one.is_unswept and not seen)
 
     def roll_back(self, data: DataObject) -> None:
         execute, die_at = data.draw(st.booleans()), self.death(data)
@@ -318,6 +350,10 @@ class Markers(RuleBasedStateMachine):
         assert self.files("deleted_file") == {time: names for time, names in deleted.items() if names}
 
     @invariant()
+    def what_is_to_be_swept_is_as_in_the_model(self) -> None:
+        assert set(self.unswept()) == {one.time for one in self.instants.values() if one.is_unswept}
+
+    @invariant()
     def what_is_published_was_marked_if_anything_was(self) -> None:
         for one in self.writes():
             if one.published and one.ever_marked:
@@ -350,6 +386,8 @@ class Markers(RuleBasedStateMachine):
             found += [self.report_deletions] * 4
         if any(one.state is State.REQUESTED for one in known):
             found += [self.take_a_rollback] * 2
+        if any(one.is_unswept and not one.is_pending for one in known):
+            found += [self.sweep] * 2
         if any(one.marked and not one.is_pending for one in known):
             found += [self.delete_markers]
         if any(one.state is State.COMPLETED for one in writes):
@@ -469,6 +507,15 @@ class Markers(RuleBasedStateMachine):
         document = msgspec.json.decode(body, type=wire.Instant)
         assert document.completion_time is not None
         return parse_time(document.completion_time)
+
+    def unswept(self) -> dict[int, int]:
+        """Since when each instant is to be swept that is."""
+        return dict(
+            self.sql(
+                "SELECT chronolake.micros(requested_time), chronolake.micros(unswept_since)"
+                " FROM chronolake.instant WHERE unswept_since IS NOT NULL"
+            )
+        )
 
     def rollback_of(self, one: Instant) -> int:
         rows = self.sql(

@@ -59,7 +59,7 @@ BEFORE_SCHEMA_VERSIONS = """
     DROP FUNCTION refuse_late_marker;
     DROP TABLE marker, deleted_file, reader;
     DROP TABLE schema_version;
-    ALTER TABLE instant DROP COLUMN schema_version;
+    ALTER TABLE instant DROP COLUMN schema_version, DROP COLUMN unswept_since;
     ALTER TABLE write_stat DROP COLUMN column_stats;
     ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version, DROP COLUMN cleaned_by;
     ALTER TABLE lake_table DROP COLUMN cleaned_before;
@@ -86,3 +86,19 @@ def test_tables_of_before_schema_versions_are_as_a_replay_of_their_log_would_mak
             "SELECT DISTINCT schema_version, fields FROM chronolake.schema_version"
         ).fetchall()
     assert rows == [(1, [{"field_id": 1, "name": "id", "type": "bigint", "nullable": True}])]
+
+
+def test_deletions_of_before_sweeps_are_due_as_a_replay_of_their_log_would_have_them(dsn: str) -> None:
+    tampering.make(dsn)
+    tampering.report_deletions(dsn)
+    due = "SELECT requested_time, unswept_since FROM chronolake.instant WHERE unswept_since IS NOT NULL"
+    with psycopg.connect(dsn) as connection:
+        known = connection.execute(due).fetchall()
+        connection.execute("ALTER TABLE chronolake.instant DROP COLUMN unswept_since")
+        connection.execute("UPDATE chronolake.alembic_version SET version_num = '0014'")
+
+    assert migrations.upgrade(dsn) == Migrated("0014", schema.REVISION, [])
+
+    assert tampering.verify(dsn).findings == []
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute(due).fetchall() == known != []

@@ -25,6 +25,7 @@ from chronolake.cli import (
     savepoints,
     schemas,
     snapshot,
+    sweeps,
     tables,
     timeline,
 )
@@ -69,6 +70,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("file-group")(options.with_common_options(files.file_group))
     app.command("clean")(options.with_common_options(cleans.clean))
     app.command("orphans")(options.with_common_options(orphans.orphans))
+    app.command("sweep")(options.with_common_options(sweeps.sweep))
     app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))
     app.command("time")(options.with_common_options(timeline.time))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from litestar import Response, get, post
 from litestar.di import NamedDependency
-from litestar.params import JSONBody
+from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
@@ -60,6 +62,13 @@ async def list_deletions(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     database: NamedDependency[Database],
+    unpublished: Annotated[
+        bool,
+        QueryParameter(
+            description="Without those that the instant has published after all: the second execution of a "
+            "plan writes under the names of the first."
+        ),
+    ] = False,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> DeletedFilePage:
@@ -68,4 +77,4 @@ async def list_deletions(
     Of a rollback those of its target. A writer that did not hear of its end may finish a file of such a name.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await queries.page(database, parameters.table(table), time, limit, cursor)
+    return await queries.page(database, parameters.table(table), time, limit, cursor, unpublished=unpublished)

@@ -18,20 +18,30 @@ from chronolake_metastore.domain import (
     reconciling,
     savepoints,
     staging,
+    sweeps,
     tables,
     transactions,
 )
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import Event, InstantCompleted, Origin, Payload
+from chronolake_metastore.domain.events import (
+    DeletionsSwept,
+    Event,
+    FilesDeleted,
+    InstantCompleted,
+    Origin,
+    Payload,
+)
 from chronolake_metastore.store.deletions import DeletedFiles
 from chronolake_model.instants import CompletedTogether, Instant, InstantPage, StagedWriteStats
-from chronolake_model.markers import ReportedDeletions
+from chronolake_model.markers import DeletedFile, ReportedDeletions
+from chronolake_model.sweeps import RecordedSweep
 from chronolake_model.times import Micros, format_time, parse_time
 
 _Write = (
     instants.BeginInstant
     | staging.StageWriteStats
     | deletions.ReportDeletions
+    | sweeps.RecordSweep
     | instants.CompleteInstant
     | transactions.CompleteTogether
 )
@@ -59,6 +69,8 @@ def _write(lake: Lake, command: _Write, origin: Origin) -> Answer:
             return _stage(lake, command, origin)
         case deletions.ReportDeletions():
             return _report(lake, command, origin)
+        case sweeps.RecordSweep():
+            return _sweep(lake, command, origin)
         case instants.CompleteInstant():
             return _complete(lake, command, origin)
         case transactions.CompleteTogether():
@@ -139,14 +151,48 @@ def _report(lake: Lake, command: deletions.ReportDeletions, origin: Origin) -> A
     table = lake.table(command.table)
     instant = lake.instant(table, command.requested_time)
     payload = deletions.report(table, instant, command.request, lake.contradicted)
-    event = lake.append(table.table_id, origin, payload, instant.requested_time)
-    lake.deleted.append(
-        DeletedFiles(table.table_id, event.version, payload.of, deletions.named(command.request))
-    )
+    event = _append_deletions(lake, table, instant, payload, command.request.files, origin)
     requested_time = format_time(instant.requested_time, table.definition.tick)
     return answer(
         201, ReportedDeletions(table.name, requested_time, event.version, payload.files), table.table_id
     )
+
+
+def _append_deletions(
+    lake: Lake,
+    table: tables.Table,
+    instant: instants.Instant,
+    payload: FilesDeleted,
+    reported: Sequence[DeletedFile],
+    origin: Origin,
+) -> Event:
+    event = lake.append(table.table_id, origin, payload, instant.requested_time)
+    lake.deleted.append(DeletedFiles(table.table_id, event.version, payload.of, deletions.named(reported)))
+    return event
+
+
+def _sweep(lake: Lake, command: sweeps.RecordSweep, origin: Origin) -> Answer:
+    table = lake.table(command.table)
+    instant = lake.instant(table, command.requested_time)
+    payload = sweeps.record(table, instant, command.request, lake.contradicted)
+    found = 0
+    match payload:
+        case FilesDeleted():
+            found = payload.files
+            _append_deletions(lake, table, instant, payload, command.request.found, origin)
+        case DeletionsSwept():
+            lake.append(table.table_id, origin, payload, instant.requested_time)
+        case None:
+            pass
+    tick = table.definition.tick
+    after = lake.instants[table.table_id, instant.requested_time]
+    recorded = RecordedSweep(
+        table.name,
+        format_time(instant.requested_time, tick),
+        found,
+        instants.format_if(after.unswept_since, tick),
+    )
+    return answer(200, recorded, table.table_id)
 
 
 def _change(lake: Lake, command: _Change, origin: Origin) -> Answer:

@@ -291,8 +291,9 @@ def _save(lake: Lake, records: _Records) -> list[Statement]:
     saved.append(event_log.append(lake.events))
     if lake.written:
         saved.append(event_log.append_write_stats(lake.written))
-    saved.extend(deletions.append(deleted) for deleted in lake.deleted)
     saved.extend(project(lake))
+    # Behind the instant's row, which those who create markers hold before they come to the markers.
+    saved.extend(deletions.append(deleted) for deleted in lake.deleted)
     # Behind all that ends instants.
     late = reconciling.refuse_late(lake)
     return saved if late is None else [*saved, late]

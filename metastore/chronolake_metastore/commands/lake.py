@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, events, files, instants, namespaces, schemas, tables
+from chronolake_metastore.domain import conflicts, events, files, instants, namespaces, schemas, sweeps, tables
 from chronolake_metastore.domain.cleans import NOTHING_PLANNED, Past, PlannedAhead
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
@@ -163,9 +163,8 @@ class Lake:
                 self._drop_table(payload, event)
             case events.TableSchemaChanged():
                 self._change_schema(payload, event)
-            case events.FilesDeleted():
-                # The log says it, and markers go; the instant stays as it is.
-                pass
+            case events.FilesDeleted() | events.DeletionsSwept():
+                self._delete_files(event)
             case _:
                 self._apply_to_instant(event)
         self.clocks[event.table_id] = events.advance(self.clocks[event.table_id], event)
@@ -220,6 +219,13 @@ class Lake:
                 self._settle(event.table_id, after)
             case _:
                 pass
+
+    def _delete_files(self, event: events.Event) -> None:
+        """The log says it, and markers go; of the instant it is known that it is to be swept, or was."""
+        assert event.instant is not None
+        key = (event.table_id, event.instant)
+        self.instants[key] = sweeps.evolve(self.instants[key], event)
+        self.changed_instants.add(key)
 
     def _clean(self, table_id: UUID, before: Micros) -> None:
         found = [table for table in self.tables.values() if table.table_id == table_id]

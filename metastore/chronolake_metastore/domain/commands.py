@@ -16,6 +16,7 @@ from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
 from chronolake_metastore.domain.schemas import ChangeSchema
 from chronolake_metastore.domain.staging import StageWriteStats
+from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.tables import CreateTable, DropTable
 from chronolake_metastore.domain.transactions import CompleteTogether
 
@@ -25,6 +26,7 @@ InstantCommand = (
     | ReturnToRequested
     | StageWriteStats
     | ReportDeletions
+    | RecordSweep
     | CompleteInstant
     | RollbackInstant
     | RenewLease

@@ -5,7 +5,7 @@ Reported by whoever deleted them: a write whose failed attempts left them, the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -57,16 +57,16 @@ def marked_by(instant: Instant) -> Micros:
     return instant.requested_time
 
 
-def named(request: wire.ReportDeletions) -> list[DeletedFile]:
+def named(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
     """The files of a report in the order in which they are recorded, each once."""
-    return sorted(set(request.files))
+    return sorted(set(reported))
 
 
-def not_planned(clean: Instant, request: wire.ReportDeletions) -> list[DeletedFile]:
+def not_planned(clean: Instant, reported: Iterable[DeletedFile]) -> list[DeletedFile]:
     """The files of a report that the plan of a clean does not name."""
     assert clean.plan is not None
     planned = set(clean.plan.files_to_delete)
-    return [one for one in named(request) if one.path not in planned]
+    return [one for one in named(reported) if one.path not in planned]
 
 
 def report(
@@ -82,9 +82,16 @@ def report(
         if instant.lease_expires_at is None:
             raise illegal(table, instant, "its plan waits; take it inflight to execute it")
         refuse_another(instant, request.writer)
+    return deleted(table, instant, request.files, contradicted)
+
+
+def deleted(
+    table: Table, instant: Instant, reported: Iterable[DeletedFile], contradicted: Contradicted
+) -> FilesDeleted:
+    """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
     if cleans.is_planned(instant):
-        strange = not_planned(instant, request)
+        strange = not_planned(instant, reported)
         _refuse(strange, f"the plan of the clean {marker} of {table.name!r} does not name")
     else:
         unmarked = contradicted.unmarked
@@ -92,8 +99,8 @@ def report(
             unmarked = [one for one in unmarked if not _is_of(one, marker)]
         _refuse(unmarked, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
-    deleted = named(request)
-    return FilesDeleted(of=marked_by(instant), files=len(deleted), deletions_digest=files.digest(deleted))
+    recorded = named(reported)
+    return FilesDeleted(of=marked_by(instant), files=len(recorded), deletions_digest=files.digest(recorded))
 
 
 def _is_of(file: DeletedFile, requested_time: str) -> bool:

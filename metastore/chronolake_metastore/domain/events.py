@@ -149,12 +149,22 @@ class FilesDeleted(Payload, frozen=True, kw_only=True):
     """Files that had been marked are not in storage any more: a write, or a rollback, has deleted them.
 
     They are ``files`` rows of ``deleted_file`` under this event's version, sealed by ``deletions_digest``;
-    ``of`` is the instant that had marked them. Nothing else changes.
+    ``of`` is the instant that had marked them. Nothing else changes, but that they are to be looked for once
+    more: a task that did not hear of it may finish such a file late.
     """
 
     of: Micros
     files: int
     deletions_digest: str
+
+
+class DeletionsSwept(Payload, frozen=True, kw_only=True):
+    """The files that were deleted of an instant were looked for once more, and none was there.
+
+    ``since`` is the time of the last deletion that was known then.
+    """
+
+    since: Micros
 
 
 class SavepointReleased(Payload, frozen=True, kw_only=True):
@@ -188,6 +198,7 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
         InstantCompleted,
         InstantRolledBack,
         FilesDeleted,
+        DeletionsSwept,
         SavepointReleased,
         LeaseRenewed,
     )

@@ -41,6 +41,8 @@ class Instant(msgspec.Struct, frozen=True):
 
     ``undone_completion_time`` is when it had completed that a restore undid since, or a release of a savepoint.
 
+    ``unswept_since`` is when the last deletion was reported that is to be looked at once more.
+
     ``action`` is the one it was begun with until it completes, then its completed name.
     """
 
@@ -61,6 +63,7 @@ class Instant(msgspec.Struct, frozen=True):
     undone_completion_time: Micros | None = None
     plan: Plan | None = None
     schema_version: int | None = None
+    unswept_since: Micros | None = None
 
     @property
     def begun_as(self) -> Action:
@@ -288,6 +291,9 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "extra_metadata": payload.extra_metadata,
                 "schema_version": payload.schema_version,
             }
+            if instant.action is Action.ROLLBACK and has_direct_markers(instant):
+                # In storage its target may go on marking files, and nobody refuses it.
+                change["unswept_since"] = event.time
         case InstantRolledBack() as payload:
             change = _undone(instant, payload.reason)
             change |= {"lease_expires_at": None, "rolled_back_by": payload.rollback}

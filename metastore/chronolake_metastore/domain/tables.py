@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
@@ -15,6 +16,7 @@ from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import storage, tables as wire
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.names import split_table_name
+from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, GRACE_SECONDS_MAX
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import TableType, Yields
 
@@ -29,6 +31,7 @@ _CHOICES: Final = {
     TYPE_PROPERTY: tuple(MarkersType),
     EXECUTOR_PROPERTY: tuple(Executor),
 }
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
@@ -86,6 +89,11 @@ class Table(msgspec.Struct, frozen=True):
     def requires_markers(self) -> bool:
         """Whether a file is published only if its marker was created."""
         return self.definition.properties.get(MARKERS_PROPERTY) == "true"
+
+    @property
+    def grace_seconds(self) -> int:
+        """How long after a deletion the name of its file is looked at once more."""
+        return int(self.definition.properties.get(GRACE_PROPERTY, GRACE_SECONDS_DEFAULT))
 
 
 class CreateTable(msgspec.Struct, frozen=True, tag=True):
@@ -233,6 +241,13 @@ def _check_properties(properties: Mapping[str, str]) -> None:
             raise errors.InvalidTable(
                 f"the property {name} is {' or '.join(allowed)}, not {given[:100]!r}", property=name
             )
+    grace = properties.get(GRACE_PROPERTY)
+    if grace is not None and not (_SECONDS.fullmatch(grace) and int(grace) <= GRACE_SECONDS_MAX):
+        raise errors.InvalidTable(
+            f"the property {GRACE_PROPERTY} is a number of seconds, {GRACE_SECONDS_MAX} at most, not "
+            f"{grace[:100]!r}",
+            property=GRACE_PROPERTY,
+        )
     try:
         storage.check_properties(properties)
     except ValueError as exc:

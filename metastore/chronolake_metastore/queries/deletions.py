@@ -23,7 +23,13 @@ class _Place(msgspec.Struct, tag="deletions", frozen=True, array_like=True, forb
 
 
 async def page(
-    database: Database, table_name: str, requested_time: Micros, limit: int, cursor: str | None
+    database: Database,
+    table_name: str,
+    requested_time: Micros,
+    limit: int,
+    cursor: str | None,
+    *,
+    unpublished: bool,
 ) -> DeletedFilePage:
     """A page of ``limit`` files; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
@@ -33,7 +39,7 @@ async def page(
             cursors.refuse_unless(place.requested_time == requested_time)
         after = FIRST if place is None else place.file
         of = OfInstant(table.table_id, marked_by(instant))
-        found = await stored.page(connection, of, after, limit)
+        found = await stored.page(connection, of, after, limit, unpublished=unpublished)
     more = None
     if len(found) == limit:
         more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))

@@ -22,6 +22,7 @@ _FIND_UNMARKED: Final = statements.load("find_unmarked")
 _FIND_PUBLISHED: Final = statements.load("find_published")
 _APPEND: Final = statements.load("append_deleted_files")
 _PAGE: Final = text(statements.load("deleted_files"))
+_UNSWEPT: Final = text(statements.load("unswept_files"))
 
 FIRST: Final = DeletedFile("", "")
 """Before all files of an instant."""
@@ -62,10 +63,15 @@ def append(deleted: DeletedFiles) -> Statement:
     }
 
 
-async def page(connection: AsyncConnection, of: OfInstant, after: DeletedFile, files: int) -> list[DeletedFile]:
-    """The first ``files`` behind ``after`` of those that were reported deleted of an instant."""
+async def page(
+    connection: AsyncConnection, of: OfInstant, after: DeletedFile, files: int, *, unpublished: bool = False
+) -> list[DeletedFile]:
+    """The first ``files`` behind ``after`` of those that were reported deleted of an instant.
+
+    If ``unpublished``, without those that it has published after all.
+    """
     behind = {"after_partition": after.partition_path, "after_file": after.file_name, "files": files}
-    rows = await connection.execute(_PAGE, msgspec.structs.asdict(of) | behind)
+    rows = await connection.execute(_UNSWEPT if unpublished else _PAGE, msgspec.structs.asdict(of) | behind)
     return [DeletedFile(*row) for row in rows]
 
 

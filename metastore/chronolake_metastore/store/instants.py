@@ -20,7 +20,7 @@ from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 _FIND: Final = statements.load("find_instants")
-_COLUMNS: Final = 18
+_COLUMNS: Final = 19
 """The table's id and the columns of an instant, in the order of ``statements.py``."""
 _FIND_BY_ID: Final = statements.load("find_instants_by_id")
 _FIND_ROLLBACKS: Final = statements.load("find_rollbacks")
@@ -130,6 +130,7 @@ def instant_of(columns: Sequence[object]) -> Instant:
         undone_completion_time,
         plan,
         schema_version,
+        unswept_since,
     ) = columns
     assert isinstance(extra_metadata, str)
     return msgspec.convert(
@@ -151,6 +152,7 @@ def instant_of(columns: Sequence[object]) -> Instant:
             "undone_completion_time": undone_completion_time,
             "plan": None if plan is None else msgspec.json.decode(str(plan)),
             "schema_version": schema_version,
+            "unswept_since": unswept_since,
         },
         Instant,
     )
@@ -175,6 +177,7 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
         "rolled_back_by",
         "undone_completion_time",
         "schema_version",
+        "unswept_since",
     )
     parameters: dict[str, list[object]] = {
         name: [getattr(instant, name) for _, instant in instants] for name in columns + more
@@ -320,4 +323,5 @@ def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
         func.micros(columns.undone_completion_time),
         cast(columns.plan, Text) if with_plans else null(),
         columns.schema_version,
+        func.micros(columns.unswept_since),
     ).where(columns.table_id == table_id)

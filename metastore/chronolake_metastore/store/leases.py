@@ -18,6 +18,8 @@ REAPER: Final = 1667788915
 """The advisory lock of the replica that reaps; next to that of the turns (take_turns.sql)."""
 DELETER: Final = 1667788916
 """That of the replica which looks for files to delete."""
+SWEEPER: Final = 1667788917
+"""That of the replica which looks for late ones."""
 
 
 class ExpiredLease(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0014"
+REVISION: Final = "0015"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
@@ -57,6 +57,7 @@ instant: Final = Table(
     Column("undone_completion_time", DateTime(timezone=True)),
     Column("plan", JSONB),
     Column("schema_version", Integer),
+    Column("unswept_since", DateTime(timezone=True)),
 )
 
 schema_version: Final = Table(

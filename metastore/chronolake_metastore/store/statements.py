@@ -9,7 +9,7 @@ _INSTANT: Final = """
     i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
     micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
     i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), micros(i.undone_completion_time),
-    i.plan::text, i.schema_version
+    i.plan::text, i.schema_version, micros(i.unswept_since)
 """
 """An instant's columns, in the order in which ``store.instants`` reads them."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -41,10 +41,13 @@ async def rollbacks(connection: Reader, left_out: Iterable[UUID], limit: int) ->
     rows = await connection.execute(_WAITING, {"left_out": list(left_out), "limit": limit})
     return [
         WaitingPlan(
-            Place(table_id, table, base_path, properties, Tick(tick)),
-            Micros(requested_time),
-            Micros(target),
-            msgspec.json.decode(plan, type=Plan),
+            place_of(place), Micros(requested_time), Micros(target), msgspec.json.decode(plan, type=Plan)
         )
-        for table_id, table, base_path, properties, tick, requested_time, target, plan in rows
+        for *place, requested_time, target, plan in rows
     ]
+
+
+def place_of(columns: Sequence[Any]) -> Place:
+    """A place from its columns, in the order of its fields."""
+    table_id, table, base_path, properties, tick = columns
+    return Place(table_id, table, base_path, properties, Tick(tick))

@@ -11,11 +11,10 @@ import os
 import socket
 import time
 from typing import Final
-from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore import errors, object_storage, telemetry
+from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import CompleteInstant, ReturnToRequested, TakeInflight
@@ -26,19 +25,18 @@ from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leases, waiting
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.waiting import Place, WaitingPlan
+from chronolake_metastore.store.waiting import WaitingPlan
 from chronolake_metastore.workers import doomed
 from chronolake_metastore.workers.doomed import NotOfTarget
+from chronolake_metastore.workers.looking import again_and_again
+from chronolake_metastore.workers.reaching import Reach
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire, markers as wire_markers
-from chronolake_model.storage import options_of
+from chronolake_model.markers import DeletedFile
 from chronolake_model.times import format_time
 
 AT_ONCE: Final = 4
 """Plans that one look takes on; the rest waits for the next, or for another replica."""
-PAUSE_SECONDS: Final = 1.0
-PAUSE_SECONDS_MAX: Final = 600.0
-CHECK_SECONDS_MAX: Final = 20.0
 
 _log = telemetry.logger(__name__)
 
@@ -53,40 +51,15 @@ class Taken(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct):
     """What became of the files of a plan; ``failure`` is of the first that could not be deleted."""
 
-    deleted: int = 0
+    deleted: set[DeletedFile] = msgspec.field(default_factory=set)
     failed: int = 0
     failure: str = ""
 
-    def add(self, files: int, failures: dict[str, str]) -> None:
-        """Count a page of so many files."""
-        self.deleted += files - len(failures)
+    def add(self, page: doomed.Page, failures: dict[str, str]) -> None:
+        """Take in what became of a page of files."""
+        self.deleted.update(one for one in page if one.path not in failures)
         self.failed += len(failures)
-        if failures and not self.failure:
-            path, why = next(iter(failures.items()))
-            self.failure = f"{path}: {why}"
-
-
-class Pauses:
-    """Tables that are left alone for a while, each time for twice as long: they cannot be reached from here."""
-
-    def __init__(self) -> None:
-        self._until: dict[UUID, tuple[float, float]] = {}
-
-    def paused(self) -> list[UUID]:
-        """The tables that are left alone at this moment."""
-        now = time.monotonic()
-        return [table_id for table_id, (until, _) in self._until.items() if now < until]
-
-    def prolong(self, table_id: UUID) -> float:
-        """Leave a table alone for longer than the last time; gives for how many seconds."""
-        _, last = self._until.get(table_id, (0.0, 0.0))
-        seconds = min(max(last * 2, PAUSE_SECONDS), PAUSE_SECONDS_MAX)
-        self._until[table_id] = (time.monotonic() + seconds, seconds)
-        return seconds
-
-    def end(self, table_id: UUID) -> None:
-        """It can be reached."""
-        self._until.pop(table_id, None)
+        self.failure = self.failure or doomed.first_failure(failures)
 
 
 class Deleter:
@@ -98,29 +71,23 @@ class Deleter:
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
         self._lease_seconds = settings.deleter_lease_seconds
-        self._pauses = Pauses()
+        self._reach = Reach()
         self.writer = f"chronolake-deleter@{socket.gethostname()[:200]}:{os.getpid()}"
 
     async def run(self) -> None:
-        """Look again and again, until cancelled. A database that is away is tried again."""
-        while True:
-            await asyncio.sleep(self._interval_seconds)
-            try:
-                while await self.look():
-                    pass
-            except errors.Unavailable as exc:
-                _log.warning("deleter could not look", reason=exc.context.get("reason", exc.detail))
-            except Exception:
-                # The edge of a worker: what goes wrong here must not end the server, and the next look may
-                # succeed.
-                _log.exception("deleter failed")
+        """Look again and again, until cancelled."""
+        await again_and_again("deleter", self._look_until_done, self._interval_seconds)
+
+    async def _look_until_done(self) -> None:
+        while await self.look():
+            pass
 
     async def look(self) -> int:
         """Execute what waits, if it is this replica's turn to look; gives how many plans it found."""
         async with leases.turn(self._database, leases.DELETER) as ours:
             if ours is None:
                 return 0
-            found = await waiting.rollbacks(ours, self._pauses.paused(), AT_ONCE)
+            found = await waiting.rollbacks(ours, self._reach.paused(), AT_ONCE)
             taken = [one for plan in found if (one := await self._take(plan)) is not None]
         ended = await asyncio.gather(*map(self._execute, taken), return_exceptions=True)
         for failure in ended:
@@ -130,13 +97,8 @@ class Deleter:
 
     async def _take(self, plan: WaitingPlan) -> Taken | None:
         """Take a plan inflight, when its table can be reached and nobody was faster."""
-        try:
-            files = await self._reach(plan.place)
-        except errors.ConfigurationError as exc:
-            seconds = self._pauses.prolong(plan.place.table_id)
-            _log.warning(
-                "table cannot be reached", table=plan.place.table, reason=str(exc), pause_seconds=seconds
-            )
+        files = await self._reach.open(plan.place)
+        if files is None:
             return None
         request = wire.TakeInflight(writer=self.writer, lease_seconds=self._lease_seconds)
         try:
@@ -145,32 +107,21 @@ class Deleter:
             return None
         return Taken(plan, files)
 
-    async def _reach(self, place: Place) -> TableFiles:
-        """The files of a table, once it is known that they can be reached; raises ``ConfigurationError``."""
-        files = object_storage.open_table(place.base_path, options_of(place.properties))
-        try:
-            async with asyncio.timeout(CHECK_SECONDS_MAX):
-                await files.check()
-        except TimeoutError as exc:
-            raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
-        return files
-
     async def _execute(self, taken: Taken) -> None:
         """Delete the files of a plan while its lease is renewed; another may take it over meanwhile."""
-        plan = taken.plan
+        plan, outcome = taken.plan, Outcome()
         try:
             async with asyncio.TaskGroup() as tasks:
                 renewing = tasks.create_task(self._renew(plan))
-                await self._delete_and_settle(taken)
+                await self._delete_and_settle(taken, outcome)
                 renewing.cancel()
         except* errors.TimelineError as group:
             # Another has it by now, or the database is away: then it waits again when its lease has ended.
-            _log.warning(
-                "rollback left as it is",
-                table=plan.place.table,
-                instant=_time(plan),
-                reason=str(group.exceptions[0]),
-            )
+            outcome.failure = str(group.exceptions[0])
+            said = {"table": plan.place.table, "instant": _time(plan)}
+            _log.warning("rollback left as it is", **said, reason=outcome.failure)
+        if not outcome.failure:
+            await self._forget(taken, outcome)
 
     async def _renew(self, plan: WaitingPlan) -> None:
         request = wire.Heartbeat(writer=self.writer)
@@ -178,19 +129,18 @@ class Deleter:
             await asyncio.sleep(self._lease_seconds / 3)
             await self._submit(RenewLease(plan.place.table, plan.requested_time, request))
 
-    async def _delete_and_settle(self, taken: Taken) -> None:
-        began = time.monotonic()
-        plan, outcome = taken.plan, Outcome()
+    async def _delete_and_settle(self, taken: Taken, outcome: Outcome) -> None:
+        began, plan = time.monotonic(), taken.plan
         try:
-            async for page in doomed.of(self._database, plan):
-                outcome.add(len(page), await self._delete(taken, page))
-        except NotOfTarget as exc:
+            async for page in doomed.of(self._database, plan, taken.files):
+                outcome.add(page, await self._delete(taken, page))
+        except (NotOfTarget, errors.ConfigurationError) as exc:
             outcome.failure = str(exc)
         self._metrics.deletions_failed.inc(outcome.failed)
-        said = {"table": plan.place.table, "instant": _time(plan), "deleted": outcome.deleted}
+        said = {"table": plan.place.table, "instant": _time(plan), "deleted": len(outcome.deleted)}
         if outcome.failure:
             await self._give_back(plan, outcome)
-            seconds = self._pauses.prolong(plan.place.table_id)
+            seconds = self._reach.pause(plan.place)
             _log.warning(
                 "rollback given back",
                 **said,
@@ -201,8 +151,15 @@ class Deleter:
             return
         request = wire.CompleteInstant(writer=self.writer)
         await self._submit(CompleteInstant(plan.place.table, plan.requested_time, request))
-        self._pauses.end(plan.place.table_id)
+        self._reach.end_pause(plan.place)
         _log.info("rollback executed", **said, seconds=round(time.monotonic() - began, 3))
+
+    async def _forget(self, taken: Taken, outcome: Outcome) -> None:
+        """Delete the direct markers of a rollback that has completed; a sweep comes by those that stay."""
+        try:
+            await doomed.forget(taken.plan, taken.files, outcome.deleted)
+        except errors.ConfigurationError as exc:
+            _log.warning("direct markers stay", table=taken.plan.place.table, reason=str(exc))
 
     async def _delete(self, taken: Taken, page: doomed.Page) -> dict[str, str]:
         """Delete a page of files, and report those that are gone; gives why others are not."""

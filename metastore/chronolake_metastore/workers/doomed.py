@@ -5,20 +5,24 @@ Whoever goes on after another asks again, from the beginning: what was deleted a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from typing import Final
 
+from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.domain.events import Plan
-from chronolake_metastore.store import markers
+from chronolake_metastore.object_storage import TableFiles
+from chronolake_metastore.store import deletions, instants, markers
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.markers import FIRST, OfInstant
-from chronolake_metastore.store.waiting import WaitingPlan
+from chronolake_metastore.store.waiting import Place, WaitingPlan
 from chronolake_model.file_names import parse_file_name
-from chronolake_model.markers import DeletedFile
-from chronolake_model.times import format_time
+from chronolake_model.markers import DeletedFile, parse_marker
+from chronolake_model.times import Micros, format_time
 
 PAGE: Final = 1_000
 """Files that are deleted, and reported, at once: as many as S3 deletes in one request."""
+DIRECT_FOLDER: Final = ".hoodie/.temp"
+"""Where direct markers are, below a table's base path: Hudi's own folder; in it one for each instant."""
 
 Page = Sequence[DeletedFile]
 Pages = AsyncIterator[Page]
@@ -28,9 +32,51 @@ class NotOfTarget(Exception):
     """A plan names what is no data file of the instant that it undoes."""
 
 
-def of(database: Database, waiting: WaitingPlan) -> Pages:
-    """The files that the plan has still to delete."""
-    return _marked(database, waiting) if waiting.plan.by_markers else _named(waiting)
+async def of(database: Database, waiting: WaitingPlan, files: TableFiles) -> Pages:
+    """The files that the plan has still to delete; raises ``NotOfTarget`` or ``ConfigurationError``."""
+    kinds = [_marked(database, waiting)] if waiting.plan.by_markers else [_named(waiting)]
+    if waiting.plan.by_markers and waiting.plan.direct_markers:
+        kinds.append(marked_directly(files, _marked_by_target(waiting)))
+    for kind in kinds:
+        async for page in kind:
+            yield page
+
+
+async def deleted_before(database: Database, place: Place, requested_time: Micros) -> Pages:
+    """What was deleted of an instant, or by it of its target, and is not published: to be looked for again."""
+    after = deletions.FIRST
+    while True:
+        async with database.reading() as connection:
+            instant = await instants.get(connection, place.table_id, requested_time)
+            assert instant is not None, "instants stay"
+            of = OfInstant(place.table_id, marked_by(instant))
+            page = await deletions.page(connection, of, after, PAGE, unpublished=True)
+        if not page:
+            return
+        yield page
+        after = page[-1]
+
+
+def first_failure(failures: Mapping[str, str]) -> str:
+    """What is said of files that could not be deleted, if there are any."""
+    return next((f"{path}: {why}" for path, why in failures.items()), "")
+
+
+async def forget(waiting: WaitingPlan, files: TableFiles, reported: Set[DeletedFile]) -> None:
+    """Delete the direct markers of a plan that was executed, of files that were reported."""
+    if waiting.plan.by_markers and waiting.plan.direct_markers:
+        await forget_direct(files, _marked_by_target(waiting), reported)
+
+
+async def forget_direct(files: TableFiles, instant: str, reported: Set[DeletedFile]) -> None:
+    """Delete the direct markers of an instant, as far as the store lets us, of files that were reported.
+
+    One that came meanwhile stays: it is all that is known of its file. What is no marker goes too.
+    """
+    folder = f"{DIRECT_FOLDER}/{instant}"
+    async for page in files.listing(folder):
+        marked = ((path, _marked_by(path.removeprefix(f"{folder}/"), instant)) for path in page)
+        await files.delete_all([path for path, file in marked if file is None or file in reported])
 
 
 def is_reported(plan: Plan) -> bool:
@@ -49,6 +95,30 @@ async def _marked(database: Database, waiting: WaitingPlan) -> Pages:
         # A file may be marked as two kinds.
         yield sorted({DeletedFile(one.partition_path, one.file_name) for one in page})
         after = page[-1]
+
+
+async def marked_directly(files: TableFiles, instant: str) -> Pages:
+    """What an instant, named by its requested time, has marked in storage: the server saw nothing of it."""
+    folder = f"{DIRECT_FOLDER}/{instant}"
+    async for page in files.listing(folder):
+        marked = {one for path in page if (one := _marked_by(path.removeprefix(f"{folder}/"), instant))}
+        if marked:
+            yield sorted(marked)
+
+
+def _marked_by_target(waiting: WaitingPlan) -> str:
+    return format_time(waiting.target, waiting.place.tick)
+
+
+def _marked_by(name: str, requested_time: str) -> DeletedFile | None:
+    """The data file that a direct marker names; none of what is no marker of the instant."""
+    try:
+        marker = parse_marker(name)
+    except ValueError:
+        return None
+    if parse_file_name(marker.file_name).requested_time != requested_time:
+        return None
+    return DeletedFile(marker.partition_path, marker.file_name)
 
 
 async def _named(waiting: WaitingPlan) -> Pages:

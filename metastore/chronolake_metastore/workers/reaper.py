@@ -19,6 +19,7 @@ from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store import leases
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.leases import ExpiredLease
+from chronolake_metastore.workers.looking import again_and_again
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire
 from chronolake_model.times import to_datetime
@@ -33,15 +34,7 @@ _log = telemetry.logger(__name__)
 
 async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interval_seconds: float) -> None:
     """Reap every ``interval_seconds``, until cancelled. A database that is away is tried again."""
-    while True:
-        await asyncio.sleep(interval_seconds)
-        try:
-            await reap(database, sequencer, metrics)
-        except errors.Unavailable as exc:
-            _log.warning("reaper could not look", reason=exc.context.get("reason", exc.detail))
-        except Exception:
-            # The edge of a worker: what goes wrong here must not end the server, and the next look may succeed.
-            _log.exception("reaper failed")
+    await again_and_again("reaper", lambda: reap(database, sequencer, metrics), interval_seconds)
 
 
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:

@@ -1,0 +1,108 @@
+"""Sweeps: files that were deleted are looked for once more, when whoever wrote them must have stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from chronolake import _calls
+from chronolake._markers import MARKERS_FOLDER, Location
+from chronolake._transport import AsyncTransport, Transport
+from chronolake.storage import Storage
+from chronolake_model.markers import DELETIONS_MAX, DeletedFile, Marker
+from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
+
+
+class _Found:
+    """What is known of one instant so far."""
+
+    def __init__(self, due: UnsweptInstant) -> None:
+        self._due = due
+        self._marked: list[Marker] = []
+        self.names = 0
+        self.late: list[LateFile] = []
+
+    def look(self, storage: Storage, files: Sequence[DeletedFile]) -> list[DeletedFile]:
+        """Delete those that are there: which are gone now, and are to be recorded."""
+        self.names += len(files)
+        sizes = storage.sizes(one.path for one in files)
+        return self.delete(storage, [file for file, size in zip(files, sizes, strict=True) if size is not None])
+
+    def look_at_markers(self, location: Location) -> list[DeletedFile]:
+        """Delete what was marked in storage since, there or not: its names are known from now on."""
+        if self._due.direct_markers_of is None:
+            return []
+        self._marked = list(location.direct_markers(self._due.direct_markers_of).listed())
+        files = sorted({DeletedFile(one.partition_path, one.file_name) for one in self._marked})
+        self.names += len(files)
+        return self.delete(location.storage, files)
+
+    def forget_markers(self, location: Location) -> None:
+        """Delete the markers that were looked at, of files that are recorded and gone."""
+        left = {one.path for one in self.late if one.failure is not None}
+        folder = f"{MARKERS_FOLDER}/{self._due.direct_markers_of}"
+        gone = [f"{folder}/{one.name}" for one in self._marked if one.path not in left]
+        if gone:
+            list(location.storage.delete_all(gone))
+
+    def delete(self, storage: Storage, there: Sequence[DeletedFile]) -> list[DeletedFile]:
+        """Delete files: which are gone now."""
+        done = list(storage.delete_all(file.path for file in there))
+        self.late += [LateFile(one.path, self._due.requested_time, one.failure) for one in done]
+        return [file for file, one in zip(there, done, strict=True) if one.failure is None]
+
+    def record(self, gone: Sequence[DeletedFile] = ()) -> RecordSweep:
+        """What the server is told."""
+        return RecordSweep(self._due.unswept_since, list(gone))
+
+
+def _swept(table: str, found: Sequence[_Found]) -> Swept:
+    late = [one for each in found for one in each.late]
+    return Swept(table, len(found), sum(each.names for each in found), late)
+
+
+def sweep(transport: Transport, location: Location, table: str, grace_seconds: int | None) -> Swept:
+    """What ``Table.sweep`` answers."""
+    due = [one for page in transport.pages(_calls.list_unswept(table, grace_seconds)) for one in page.instants]
+    return _swept(table, [_sweep_one(transport, location, table, one) for one in due])
+
+
+def _sweep_one(transport: Transport, location: Location, table: str, due: UnsweptInstant) -> _Found:
+    found = _Found(due)
+    for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
+        if gone := found.look(location.storage, page.files):
+            transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
+    marked = found.look_at_markers(location)
+    for first in range(0, len(marked), DELETIONS_MAX):
+        record = found.record(marked[first : first + DELETIONS_MAX])
+        transport.send(_calls.record_sweep(table, due.requested_time, record))
+    found.forget_markers(location)
+    if not found.late:
+        transport.send(_calls.record_sweep(table, due.requested_time, found.record()))
+    return found
+
+
+async def sweep_async(
+    transport: AsyncTransport, location: Location, table: str, grace_seconds: int | None
+) -> Swept:
+    """What ``AsyncTable.sweep`` answers; storage is reached by threads."""
+    pages = transport.pages(_calls.list_unswept(table, grace_seconds))
+    due = [one async for page in pages for one in page.instants]
+    return _swept(table, [await _sweep_one_async(transport, location, table, one) for one in due])
+
+
+async def _sweep_one_async(
+    transport: AsyncTransport, location: Location, table: str, due: UnsweptInstant
+) -> _Found:
+    found = _Found(due)
+    async for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
+        if gone := await asyncio.to_thread(lambda files: found.look(location.storage, files), page.files):
+            await transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
+    marked = await asyncio.to_thread(found.look_at_markers, location)
+    for first in range(0, len(marked), DELETIONS_MAX):
+        record = found.record(marked[first : first + DELETIONS_MAX])
+        await transport.send(_calls.record_sweep(table, due.requested_time, record))
+    await asyncio.to_thread(found.forget_markers, location)
+    if not found.late:
+        await transport.send(_calls.record_sweep(table, due.requested_time, found.record()))
+    return found

@@ -1,0 +1,77 @@
+"""Sweeps: what was deleted is looked for once more, since a task may finish it late (design.md section 9)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.instants import InstantTime
+from chronolake_model.markers import DELETIONS_MAX, DeletedFile
+from chronolake_model.vocabulary import Action, State
+
+GRACE_PROPERTY: Final = "deletions.grace-seconds"
+"""The property of a table that says how long after a deletion its file's name is looked at once more."""
+GRACE_SECONDS_DEFAULT: Final = 900
+GRACE_SECONDS_MAX: Final = 365 * 86_400
+
+
+class UnsweptInstant(msgspec.Struct, frozen=True):
+    """An instant that has ended, and the time of the last deletion that was reported of it.
+
+    ``direct_markers_of`` is the instant whose markers in storage are to be looked at too, if there is one: what
+    its writer has marked there since, nobody knows of.
+    """
+
+    requested_time: str
+    action: Action
+    state: State
+    unswept_since: str
+    direct_markers_of: str | None = None
+
+
+class UnsweptPage(msgspec.Struct, frozen=True):
+    """Instants that are due to be swept, the longest due first."""
+
+    table: str
+    instants: list[UnsweptInstant]
+    next_cursor: str | None
+
+
+class RecordSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Say that the files which were deleted of an instant have been looked for once more.
+
+    ``found`` are those that were there, and are deleted again; they are recorded again, and the instant is due
+    once more after another while. When none was found it is swept, unless something was deleted after
+    ``unswept_since``.
+    """
+
+    unswept_since: Annotated[InstantTime, Meta(description="As the list of what is due said.")]
+    found: Annotated[list[DeletedFile], Meta(max_length=DELETIONS_MAX)] = []
+
+
+class RecordedSweep(msgspec.Struct, frozen=True):
+    """A sweep as it was recorded; ``unswept_since`` is null when nothing is left to be looked for."""
+
+    table: str
+    requested_time: str
+    found: int
+    unswept_since: str | None
+
+
+class LateFile(msgspec.Struct, frozen=True):
+    """A file that came after it had been deleted, or marked in storage; ``failure`` says why it is there."""
+
+    path: str
+    requested_time: str
+    failure: str | None = None
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a sweep of a table has looked at: so many instants, so many names, and the files that were there."""
+
+    table: str
+    instants: int
+    names: int
+    found: list[LateFile]

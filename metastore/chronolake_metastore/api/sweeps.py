@@ -1,0 +1,80 @@
+"""/v1/tables/{table}/unswept and /v1/tables/{table}/instants/{instant}/sweep"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.markers import TAGS
+from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.domain.sweeps import RecordSweep
+from chronolake_metastore.queries import sweeps as queries
+from chronolake_metastore.store.engine import Database
+from chronolake_model import sweeps as wire
+from chronolake_model.problems import ProblemCode
+from chronolake_model.sweeps import GRACE_SECONDS_MAX, RecordedSweep, UnsweptPage
+
+
+@get(
+    "/tables/{table:str}/unswept",
+    summary="List what is due to be swept",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_unswept(
+    *,
+    table: TableInPath,
+    database: NamedDependency[Database],
+    grace_seconds: Annotated[
+        int | None,
+        QueryParameter(
+            ge=0,
+            le=GRACE_SECONDS_MAX,
+            description="How long ago the last deletion must have been reported. Unless given, what the "
+            "property `deletions.grace-seconds` of the table says, else 900, and never less than an "
+            "instant's lease.",
+        ),
+    ] = None,
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> UnsweptPage:
+    """Instants that have ended and of which files were deleted so long ago that a late one shows by now.
+
+    A task that did not hear that its attempt, or its instant, was given up may have finished a file after that
+    was deleted. The names to look for are the deletions of the instant with `unpublished=true`.
+    """
+    return await queries.page(database, parameters.table(table), grace_seconds, limit, cursor)
+
+
+@post(
+    "/tables/{table:str}/instants/{requested_time:str}/sweep",
+    summary="Record a sweep",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.INVALID_DELETION,
+    ),
+)
+async def record_sweep(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.RecordSweep],
+    caller: NamedDependency[Caller],
+) -> Response[RecordedSweep]:
+    """Record that all names of files deleted of an instant were looked at once more, and what was there.
+
+    Files that were found, and deleted again, are recorded as deletions are; the instant is due again after
+    another grace period. When nothing was found it is not due any more.
+    """
+    time = parameters.instant_time("requested_time", requested_time)
+    time_in_body("unswept_since", data.unswept_since)
+    return await submit(caller, RecordSweep(parameters.table(table), time, data))

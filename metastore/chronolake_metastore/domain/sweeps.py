@@ -1,0 +1,58 @@
+"""Sweeps: files that were deleted are looked for once more, when whoever wrote them must have stopped.
+
+Since when an instant is due follows from the log: since the last deletion that was reported of it, until an
+event says that nothing was found any more (docs/decisions/0023).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.domain import deletions
+from chronolake_metastore.domain.deletions import Contradicted
+from chronolake_metastore.domain.events import DeletionsSwept, Event, FilesDeleted
+from chronolake_metastore.domain.instants import Instant, refuse_unless
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import sweeps as wire
+from chronolake_model.times import Micros, parse_time
+from chronolake_model.vocabulary import Action, State
+
+ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
+"""Before its end an instant may write a file again that was deleted: nobody looks for it then."""
+
+
+class RecordSweep(msgspec.Struct, frozen=True, tag=True):
+    table: str
+    requested_time: Micros
+    request: wire.RecordSweep
+
+
+def record(
+    table: Table, instant: Instant, request: wire.RecordSweep, contradicted: Contradicted
+) -> FilesDeleted | DeletionsSwept | None:
+    """Record a sweep: what it found, or that it found nothing; nothing at all when it came too late for that.
+
+    Raises ``IllegalTransition`` while the instant is pending, or ``InvalidDeletion``.
+    """
+    refuse_unless(table, instant, ENDED, "be swept")
+    if request.found:
+        return deletions.deleted(table, instant, request.found, contradicted)
+    since = parse_time(request.unswept_since)
+    return DeletionsSwept(since=since) if instant.unswept_since == since else None
+
+
+def evolve(instant: Instant, event: Event) -> Instant:
+    """The instant after files of it were deleted, or looked for once more.
+
+    Its version stays: that is of the event which brought it into its state.
+    """
+    match event.payload:
+        case FilesDeleted() if instant.action is not Action.CLEAN:
+            return msgspec.structs.replace(instant, unswept_since=event.time)
+        case DeletionsSwept():
+            return msgspec.structs.replace(instant, unswept_since=None)
+        case _:
+            # What a clean deletes was published: nobody writes it any more.
+            return instant

@@ -1,0 +1,58 @@
+"""Reading which instants are due to be swept."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.instants import format_if
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import sweeps as stored
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.sweeps import FIRST
+from chronolake_model.sweeps import UnsweptInstant, UnsweptPage
+from chronolake_model.times import format_time
+
+
+class _Place(msgspec.Struct, tag="unswept", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    unswept_since: cursors.Time
+    requested_time: cursors.Time
+
+
+async def page(
+    database: Database, table_name: str, grace_seconds: int | None, limit: int, cursor: str | None
+) -> UnsweptPage:
+    """A page of what is due; by the table's own grace period, and each instant's lease, unless one is given.
+
+    Raises ``TableNotFound`` or ``InvalidCursor``.
+    """
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        after = FIRST if place is None else _after(place)
+        grace = table.grace_seconds if grace_seconds is None else grace_seconds
+        found = await stored.page(connection, table.table_id, grace, after, limit, leases=grace_seconds is None)
+    more = None
+    if len(found) == limit:
+        last = found[-1]
+        more = cursors.encode(_Place(table.table_id, last.unswept_since, last.requested_time))
+    tick = table.definition.tick
+    listed = [
+        UnsweptInstant(
+            format_time(one.requested_time, tick),
+            one.action,
+            one.state,
+            format_time(one.unswept_since, tick),
+            format_if(one.direct_markers_of, tick),
+        )
+        for one in found
+    ]
+    return UnsweptPage(table.name, listed, more)
+
+
+def _after(place: _Place) -> stored.Unswept:
+    return msgspec.structs.replace(
+        FIRST, unswept_since=place.unswept_since, requested_time=place.requested_time
+    )

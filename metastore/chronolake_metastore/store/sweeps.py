@@ -1,0 +1,74 @@
+"""Which instants are due to be swept, and what there is to look for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import text
+
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.waiting import Place, place_of
+from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, State
+
+_UNSWEPT: Final = text(statements.load("unswept_instants"))
+_PLACES: Final = text(statements.load("unswept_places"))
+
+
+class Unswept(msgspec.Struct, frozen=True):
+    """An instant that is due: since when, and whose markers in storage are to be looked at too."""
+
+    unswept_since: Micros
+    requested_time: Micros
+    action: Action
+    state: State
+    direct_markers_of: Micros | None = None
+
+
+FIRST: Final = Unswept(Micros(0), Micros(0), Action.COMMIT, State.COMPLETED)
+"""Before all that is due."""
+
+
+async def page(
+    connection: Reader, table_id: UUID, grace_seconds: int, after: Unswept, limit: int, *, leases: bool
+) -> list[Unswept]:
+    """The first ``limit`` instants of a table behind ``after`` whose last deletion is so long ago.
+
+    With ``leases`` each is at least as long ago as the instant's own lease lasts.
+    """
+    asked = {
+        "table_id": table_id,
+        "grace_us": grace_seconds * 1_000_000,
+        "leases": leases,
+        "after_since": after.unswept_since,
+        "after_time": after.requested_time,
+        "limit": limit,
+    }
+    rows = await connection.execute(_UNSWEPT, asked)
+    return [
+        Unswept(
+            Micros(since),
+            Micros(requested_time),
+            Action(action),
+            State(state),
+            None if direct is None else Micros(direct),
+        )
+        for since, requested_time, action, state, direct in rows
+    ]
+
+
+async def places(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[tuple[Place, int]]:
+    """Tables that have something due by their own grace period, which comes with them, but for ``left_out``."""
+    asked = {
+        "left_out": list(left_out),
+        "grace_property": GRACE_PROPERTY,
+        "grace_seconds": GRACE_SECONDS_DEFAULT,
+        "limit": limit,
+    }
+    rows = await connection.execute(_PLACES, asked)
+    return [(place_of(place), grace_seconds) for *place, grace_seconds in rows]

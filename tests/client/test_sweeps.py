@@ -1,0 +1,105 @@
+"""``table.sweep``: files that were deleted and were finished late are found by their names, and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import chronolake
+from chronolake import LateFile, Marker, MarkerKind, MarkersType, OrphanReason, Swept
+from tests.client.conftest import Cli
+from tests.client.stored import Stored, base
+from tests.client.test_deletions import table_in
+from tests.fix_s3 import S3, Fault
+from tests.fix_stores import Store
+
+
+def rolled_back(stored: Stored, files: int = 2) -> tuple[str, list[str]]:
+    """The rollback of an instant that had written files, and their paths."""
+    write = stored.table.begin()
+    stats = [stored.write_file(write.requested_time, bucket) for bucket in range(files)]
+    for one in stats:
+        write.mark(Marker(one.partition_path, one.file_name, MarkerKind.CREATE))
+    rollback = write.rollback().rolled_back_by
+    assert rollback is not None
+    return rollback, [f"{one.partition_path}/{one.file_name}" for one in stats]
+
+
+def swept(stored: Stored, instants: int, names: int, *found: LateFile) -> Swept:
+    return Swept(stored.table.name, instants, names, list(found))
+
+
+def test_a_late_file_is_deleted_and_looked_for_once_more_until_none_is_there(stored: Stored) -> None:
+    rollback, [late, _] = rolled_back(stored)
+    stored.storage.create_empty(late)
+    assert stored.found() == [(late, OrphanReason.ROLLED_BACK)]
+
+    assert stored.table.sweep() == swept(stored, 0, 0)
+    assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2, LateFile(late, rollback))
+    assert stored.found() == []
+    assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2)
+    assert stored.table.sweep(grace_seconds=0) == swept(stored, 0, 0)
+
+
+def test_an_event_loop_sweeps_too(stored: Stored, store: Store, server_url: str) -> None:
+    rollback, [late, other] = rolled_back(stored)
+    stored.storage.create_all_empty([late, other])
+
+    async def sweep() -> list[Swept]:
+        async with chronolake.connect_async(server_url, storage_options=store.options) as client:
+            table = await client.table(stored.table.name)
+            return [await table.sweep(grace_seconds=0) for _ in range(3)]
+
+    first, second, third = asyncio.run(sweep())
+
+    assert sorted(one.path for one in first.found) == sorted([late, other])
+    assert {one.requested_time for one in first.found} == {rollback}
+    assert (second, third) == (swept(stored, 1, 2), swept(stored, 0, 0))
+    assert stored.found() == []
+
+
+def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Stored) -> None:
+    write = stored.table.begin(markers=MarkersType.DIRECT)
+    rollback = write.rollback().rolled_back_by
+    assert rollback is not None
+    marks = [base(write, bucket) for bucket in range(2)]
+    stored.storage.create_empty(marks[0].path)
+    stored.table.markers_of(write.requested_time, markers=MarkersType.DIRECT).create(marks)
+
+    first = stored.table.sweep(grace_seconds=0)
+    stored.storage.create_empty(marks[1].path)
+    second = stored.table.sweep(grace_seconds=0)
+
+    late = [LateFile(one.path, rollback) for one in marks]
+    assert first == swept(stored, 1, 2, *late)
+    assert second == swept(stored, 1, 2, LateFile(marks[1].path, rollback))
+    assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2)
+    assert (stored.found(), list(stored.storage.listing(".hoodie"))) == ([], [])
+
+
+def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, namespace: str) -> None:
+    with chronolake.connect(server_url, storage_options=s3.options) as client:
+        stored = table_in(client, f"{namespace}.late", Store(s3.base_path, s3.options))
+        rollback, [late, _] = rolled_back(stored)
+        stored.storage.create_empty(late)
+        s3.faults.append(Fault("DELETE", late, 403, "AccessDenied"))
+
+        [found] = stored.table.sweep(grace_seconds=0).found
+
+        assert (found.path, found.requested_time) == (late, rollback)
+        assert found.failure is not None
+        s3.faults.clear()
+        assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2, LateFile(late, rollback))
+
+
+def test_a_sweep_at_the_terminal_says_what_it_found(stored: Stored, store: Store, cli: Cli) -> None:
+    _, [late, _] = rolled_back(stored)
+    stored.storage.create_empty(late)
+    options = [f"--storage={name}={value}" for name, value in (store.options or {}).items()]
+
+    printed = cli("sweep", stored.table.name, "--grace", "0", *options)
+    again = cli("sweep", stored.table.name, "--grace", "0", *options)
+
+    assert (printed.code, again.code) == (0, 0)
+    assert late in printed.out.replace("\n", "")
+    assert "1 instants swept, 1 of 2 deleted files were there again" in printed.out
+    assert "1 instants swept, 0 of 2 deleted files were there again" in again.out

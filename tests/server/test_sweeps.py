@@ -1,0 +1,252 @@
+"""What was deleted is due to be looked for once more, until nothing was found."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from chronolake_metastore.commands import rebuilding, verifying
+from chronolake_metastore.settings import Settings
+from tests.fix_server import ServerProcess
+from tests.server import database, rest
+from tests.server.rest import Json, Table, keyed, marker, new_key, refused, succeeded, write_stat
+
+
+def due(table: Table, **parameters: int) -> list[Json]:
+    """What is due at this moment, however short ago it was deleted, unless told otherwise."""
+    page = succeeded(
+        table.http.get(f"/v1/tables/{table.name}/unswept", params={"grace_seconds": 0} | parameters)
+    )
+    listed: list[Json] = page["instants"]
+    return listed
+
+
+def times(table: Table) -> list[str]:
+    return [one["requested_time"] for one in due(table)]
+
+
+def since(table: Table) -> str:
+    [one] = due(table)
+    time: str = one["unswept_since"]
+    return time
+
+
+def sweep(table: Table, instant: str, since: str, *found: Json, key: str | None = None) -> httpx.Response:
+    """Record a sweep that found the files of these markers."""
+    named = [{name: one[name] for name in ("partition_path", "file_name")} for one in found]
+    headers = {} if key is None else keyed(key)
+    body = {"unswept_since": since, "found": named}
+    return table.http.post(f"/v1/tables/{table.name}/instants/{instant}/sweep", json=body, headers=headers)
+
+
+def completed(table: Table) -> tuple[str, Json]:
+    """An instant that completed, and the marker of a file that it had deleted before."""
+    instant = table.begun()
+    lost = marker(instant, 1)
+    table.marked(instant, marker(instant), lost)
+    succeeded(table.report(instant, lost))
+    succeeded(table.complete(instant, write_stat(instant)))
+    return instant, lost
+
+
+def unpublished(table: Table, instant: str) -> list[Json]:
+    page = table.http.get(f"/v1/tables/{table.name}/instants/{instant}/deletions", params={"unpublished": True})
+    files: list[Json] = succeeded(page)["files"]
+    return files
+
+
+def sweeps_of(dsn: str, table: Table) -> int:
+    return sum(one["type"] == "DeletionsSwept" for one in database.events(dsn, table.name))
+
+
+def test_an_instant_is_due_from_its_end_on_if_it_had_files_deleted(table: Table) -> None:
+    pending = table.begun()
+    table.marked(pending, marker(pending))
+    succeeded(table.report(pending, marker(pending)))
+    plain = table.begun()
+    succeeded(table.complete(plain, write_stat(plain, 3)))
+    instant, _ = completed(table)
+
+    assert times(table) == [instant]
+    assert due(table)[0] | {"unswept_since": ""} == {
+        "requested_time": instant,
+        "action": "commit",
+        "state": "completed",
+        "unswept_since": "",
+        "direct_markers_of": None,
+    }
+
+
+def test_it_is_due_after_the_grace_period_of_the_table_and_no_sooner_than_its_lease_lasts(
+    table: Table, shared_server: ServerProcess
+) -> None:
+    hasty = rest.make_table(table.http, properties={"deletions.grace-seconds": "0"})
+    for one in (table, hasty):
+        completed(one)
+    listed = {one: f"/v1/tables/{one.name}/unswept" for one in (table, hasty)}
+
+    assert succeeded(table.http.get(listed[table]))["instants"] == []
+    assert succeeded(table.http.get(listed[hasty]))["instants"] == []
+    assert len(due(hasty)) == 1
+
+
+@pytest.mark.parametrize("grace", ["-1", "1.5", "soon", "", "٣", "9" * 9, " 1"])
+def test_a_grace_period_is_a_number_of_seconds(table: Table, grace: str) -> None:
+    body = rest.table_body("shop.none", properties={"deletions.grace-seconds": grace})
+    table.http.post("/v1/namespaces", json={"name": "shop"})
+
+    refused(table.http.post("/v1/tables", json=body), 422, "invalid-table")
+
+
+def test_when_nothing_was_found_it_is_due_no_more_and_saying_so_again_changes_nothing(
+    table: Table, shared_server: ServerProcess
+) -> None:
+    instant, _ = completed(table)
+    last, key = since(table), new_key()
+
+    first = succeeded(sweep(table, instant, last, key=key))
+    again = [succeeded(sweep(table, instant, last, key=one)) for one in (key, new_key())]
+
+    assert first == {"table": table.name, "requested_time": instant, "found": 0, "unswept_since": None}
+    assert again == [first, first]
+    assert (times(table), sweeps_of(shared_server.dsn, table)) == ([], 1)
+
+
+def test_what_was_found_is_recorded_once_more_and_due_once_more(table: Table) -> None:
+    instant, lost = completed(table)
+    last = since(table)
+
+    recorded = succeeded(sweep(table, instant, last, lost))
+
+    assert recorded["found"] == 1
+    assert recorded["unswept_since"] == since(table) > last
+    assert table.deletions(instant) == [lost["file_name"]]
+
+
+def test_a_sweep_that_did_not_see_the_last_deletion_ends_nothing(table: Table) -> None:
+    instant, lost = completed(table)
+    seen = since(table)
+    succeeded(table.report(instant, lost))
+
+    assert succeeded(sweep(table, instant, seen))["unswept_since"] == since(table) > seen
+
+
+def test_a_rollback_is_due_for_its_target_and_what_the_target_had_deleted_is_due_too(table: Table) -> None:
+    instant = table.begun()
+    table.marked(instant, marker(instant, 0), marker(instant, 1))
+    succeeded(table.report(instant, marker(instant, 0)))
+    rollback = succeeded(table.roll_back(instant))["rolled_back_by"]
+    succeeded(table.report(rollback, marker(instant, 1)))
+    assert times(table) == [instant]
+    succeeded(table.complete(rollback))
+
+    first, second = due(table)
+
+    assert [first["requested_time"], second["requested_time"]] == [instant, rollback]
+    assert len(unpublished(table, rollback)) == 2
+    for one in (first, second):
+        succeeded(sweep(table, one["requested_time"], one["unswept_since"], marker(instant, 0)))
+    for one in due(table):
+        succeeded(sweep(table, one["requested_time"], one["unswept_since"]))
+    assert times(table) == []
+
+
+def test_a_file_that_was_published_after_it_was_deleted_is_not_looked_for(table: Table) -> None:
+    instant = table.begun()
+    table.marked(instant, marker(instant, 0), marker(instant, 1))
+    succeeded(table.report(instant, marker(instant, 0), marker(instant, 1)))
+    table.marked(instant, marker(instant, 0))
+    succeeded(table.complete(instant, write_stat(instant, 0)))
+
+    lost = marker(instant, 1)
+    assert unpublished(table, instant) == [{"partition_path": "", "file_name": lost["file_name"]}]
+    refused(sweep(table, instant, since(table), marker(instant, 0)), 422, "invalid-deletion")
+
+
+def test_what_a_restore_has_undone_was_published(table: Table) -> None:
+    before = table.begun()
+    succeeded(table.complete(before, write_stat(before, 2)))
+    savepoint = succeeded(table.http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
+    instant = table.begun()
+    table.marked(instant, marker(instant))
+    succeeded(table.report(instant, marker(instant)))
+    table.marked(instant, marker(instant))
+    succeeded(table.complete(instant, write_stat(instant)))
+    restored = {"writer": "w", "savepoint": savepoint["requested_time"]}
+    succeeded(table.http.post(f"/v1/tables/{table.name}/restore", json=restored))
+
+    assert (times(table), unpublished(table, instant)) == ([instant], [])
+    refused(sweep(table, instant, since(table), marker(instant)), 422, "invalid-deletion")
+    assert succeeded(sweep(table, instant, since(table)))["unswept_since"] is None
+
+
+def test_a_file_that_was_never_marked_is_refused(table: Table) -> None:
+    instant, _ = completed(table)
+
+    refused(sweep(table, instant, since(table), marker(instant, 7)), 422, "invalid-deletion")
+
+
+def test_a_pending_instant_is_not_swept(table: Table) -> None:
+    instant = table.begun()
+
+    refused(sweep(table, instant, instant), 409, "illegal-transition")
+
+
+def test_a_page_goes_on_behind_the_one_before(table: Table) -> None:
+    instants = [completed(table)[0]]
+    for bucket in (2, 3):
+        instant = table.begun()
+        table.marked(instant, marker(instant, bucket), marker(instant, 1))
+        succeeded(table.report(instant, marker(instant, 1)))
+        succeeded(table.complete(instant, write_stat(instant, bucket)))
+        instants.append(instant)
+    path = f"/v1/tables/{table.name}/unswept"
+
+    first = succeeded(table.http.get(path, params={"grace_seconds": 0, "limit": 2}))
+    second = succeeded(
+        table.http.get(path, params={"grace_seconds": 0, "limit": 2, "cursor": first["next_cursor"]})
+    )
+
+    assert [one["requested_time"] for one in first["instants"] + second["instants"]] == instants
+    assert second["next_cursor"] is None
+
+
+def test_what_is_due_follows_from_the_log(server: ServerProcess) -> None:
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        swept, lost = completed(table)
+        succeeded(sweep(table, swept, since(table), lost))
+        succeeded(sweep(table, swept, since(table)))
+        test_a_rollback_is_due_for_its_target_and_what_the_target_had_deleted_is_due_too(rest.make_table(http))
+        completed(rest.make_table(http))
+    server.stop()
+    settings = Settings(dsn=server.dsn)
+
+    assert asyncio.run(verifying.verify(settings)).findings == []
+    assert set(asyncio.run(rebuilding.rebuild(settings)).repaired.values()) == {0}
+    database.query_nothing(server.dsn, "UPDATE instant SET unswept_since = '2026-01-01'")
+    assert len(asyncio.run(verifying.verify(settings)).findings) >= 3
+    assert asyncio.run(rebuilding.rebuild(settings)).repaired["instant"] >= 3
+    assert asyncio.run(verifying.verify(settings)).findings == []
+
+
+def test_the_rollback_of_an_instant_that_marks_in_storage_is_due_whether_it_deleted_anything_or_not(
+    server: ServerProcess,
+) -> None:
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        instant = table.begun(markers="direct")
+        rollback = succeeded(table.roll_back(instant))["rolled_back_by"]
+        assert due(table) == []
+        succeeded(table.complete(rollback))
+
+        [one] = due(table)
+
+        assert (one["requested_time"], one["direct_markers_of"]) == (rollback, instant)
+        # What it has marked there since, its name tells.
+        succeeded(sweep(table, rollback, one["unswept_since"], marker(instant)))
+        assert table.deletions(rollback) == [marker(instant)["file_name"]]
+    server.stop()
+    assert asyncio.run(verifying.verify(Settings(dsn=server.dsn))).findings == []
