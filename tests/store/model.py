@@ -334,6 +334,8 @@ class Timeline:
     def _is_in_the_way(self, mine: Instant, deed: str, group: Group, other: Instant, now: int) -> bool:
         if other.is_pending and group in other.plan:
             return self._plan_stands(mine, deed, other, now)
+        if deed == "log_compact" and group in self.replaced():
+            return False  # nobody sees the group any more, whoever wrote to it before it was replaced
         return other.completed is not None and any(
             _spoils(mine, deed, other, other.completed, _deed(other.action, how))
             for how, theirs in other.touched
