@@ -77,7 +77,9 @@ class AsyncWrite:
         if self._progress.is_planned_clean:
             pages = self._transport.pages(self._progress.deletions_call())
             return self._progress.without_reported([one async for page in pages for one in page.files])
-        marked = await self._listed() if self._progress.has_direct_markers else []
+        of = self._progress.marked_by
+        direct = self._progress.has_direct_markers
+        marked = await asyncio.to_thread(lambda: [*self._location.marked_directly(of)]) if direct else []
         async for page in self._transport.pages(self._progress.markers_call()):
             marked += page.markers
         return self._progress.without_stats(marked, write_stats)
@@ -229,7 +231,8 @@ class AsyncWrite:
             if self._progress.goes_by_markers:
                 await self._delete_left()
         elif self._progress.has_direct_markers:
-            for call in self._progress.hand_over_calls(await self._listed()):
+            listed = await asyncio.to_thread(lambda: [*self._direct_markers().listed()])
+            for call in self._progress.hand_over_calls(listed):
                 await self._transport.send(call)
 
     async def _delete_planned(self) -> None:
@@ -250,10 +253,6 @@ class AsyncWrite:
         if self._progress.has_direct_markers and self._progress.goes_by_markers:
             with contextlib.suppress(errors.StorageFailed):
                 await asyncio.to_thread(self._direct_markers().delete_all)
-
-    async def _listed(self) -> list[Marker]:
-        """The markers in storage."""
-        return await asyncio.to_thread(lambda: [*self._direct_markers().listed()])
 
     def _direct_markers(self) -> DirectMarkers:
         return self._location.direct_markers(self._progress.marked_by)
@@ -304,14 +303,7 @@ async def _delete_left_of(writes: Sequence[AsyncWrite]) -> None:
 
 async def finish_clean(transport: AsyncTransport, location: Location, clean: Instant) -> Instant:
     """As ``_write.finish_clean``."""
-    write = AsyncWrite(transport, clean, location)
-    try:
-        async with write:
-            pass
-    except errors.IllegalTransition:
-        if (await write.refresh()).state is not State.COMPLETED:
-            raise
-    return write.instant
+    return await _executed(AsyncWrite(transport, clean, location))
 
 
 async def finish_rollback(transport: AsyncTransport, location: Location, undone: Instant, writer: str) -> bool:
@@ -321,14 +313,19 @@ async def finish_rollback(transport: AsyncTransport, location: Location, undone:
     instant = await transport.send(_calls.instant(undone.table, undone.rolled_back_by))
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
-    rollback = AsyncWrite(transport, instant, location)
+    await _executed(AsyncWrite(transport, instant, location))
+    return True
+
+
+async def _executed(plan: AsyncWrite) -> Instant:
+    """As ``_write._executed``."""
     try:
-        async with rollback:
+        async with plan:
             pass
     except errors.IllegalTransition:
-        if (await rollback.refresh()).state is not State.COMPLETED:
+        if (await plan.refresh()).state is not State.COMPLETED:
             raise
-    return True
+    return plan.instant
 
 
 async def _reconciled(

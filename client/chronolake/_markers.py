@@ -164,6 +164,19 @@ class Location:
         """The storage below the base path."""
         return open_storage(self._definition.base_path, self.options)
 
+    @functools.cached_property
+    def present(self) -> Storage:
+        """The storage, once the table's folder, or its bucket, was seen there; for whoever deletes.
+
+        Raises ``StorageFailed``: where it cannot be seen, every file looks as if it had been deleted already.
+        """
+        try:
+            storage = self.storage
+        except (ImportError, ValueError) as exc:
+            raise errors.StorageFailed(f"{self._definition.base_path}: {exc}") from exc
+        storage.check()
+        return storage
+
     @property
     def executes(self) -> bool:
         """Whether files are deleted here, and not by the server, when an instant is given up."""
@@ -179,13 +192,13 @@ class Location:
         """The markers of an instant in storage, wherever it keeps them."""
         return DirectMarkers(lambda: self.storage, requested_time)
 
+    def marked_directly(self, requested_time: str) -> Iterator[Marker]:
+        """What an instant has marked in storage, for whoever deletes it. Raises ``StorageFailed``."""
+        return DirectMarkers(lambda: self.present, requested_time).listed()
+
     def delete(self, files: Sequence[DeletedFile]) -> Deleted:
         """Delete files. Raises ``StorageFailed`` when the storage cannot be reached at all."""
-        try:
-            storage = self.storage
-        except (ImportError, ValueError) as exc:
-            raise errors.StorageFailed(f"{self._definition.base_path}: {exc}") from exc
-        return _deletions.delete(storage, files)
+        return _deletions.delete(self.present, files)
 
 
 def _invalid(detail: str) -> errors.InvalidMarker:

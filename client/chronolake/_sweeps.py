@@ -32,10 +32,10 @@ class _Found:
         """Delete what was marked in storage since, there or not: its names are known from now on."""
         if self._due.direct_markers_of is None:
             return []
-        self._marked = list(location.direct_markers(self._due.direct_markers_of).listed())
+        self._marked = list(location.marked_directly(self._due.direct_markers_of))
         files = sorted({DeletedFile(one.partition_path, one.file_name) for one in self._marked})
         self.names += len(files)
-        return self.delete(location.storage, files)
+        return self.delete(location.present, files)
 
     def forget_markers(self, location: Location) -> None:
         """Delete the markers that were looked at, of files that are recorded and gone."""
@@ -43,7 +43,7 @@ class _Found:
         folder = f"{MARKERS_FOLDER}/{self._due.direct_markers_of}"
         gone = [f"{folder}/{one.name}" for one in self._marked if one.path not in left]
         if gone:
-            list(location.storage.delete_all(gone))
+            list(location.present.delete_all(gone))
 
     def delete(self, storage: Storage, there: Sequence[DeletedFile]) -> list[DeletedFile]:
         """Delete files: which are gone now."""
@@ -70,7 +70,7 @@ def sweep(transport: Transport, location: Location, table: str, grace_seconds: i
 def _sweep_one(transport: Transport, location: Location, table: str, due: UnsweptInstant) -> _Found:
     found = _Found(due)
     for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
-        if gone := found.look(location.storage, page.files):
+        if gone := found.look(location.present, page.files):
             transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
     marked = found.look_at_markers(location)
     for first in range(0, len(marked), DELETIONS_MAX):
@@ -96,7 +96,7 @@ async def _sweep_one_async(
 ) -> _Found:
     found = _Found(due)
     async for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
-        if gone := await asyncio.to_thread(lambda files: found.look(location.storage, files), page.files):
+        if gone := await asyncio.to_thread(lambda files: found.look(location.present, files), page.files):
             await transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
     marked = await asyncio.to_thread(found.look_at_markers, location)
     for first in range(0, len(marked), DELETIONS_MAX):

@@ -98,7 +98,8 @@ class Write:
         if self._progress.is_planned_clean:
             done = self._transport.pages(self._progress.deletions_call())
             return self._progress.without_reported(one for page in done for one in page.files)
-        direct = self._direct_markers().listed() if self._progress.has_direct_markers else ()
+        of = self._progress.marked_by
+        direct = self._location.marked_directly(of) if self._progress.has_direct_markers else ()
         pages = self._transport.pages(self._progress.markers_call())
         marked = itertools.chain(direct, (one for page in pages for one in page.markers))
         return self._progress.without_stats(marked, write_stats)
@@ -353,15 +354,7 @@ def _delete_left_of(writes: Sequence[Write]) -> None:
 
 def finish_clean(transport: Transport, location: Location, clean: Instant) -> Instant:
     """Delete the files of a clean's plan, and complete it. Raises ``StorageFailed``: then it waits."""
-    write = Write(transport, clean, location)
-    try:
-        with write:
-            pass
-    except errors.IllegalTransition:
-        # Another in this writer's name was faster.
-        if write.refresh().state is not State.COMPLETED:
-            raise
-    return write.instant
+    return _executed(Write(transport, clean, location))
 
 
 def finish_rollback(transport: Transport, location: Location, undone: Instant, writer: str) -> bool:
@@ -374,15 +367,20 @@ def finish_rollback(transport: Transport, location: Location, undone: Instant, w
     instant = transport.send(_calls.instant(undone.table, undone.rolled_back_by))
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
-    rollback = Write(transport, instant, location)
+    _executed(Write(transport, instant, location))
+    return True
+
+
+def _executed(plan: Write) -> Instant:
+    """A plan that deletes files, once they are deleted and it has completed, by whomever."""
     try:
-        with rollback:
+        with plan:
             pass
     except errors.IllegalTransition:
         # Another in this writer's name was faster.
-        if rollback.refresh().state is not State.COMPLETED:
+        if plan.refresh().state is not State.COMPLETED:
             raise
-    return True
+    return plan.instant
 
 
 def _reconciled(complete: Callable[[], _Answer], delete_left: Callable[[], object]) -> _Answer:

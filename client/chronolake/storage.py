@@ -107,6 +107,23 @@ class Storage:
         self._root = root
         self._is_local = is_local
 
+    def check(self) -> None:
+        """Raise ``StorageFailed`` unless the folder itself is there, or its bucket."""
+        is_path = self._is_local or self._root.startswith("/")
+        top = self._root if is_path else self._root.partition("/")[0]
+        if self._ask(self._filesystem.get_file_info, top).type == _pyarrow().FileType.NotFound:
+            raise errors.StorageFailed(
+                f"{top} is not there: go where the table's files are, or make it if there were never any"
+            )
+
+    def make_folder(self) -> None:
+        """Make the folder itself, where there are folders."""
+        if self._is_local:
+            try:
+                os.makedirs(self._root, exist_ok=True)
+            except OSError as exc:
+                raise _failed(self._root, exc) from exc
+
     def size_bytes(self, path: str) -> int | None:
         """The size of a file; None when it is not there."""
         found = self._ask(self._filesystem.get_file_info, self._full(path))

@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.types import BooleanType
 
 import chronolake
+from chronolake import storage
 from chronolake.errors import StorageFailed
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
@@ -102,6 +103,8 @@ def run(
     """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back."""
     definition = table.definition
     frame = by_file_group(rows, definition)
+    # Who deletes files wants to see the folder that they are in, also if no task came to make it.
+    storage.open_storage(definition.base_path, table.storage_options).make_folder()
     _finish_rollbacks(table)
     with table.begin(operation=operation, markers=markers) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.

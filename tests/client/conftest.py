@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,9 +55,9 @@ def namespace(client: chronolake.Client) -> str:
 
 
 @pytest.fixture
-def table(client: chronolake.Client, namespace: str) -> chronolake.Table:
+def table(client: chronolake.Client, namespace: str, tmp_path: Path) -> chronolake.Table:
     return client.create_table(
-        f"{namespace}.orders", base_path="file:///lake/orders", schema=SCHEMA, record_key_fields=["id"]
+        f"{namespace}.orders", base_path=tmp_path.as_uri(), schema=SCHEMA, record_key_fields=["id"]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -256,6 +257,26 @@ def test_the_terminal_finishes_rollbacks(cli: Cli, stored: Stored, store: Store)
     assert (first.requested_time in shown.out, in_storage(stored)) == (True, set())
     assert "no rollback waits" in cli("finish-rollbacks", stored.table.name, *reach).out
     assert cli("finish-rollbacks", stored.table.name, *reach, "--json").json["rollbacks"] == []
+
+
+@pytest.mark.parametrize("markers", list(MarkersType))
+def test_where_the_tables_folder_is_not_nothing_counts_as_deleted(
+    client: chronolake.Client, namespace: str, tmp_path: Path, markers: MarkersType
+) -> None:
+    table = client.create_table(
+        f"{namespace}.elsewhere", base_path=str(tmp_path / "here"), schema=SCHEMA, record_key_fields=["id"]
+    )
+    write = table.begin(markers=markers)
+    write.mark(base(write, 0))
+    if markers is MarkersType.DIRECT:
+        (tmp_path / "here").rename(tmp_path / "there")
+
+    with pytest.raises(errors.StorageFailed, match="is not there"):
+        write.rollback()
+
+    [waiting] = table.timeline.rollbacks()
+    assert waiting.state is State.REQUESTED
+    assert list(table.deletions(write.requested_time)) == []
 
 
 def test_a_base_path_that_cannot_be_reached_is_told_with_the_rollback(

@@ -166,3 +166,17 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
         storages.open_storage("/lake/orders")
+
+
+def test_a_folder_that_is_not_there_is_told_from_one_that_is_empty(tmp_path: Path, s3: S3) -> None:
+    empty, nowhere = tmp_path / "empty", tmp_path / "nowhere"
+    empty.mkdir()
+
+    storages.open_storage(str(empty)).check()
+    storages.open_storage(s3.base_path, s3.options).check()
+    with pytest.raises(errors.StorageFailed, match="nowhere is not there"):
+        storages.open_storage(str(nowhere)).check()
+    with pytest.raises(errors.StorageFailed, match="nobodys-bucket is not there"):
+        storages.open_storage("s3://nobodys-bucket/orders", s3.options).check()
+    storages.open_storage(str(nowhere)).make_folder()
+    storages.open_storage(str(nowhere)).check()

@@ -58,6 +58,7 @@ def test_an_event_loop_sweeps_too(stored: Stored, store: Store, server_url: str)
 
 
 def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Stored) -> None:
+    stored.storage.make_folder()
     write = stored.table.begin(markers=MarkersType.DIRECT)
     rollback = write.rollback().rolled_back_by
     assert rollback is not None

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
+from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 import psycopg
 import pytest
-from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 from hypothesis.strategies import DataObject
 from typing_extensions import override
@@ -61,11 +58,10 @@ from chronolake_model.markers import DeletedFile, Marker, MarkerKind, MarkersTyp
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import State
+from tests.store import machines
 from tests.store.dying import DyingSession
 
-EXAMPLES = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))
-STEPS = int(os.environ.get("CHRONOLAKE_STEPS", "10"))
-LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
+STEPS = 10
 TABLE = "shop.orders"
 BUCKETS = 2
 ATTEMPTS = 3
@@ -557,32 +553,14 @@ def _unless_its(one: Instant, writer: str | None) -> set[Code]:
 
 
 @pytest.fixture
-def machine(new_database: Callable[[], str]) -> Iterator[type[Markers]]:
-    class OnRealDatabase(Markers):
-        pass
-
-    OnRealDatabase.new_database = staticmethod(new_database)
-    yield OnRealDatabase
-
-
-def play(machine: type[Markers], examples: int) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+def machine(new_database: Callable[[], str]) -> type[Markers]:
+    return machines.on_real_database(Markers, new_database)
 
 
 def test_no_marked_file_is_forgotten_whatever_becomes_of_its_instant(machine: type[Markers]) -> None:
-    play(machine, EXAMPLES)
+    machines.play(machine, STEPS)
 
 
 @pytest.mark.slow
 def test_no_marked_file_is_forgotten_for_as_long_as_one_likes(machine: type[Markers]) -> None:
-    end = time.monotonic() + LONG_SECONDS
-    while time.monotonic() < end:
-        play(machine, 50)
+    machines.play_long(machine, STEPS)

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import psycopg
 import pytest
-from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 from hypothesis.strategies import DataObject
 from typing_extensions import override
@@ -47,7 +44,7 @@ from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Bound, Micros, ReadTime, parse_time
-from tests.store import asking, model_of_cleans
+from tests.store import asking, machines, model_of_cleans
 from tests.store.asking import TABLES, Asked, Asking
 from tests.store.dying import DyingSession
 from tests.store.model import COMPLETED_AS, SERVICES, WRITES, Group, Slice, Timeline
@@ -55,9 +52,7 @@ from tests.store.model_of_cleans import ReaderLease
 from tests.store.naive_reader import Log
 from tests.store.views import Views
 
-EXAMPLES = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))
-STEPS = int(os.environ.get("CHRONOLAKE_STEPS", "25"))
-LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
+STEPS = 25
 START_US = 1_800_000_000_000_000
 SECOND_US = 1_000_000
 STEPS_OF_A_GROUP = 40
@@ -498,32 +493,14 @@ def _slice(one: FileSlice) -> Slice:
 
 
 @pytest.fixture
-def machine(new_database: Callable[[], str]) -> Iterator[type[Promises]]:
-    class OnRealDatabase(Promises):
-        pass
-
-    OnRealDatabase.new_database = staticmethod(new_database)
-    yield OnRealDatabase
-
-
-def play(machine: type[Promises], examples: int) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+def machine(new_database: Callable[[], str]) -> type[Promises]:
+    return machines.on_real_database(Promises, new_database)
 
 
 def test_the_promises_hold_whatever_writers_do(machine: type[Promises]) -> None:
-    play(machine, EXAMPLES)
+    machines.play(machine, STEPS)
 
 
 @pytest.mark.slow
 def test_the_promises_hold_for_as_long_as_one_likes(machine: type[Promises]) -> None:
-    end = time.monotonic() + LONG_SECONDS
-    while time.monotonic() < end:
-        play(machine, 50)
+    machines.play_long(machine, STEPS)
