@@ -227,7 +227,7 @@ class AsyncWrite:
         if self._progress.is_planned_clean:
             await self._delete_left()
         elif self._progress.is_rollback:
-            await self._delete_planned()
+            await self._delete(self._progress.planned_files())
             if self._progress.goes_by_markers:
                 await self._delete_left()
         elif self._progress.has_direct_markers:
@@ -235,17 +235,14 @@ class AsyncWrite:
             for call in self._progress.hand_over_calls(listed):
                 await self._transport.send(call)
 
-    async def _delete_planned(self) -> None:
-        files = self._progress.planned_files()
-        deleted = [await asyncio.to_thread(self._location.delete, part) for part in _deletions.parts(files)]
-        _deletions.refuse([failure for one in deleted for failure in one.failures], len(files))
-
     async def _delete_left(self, write_stats: Iterable[WriteStat] = ()) -> None:
-        files = await self.left_over(write_stats)
+        await self._delete(await self.left_over(write_stats))
+
+    async def _delete(self, files: Sequence[DeletedFile]) -> None:
         failures: list[str] = []
         for part in _deletions.parts(files):
             deleted = await asyncio.to_thread(self._location.delete, part)
-            await self.report_deletions(deleted.gone)
+            await self.report_deletions(self._progress.to_report(deleted.gone))
             failures += deleted.failures
         _deletions.refuse(failures, len(files))
 

@@ -34,6 +34,8 @@ from chronolake_model.markers import (
     MarkerPage,
     ReportDeletions,
     ReportedDeletions,
+    file_at,
+    is_file_of,
 )
 from chronolake_model.vocabulary import Action, State, Touch
 
@@ -291,6 +293,12 @@ class Progress:
         named = dict.fromkeys((one.partition_path, one.file_name) for one in markers)
         return [DeletedFile(*name) for name in named if name not in added]
 
+    def to_report(self, deleted: Iterable[DeletedFile]) -> list[DeletedFile]:
+        """Those of deleted files that are recorded: a rollback may name what is no data file of its target."""
+        if self.goes_by_markers:
+            return list(deleted)
+        return [file for file in deleted if is_file_of(file, self.marked_by)]
+
     def deletion_calls(self, files: Iterable[DeletedFile]) -> list[Call[ReportedDeletions]]:
         """Report files as deleted, some thousand at a time."""
         return [
@@ -318,12 +326,6 @@ class Progress:
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
     """Publish several writes: all of them, or none."""
     return _calls.complete_together(CompleteTogether([one.member() for one in members]))
-
-
-def file_at(path: str) -> DeletedFile:
-    """A file by its path, relative to the table's base path."""
-    partition_path, _, file_name = path.rpartition("/")
-    return DeletedFile(partition_path, file_name)
 
 
 def _touch_of(stat: WriteStat) -> Touch:

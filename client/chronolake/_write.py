@@ -276,25 +276,22 @@ class Write:
         if self._progress.is_planned_clean:
             self._delete_left()
         elif self._progress.is_rollback:
-            self._delete_planned()
+            self._delete(self._progress.planned_files())
             if self._progress.goes_by_markers:
                 self._delete_left()
         elif self._progress.has_direct_markers:
             for call in self._progress.hand_over_calls(self._direct_markers().listed()):
                 self._transport.send(call)
 
-    def _delete_planned(self) -> None:
-        files = self._progress.planned_files()
-        failures = [one for part in _deletions.parts(files) for one in self._location.delete(part).failures]
-        _deletions.refuse(failures, len(files))
-
     def _delete_left(self, write_stats: Iterable[WriteStat] = ()) -> None:
-        """Delete what is left over from storage, and report it, part by part. Raises ``StorageFailed``."""
-        files = self.left_over(write_stats)
+        self._delete(self.left_over(write_stats))
+
+    def _delete(self, files: Sequence[DeletedFile]) -> None:
+        """Delete files from storage, and report them, part by part. Raises ``StorageFailed``."""
         failures: list[str] = []
         for part in _deletions.parts(files):
             deleted = self._location.delete(part)
-            self.report_deletions(deleted.gone)
+            self.report_deletions(self._progress.to_report(deleted.gone))
             failures += deleted.failures
         _deletions.refuse(failures, len(files))
 

@@ -173,6 +173,22 @@ class DeletedFilePage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+def file_at(path: str) -> DeletedFile:
+    """A file by its path, relative to the table's base path."""
+    partition_path, _, file_name = path.rpartition("/")
+    return DeletedFile(partition_path, file_name)
+
+
+def is_file_of(file: DeletedFile, requested_time: str) -> bool:
+    """Whether it is, by its name, a data file of the instant with this requested time."""
+    try:
+        check_partition_path(file.partition_path)
+        name = parse_file_name(file.file_name)
+    except ValueError:
+        return False
+    return name.requested_time == requested_time and len(file.path.encode()) <= PATH_BYTES_MAX
+
+
 def parse_marker(name: str) -> Marker:
     """The marker of this name; raises ``ValueError`` when it is the name of none."""
     match = _SUFFIX.fullmatch(name)

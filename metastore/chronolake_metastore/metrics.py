@@ -80,7 +80,7 @@ class Metrics:
         )
         self.files_deleted = Counter(
             "chronolake_files_deleted",
-            "Files that this server deleted from storage, or found gone, in executing rollbacks.",
+            "Files that this server deleted from storage, or found gone, in executing rollbacks and cleans.",
             registry=self.registry,
         )
         self.deletions_failed = Counter(

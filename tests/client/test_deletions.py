@@ -119,6 +119,40 @@ def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: St
     assert in_storage(marked) == set()
 
 
+def test_of_what_a_rollback_was_told_to_delete_data_files_are_on_record(stored: Stored) -> None:
+    write = stored.table.begin(writer="gone")
+    own = stored.write_file(write.requested_time, 0)
+    stored.storage.create_all_empty(["day=1/notes", "elsewhere"])
+
+    named = [file_of(own).path, "day=1/notes", "elsewhere"]
+    undone = stored.table.rollback(write.requested_time, writer="gone", files_to_delete=named, execute=True)
+
+    assert undone.rolled_back_by is not None
+    assert stored.table.instant(undone.rolled_back_by).state is State.COMPLETED
+    assert in_storage(stored) == set()
+    assert list(stored.table.deletions(undone.rolled_back_by)) == [file_of(own)]
+
+
+def test_the_awaited_client_records_what_a_rollback_was_told_to_delete(
+    stored: Stored, server_url: str, store: Store
+) -> None:
+    write = stored.table.begin(writer="gone")
+    own = stored.write_file(write.requested_time, 0)
+    stored.storage.create_empty("elsewhere")
+
+    async def give_up() -> chronolake.Instant:
+        async with chronolake.connect_async(server_url, storage_options=store.options) as client:
+            table = await client.table(stored.table.name)
+            named = [file_of(own).path, "elsewhere"]
+            return await table.rollback(write.requested_time, writer="gone", files_to_delete=named)
+
+    undone = asyncio.run(give_up())
+
+    assert undone.rolled_back_by is not None
+    assert list(stored.table.deletions(undone.rolled_back_by)) == [file_of(own)]
+    assert in_storage(stored) == set()
+
+
 def test_the_awaited_client_deletes_the_same(marked: Stored, server_url: str, store: Store) -> None:
     async def write_and_give_up() -> tuple[WriteStat, chronolake.Instant, list[chronolake.Instant]]:
         async with chronolake.connect_async(server_url, storage_options=store.options) as client:

@@ -1,4 +1,4 @@
-"""Promise 5: a server that has credentials deletes what rollbacks that wait have to delete."""
+"""Promise 5: a server that has credentials deletes what rollbacks and cleans that wait have to delete."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+import chronolake
 from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
@@ -239,9 +240,24 @@ def test_what_a_plan_names_is_deleted_if_it_is_of_the_target(lake: StoredTable) 
     lake.storage.create_all_empty(map(path_of, own))
 
     asked = lake.roll_back(instant, execute=False, files_to_delete=[path_of(one) for one in own])
-    completes(lake, succeeded(asked)["rolled_back_by"])
+    rollback = succeeded(asked)["rolled_back_by"]
+    completes(lake, rollback)
 
     assert lake.paths() == [OTHERS]
+    assert lake.deletions(rollback) == [one["file_name"] for one in own]
+
+
+def test_what_a_plan_named_and_comes_late_is_swept(lake: StoredTable) -> None:
+    instant = lake.begun()
+    named = path_of(stored.marker_of(instant, 0))
+    asked = lake.roll_back(instant, execute=False, files_to_delete=[named])
+    rollback = succeeded(asked)["rolled_back_by"]
+    completes(lake, rollback)
+
+    lake.storage.create_empty(named)
+
+    becomes(lambda: lake.paths() == [OTHERS])
+    becomes(lambda: lake.unswept(grace_seconds=0) == [])
 
 
 @pytest.mark.parametrize("name", [OTHERS, "../{other}", "/{other}", "day=1/../{other}", "{other}"])
@@ -259,6 +275,15 @@ def test_what_a_plan_names_and_is_not_of_the_target_is_deleted_by_no_server(
         assert table.paths() == sorted([OTHERS, other])
 
 
+def kill_in_the_middle(server: ServerProcess, dsn: str, reported: int) -> None:
+    """Kill a server that deletes when it has reported so many files."""
+    with database.connected(dsn) as other, other.transaction():
+        database.wait_until(dsn, f"(SELECT count(*) FROM deleted_file) >= {reported}")
+        # What is deleted from storage by now cannot be reported any more.
+        other.execute("LOCK TABLE deleted_file IN SHARE MODE")
+        server.kill()
+
+
 @pytest.mark.parametrize("reported", [0, 1_000, 2_000])
 def test_a_server_killed_in_the_middle_leaves_the_rest_to_the_next(
     new_server: NewServer, dsn: str, local: Store, reported: int
@@ -266,12 +291,7 @@ def test_a_server_killed_in_the_middle_leaves_the_rest_to_the_next(
     quiet = new_server(dsn)
     with stored.table_at(quiet.url, local) as table:
         rollback, markers = table.given_up(files=4_500)
-        dying = new_server(dsn, *DELETES)
-        with database.connected(dsn) as other, other.transaction():
-            database.wait_until(dsn, f"(SELECT count(*) FROM deleted_file) >= {reported}")
-            # What is deleted from storage by now cannot be reported any more.
-            other.execute("LOCK TABLE deleted_file IN SHARE MODE")
-            dying.kill()
+        kill_in_the_middle(new_server(dsn, *DELETES), dsn, reported)
         new_server(dsn, *DELETES)
 
         completes(table, rollback)
@@ -390,6 +410,150 @@ def test_what_is_marked_in_storage_after_the_rollback_is_swept(lake: StoredTable
     becomes(lambda: lake.paths() == [OTHERS])
     becomes(lambda: lake.unswept(grace_seconds=0) == [])
     assert len(lake.deletions(rollback)) == 2
+
+
+# ---------------------------------------------------------------------------------- cleans
+
+
+def wrote_over(table: StoredTable, files: int) -> tuple[list[str], list[str]]:
+    """The paths of files that a commit wrote and the next one superseded, and of those that did."""
+    commits = []
+    for _ in range(2):
+        instant = table.begun()
+        stats = [rest.write_stat(instant, number % 4, f"day={number // 4}") for number in range(files)]
+        paths = sorted(map(path_of, stats))
+        table.storage.create_all_empty(paths)
+        succeeded(table.complete(instant, *stats))
+        commits.append(paths)
+    superseded, live = commits
+    return superseded, live
+
+
+def planned_clean(table: StoredTable, **asked: object) -> str:
+    """A clean whose plan waits."""
+    body = {"writer": "w", "retain_commits": 1, "execute": False} | asked
+    clean = succeeded(table.http.post(f"/v1/tables/{table.name}/cleans", json=body))["clean"]
+    requested_time: str = clean["requested_time"]
+    return requested_time
+
+
+def test_a_clean_that_waits_is_executed_and_each_deletion_is_on_record(
+    lake: StoredTable, shared_deleting: ServerProcess
+) -> None:
+    superseded, live = wrote_over(lake, files=12)
+
+    clean = planned_clean(lake)
+    completes(lake, clean)
+
+    assert lake.paths() == sorted([OTHERS, *live])
+    assert plan_of(lake, clean)["writer"].startswith("chronolake-deleter@")
+    recorded = database.query(
+        shared_deleting.dsn,
+        "SELECT partition_path || '/' || file_name AS path FROM audit_deletions "
+        "WHERE table_name = %s AND actor LIKE 'chronolake-deleter@%%' ORDER BY path",
+        lake.name,
+    )
+    assert [one["path"] for one in recorded] == superseded
+    assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+    assert "clean executed" in shared_deleting.log()
+
+
+def test_nobody_sweeps_what_a_clean_has_deleted(lake: StoredTable) -> None:
+    """It was published, and nobody writes it any more."""
+    wrote_over(lake, files=2)
+
+    completes(lake, planned_clean(lake))
+
+    assert lake.unswept(grace_seconds=0) == []
+
+
+def test_a_clean_that_was_reported_in_part_is_gone_on_with(lake: StoredTable) -> None:
+    superseded, live = wrote_over(lake, files=3)
+    clean = planned_clean(lake, execute=True, lease_seconds=1)
+    folder, _, name = superseded[0].rpartition("/")
+    # Not deleted in truth: what was reported is not looked at again.
+    succeeded(lake.report(clean, {"partition_path": folder, "file_name": name}))
+
+    completes(lake, clean)
+
+    assert lake.paths() == sorted([OTHERS, superseded[0], *live])
+    assert len(lake.deletions(clean)) == 3
+
+
+def test_a_clean_without_a_plan_of_the_server_is_left_to_its_writer(lake: StoredTable) -> None:
+    superseded, live = wrote_over(lake, files=2)
+    theirs = lake.begun(action="clean")
+    instant = f"/v1/tables/{lake.name}/instants/{theirs}"
+    rollback, _ = lake.given_up()
+
+    completes(lake, rollback)
+
+    assert succeeded(lake.http.get(instant))["lease_expires_at"] is not None
+    assert lake.paths() == sorted([OTHERS, *superseded, *live])
+
+
+def test_a_clean_whose_files_cannot_be_deleted_waits_and_says_why(
+    in_s3: StoredTable, s3: S3, deleting: ServerProcess
+) -> None:
+    s3.faults.append(Fault("POST", s3.bucket, 403, "AccessDenied"))
+    superseded, live = wrote_over(in_s3, files=2)
+    clean = planned_clean(in_s3)
+
+    becomes(lambda: "clean given back" in deleting.log())
+
+    assert in_s3.paths() == sorted([OTHERS, *superseded, *live])
+    assert in_s3.deletions(clean) == []
+    given_back = database.query(
+        deleting.dsn, "SELECT payload FROM event WHERE type = 'InstantReturnedToRequested' ORDER BY version"
+    )
+    assert given_back[0]["payload"]["reason"].startswith(f"2 files could not be deleted: {superseded[0]}: ")
+    s3.faults.clear()
+    completes(in_s3, clean)
+    assert in_s3.paths() == sorted([OTHERS, *live])
+
+
+@pytest.mark.parametrize("reported", [0, 1_000])
+def test_a_server_killed_in_the_middle_of_a_clean_leaves_the_rest_to_the_next(
+    new_server: NewServer, dsn: str, local: Store, reported: int
+) -> None:
+    quiet = new_server(dsn)
+    with stored.table_at(quiet.url, local) as table:
+        superseded, live = wrote_over(table, files=2_500)
+        clean = planned_clean(table)
+        kill_in_the_middle(new_server(dsn, *DELETES), dsn, reported)
+        new_server(dsn, *DELETES)
+
+        completes(table, clean)
+
+        assert table.paths() == sorted([OTHERS, *live])
+        rows = database.query(
+            dsn,
+            "SELECT count(*) AS rows, count(DISTINCT (partition_path, file_name)) AS files FROM deleted_file",
+        )
+        assert rows == [{"rows": len(superseded), "files": len(superseded)}]
+        assert [one.reason for one in table.orphans()] == ["no-data-file"]
+
+
+def test_the_cleans_and_rollbacks_of_a_client_are_executed_by_the_server(
+    shared_deleting: ServerProcess, store: Store
+) -> None:
+    properties = {"deletions.executor": "server"}
+    with (
+        stored.table_at(shared_deleting.url, store, **properties) as lake,
+        chronolake.connect(shared_deleting.url, storage_options=store.options) as client,
+    ):
+        _, live = wrote_over(lake, files=3)
+        table = client.table(lake.name)
+
+        [waiting] = table.clean(retain_commits=1)
+        completes(lake, waiting.requested_time)
+
+        assert table.instant(waiting.requested_time).writer.startswith("chronolake-deleter@")
+        slices = table.snapshot().slices
+        assert sorted(one.base_file.path for one in slices if one.base_file is not None) == live
+        assert lake.paths() == sorted([OTHERS, *live])
+        assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+        assert table.clean(retain_commits=1) == []
 
 
 # ---------------------------------------------------------------------------------- late files

@@ -385,6 +385,32 @@ def test_files_that_were_named_are_the_plan_and_markers_are_not(table: Table) ->
     succeeded(table.complete(rollback))
 
 
+def test_what_the_plan_of_a_rollback_names_is_reported_without_a_marker(table: Table) -> None:
+    instant = table.begun()
+    named, unnamed = marker(instant, 0), marker(instant, 1)
+    path = named["file_name"]
+    rollback = succeeded(table.roll_back(instant, files_to_delete=[path]))["rolled_back_by"]
+
+    answer = refused(table.report(rollback, named, unnamed), 422, "invalid-deletion")
+    assert [one["file_name"] for one in answer["context"]["files"]] == names(unnamed)
+    succeeded(table.report(rollback, named))
+
+    assert table.deletions(rollback) == names(named)
+
+
+@pytest.mark.parametrize("folder", ["", "day=1/"])
+def test_a_rollback_records_no_deletion_of_what_another_has_written(table: Table, folder: str) -> None:
+    """A server would delete it, as a file that came late."""
+    other, instant = table.begun(), table.begun()
+    theirs = marker(other) | {"partition_path": folder.rstrip("/")}
+    path = f"{folder}{theirs['file_name']}"
+    rollback = succeeded(table.roll_back(instant, files_to_delete=[path]))["rolled_back_by"]
+
+    refused(table.report(rollback, theirs), 422, "invalid-deletion")
+
+    assert table.deletions(rollback) == []
+
+
 def test_a_rollback_that_nobody_executes_waits_for_whoever_takes_it(table: Table) -> None:
     instant, rollback = rolled_back(table, 0, execute=False)
     waiting = shown(table, rollback)

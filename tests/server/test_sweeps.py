@@ -12,6 +12,7 @@ from chronolake_metastore.settings import Settings
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import Json, Table, keyed, marker, new_key, refused, succeeded, write_stat
+from tests.server.test_planned_cleans import cleaned, executed, write
 
 
 def due(table: Table, **parameters: int) -> list[Json]:
@@ -230,6 +231,22 @@ def test_what_is_due_follows_from_the_log(server: ServerProcess) -> None:
     assert len(asyncio.run(verifying.verify(settings)).findings) >= 3
     assert asyncio.run(rebuilding.rebuild(settings)).repaired["instant"] >= 3
     assert asyncio.run(verifying.verify(settings)).findings == []
+
+
+def test_what_a_clean_has_deleted_is_not_due(server: ServerProcess) -> None:
+    """It was published: nobody writes it any more."""
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        write(table)
+        write(table)
+
+        executed(table, cleaned(table))
+
+        assert due(table) == []
+    server.stop()
+    settings = Settings(dsn=server.dsn)
+    assert asyncio.run(verifying.verify(settings)).findings == []
+    assert set(asyncio.run(rebuilding.rebuild(settings)).repaired.values()) == {0}
 
 
 def test_the_rollback_of_an_instant_that_marks_in_storage_is_due_whether_it_deleted_anything_or_not(

@@ -39,11 +39,12 @@ async def report_deletions(
     data: JSONBody[wire.ReportDeletions],
     caller: NamedDependency[Caller],
 ) -> Response[ReportedDeletions]:
-    """Record that files, which were marked, have been deleted from storage; their markers go.
+    """Record that files, which were marked or planned, have been deleted from storage; their markers go.
 
     A write reports what its failed attempts had left, before it completes; a rollback the files that its target
-    has marked. Both may go on after they have completed, with files that came late; what was reported once may
-    be reported again, and is recorded again.
+    has marked, or those data files of its target that its plan names; a clean those of its plan. All may go on
+    after they have completed, with files that came late; what was reported once may be reported again, and is
+    recorded again.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, ReportDeletions(parameters.table(table), time, data))

@@ -131,8 +131,8 @@ def serve(  # noqa: PLR0913 - one argument per setting
         typer.Option(
             envvar="CHRONOLAKE_DELETER_SECONDS",
             min=0.0,
-            help="How often to look for rollbacks that wait, and delete their files from storage, which this "
-            "server must reach as writers do. 0: leave it to clients and other servers.",
+            help="How often to look for rollbacks and cleans that wait, and delete their files from "
+            "storage, which this server must reach as writers do. 0: leave it to clients and other servers.",
         ),
     ] = 0.0,
     deleter_lease_seconds: Annotated[
@@ -141,7 +141,8 @@ def serve(  # noqa: PLR0913 - one argument per setting
             envvar="CHRONOLAKE_DELETER_LEASE_SECONDS",
             min=1,
             max=86_400,
-            help="How long a rollback stays with a server that went silent while it deleted the files.",
+            help="How long a rollback or a clean stays with a server that went silent while it deleted the "
+            "files.",
         ),
     ] = 60,
     max_body_bytes: Annotated[

@@ -22,8 +22,7 @@ from chronolake_metastore.domain.instants import (
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import markers as wire
-from chronolake_model.file_names import parse_file_name
-from chronolake_model.markers import DeletedFile
+from chronolake_model.markers import DeletedFile, file_at, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State
 
@@ -62,11 +61,10 @@ def named(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
     return sorted(set(reported))
 
 
-def not_planned(clean: Instant, reported: Iterable[DeletedFile]) -> list[DeletedFile]:
-    """The files of a report that the plan of a clean does not name."""
-    assert clean.plan is not None
-    planned = set(clean.plan.files_to_delete)
-    return [one for one in named(reported) if one.path not in planned]
+def not_planned(instant: Instant, reported: Iterable[DeletedFile]) -> list[DeletedFile]:
+    """The files of a report that the plan of a clean, or of a rollback, does not name."""
+    planned = set(map(file_at, instant.plan.files_to_delete if instant.plan else []))
+    return [one for one in named(reported) if one not in planned]
 
 
 def report(
@@ -91,24 +89,27 @@ def deleted(
     """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
     if cleans.is_planned(instant):
-        strange = not_planned(instant, reported)
-        _refuse(strange, f"the plan of the clean {marker} of {table.name!r} does not name")
+        unplanned = not_planned(instant, reported)
+        _refuse(unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
     else:
-        unmarked = contradicted.unmarked
-        if has_direct_markers(instant):
-            unmarked = [one for one in unmarked if not _is_of(one, marker)]
-        _refuse(unmarked, f"the instant {marker} of {table.name!r} has no marker of")
+        strange = _strange(instant, contradicted.unmarked, marker)
+        _refuse(strange, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     recorded = named(reported)
     return FilesDeleted(of=marked_by(instant), files=len(recorded), deletions_digest=files.digest(recorded))
 
 
-def _is_of(file: DeletedFile, requested_time: str) -> bool:
-    """Whether it is a file that the instant may have marked in storage."""
-    try:
-        return parse_file_name(file.file_name).requested_time == requested_time
-    except ValueError:
-        return False
+def _strange(instant: Instant, unmarked: Sequence[DeletedFile], marked_by: str) -> Sequence[DeletedFile]:
+    """Those of the files without a marker that there may not be: neither marked in storage, nor in a plan.
+
+    What a rollback names has to be of its target too: what is recorded servers delete again, if it comes late.
+    """
+    if has_direct_markers(instant):
+        return [one for one in unmarked if not is_file_of(one, marked_by)]
+    if instant.action is Action.ROLLBACK:
+        unplanned = set(not_planned(instant, unmarked))
+        return [one for one in unmarked if one in unplanned or not is_file_of(one, marked_by)]
+    return unmarked
 
 
 def _refuse(contradicted: Sequence[DeletedFile], why: str) -> None:

@@ -146,11 +146,11 @@ class InstantRolledBack(Payload, frozen=True, kw_only=True):
 
 
 class FilesDeleted(Payload, frozen=True, kw_only=True):
-    """Files that had been marked are not in storage any more: a write, or a rollback, has deleted them.
+    """Files that were marked, or planned, are not in storage any more: a write, a rollback or a clean did it.
 
     They are ``files`` rows of ``deleted_file`` under this event's version, sealed by ``deletions_digest``;
-    ``of`` is the instant that had marked them. Nothing else changes, but that they are to be looked for once
-    more: a task that did not hear of it may finish such a file late.
+    ``of`` is the instant that had marked them, of a clean itself. Nothing else changes, but that they are to be
+    looked for once more, unless by a clean: a task that did not hear of it may finish such a file late.
     """
 
     of: Micros

@@ -13,8 +13,9 @@ from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
 from chronolake_model.times import Micros, Tick
+from chronolake_model.vocabulary import Action
 
-_WAITING: Final = text(statements.load("waiting_rollbacks"))
+_WAITING: Final = text(statements.load("waiting_plans"))
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -28,22 +29,30 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class WaitingPlan(msgspec.Struct, frozen=True):
-    """An instant whose plan waits: a rollback, and the ``target`` that it undoes."""
+    """An instant whose plan waits: a rollback, or a clean that the server planned.
+
+    ``marked_by`` is the instant that the files are recorded of: of a rollback its target.
+    """
 
     place: Place
+    action: Action
     requested_time: Micros
-    target: Micros
+    marked_by: Micros
     plan: Plan
 
 
-async def rollbacks(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[WaitingPlan]:
-    """Rollbacks that wait in requested, the oldest first, but for those of the tables ``left_out``."""
+async def plans(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[WaitingPlan]:
+    """Plans that wait in requested, the oldest first, but for those of the tables ``left_out``."""
     rows = await connection.execute(_WAITING, {"left_out": list(left_out), "limit": limit})
     return [
         WaitingPlan(
-            place_of(place), Micros(requested_time), Micros(target), msgspec.json.decode(plan, type=Plan)
+            place_of(place),
+            Action(action),
+            Micros(requested_time),
+            Micros(marked_by),
+            msgspec.json.decode(plan, type=Plan),
         )
-        for *place, requested_time, target, plan in rows
+        for *place, action, requested_time, marked_by, plan in rows
     ]
 
 

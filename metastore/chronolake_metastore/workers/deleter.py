@@ -1,4 +1,4 @@
-"""The deleter: executes rollbacks that wait, by deleting their files from storage (docs/decisions/0022).
+"""The deleter: executes rollbacks and cleans that wait: deletes their files from storage (docs/decisions/0022).
 
 Every replica may have one. One of them at a time looks and takes what it is going to execute, under a lease of
 its own; a deleter that dies leaves the rest of the list to whoever takes the plan next.
@@ -87,7 +87,7 @@ class Deleter:
         async with leases.turn(self._database, leases.DELETER) as ours:
             if ours is None:
                 return 0
-            found = await waiting.rollbacks(ours, self._reach.paused(), AT_ONCE)
+            found = await waiting.plans(ours, self._reach.paused(), AT_ONCE)
             taken = [one for plan in found if (one := await self._take(plan)) is not None]
         ended = await asyncio.gather(*map(self._execute, taken), return_exceptions=True)
         for failure in ended:
@@ -119,7 +119,7 @@ class Deleter:
             # Another has it by now, or the database is away: then it waits again when its lease has ended.
             outcome.failure = str(group.exceptions[0])
             said = {"table": plan.place.table, "instant": _time(plan)}
-            _log.warning("rollback left as it is", **said, reason=outcome.failure)
+            _log.warning(f"{plan.action} left as it is", **said, reason=outcome.failure)
         if not outcome.failure:
             await self._forget(taken, outcome)
 
@@ -142,7 +142,7 @@ class Deleter:
             await self._give_back(plan, outcome)
             seconds = self._reach.pause(plan.place)
             _log.warning(
-                "rollback given back",
+                f"{plan.action} given back",
                 **said,
                 failed=outcome.failed,
                 reason=outcome.failure,
@@ -152,7 +152,7 @@ class Deleter:
         request = wire.CompleteInstant(writer=self.writer)
         await self._submit(CompleteInstant(plan.place.table, plan.requested_time, request))
         self._reach.end_pause(plan.place)
-        _log.info("rollback executed", **said, seconds=round(time.monotonic() - began, 3))
+        _log.info(f"{plan.action} executed", **said, seconds=round(time.monotonic() - began, 3))
 
     async def _forget(self, taken: Taken, outcome: Outcome) -> None:
         """Delete the direct markers of a rollback that has completed; a sweep comes by those that stay."""
@@ -165,7 +165,7 @@ class Deleter:
         """Delete a page of files, and report those that are gone; gives why others are not."""
         failures = await taken.files.delete_all([one.path for one in page])
         gone = [one for one in page if one.path not in failures]
-        if gone and doomed.is_reported(taken.plan.plan):
+        if gone:
             report = wire_markers.ReportDeletions(gone, writer=self.writer)
             await self._submit(ReportDeletions(taken.plan.place.table, taken.plan.requested_time, report))
         self._metrics.files_deleted.inc(len(gone))

@@ -5,19 +5,19 @@ Whoever goes on after another asks again, from the beginning: what was deleted a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from chronolake_metastore.domain.deletions import marked_by
-from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.object_storage import TableFiles
 from chronolake_metastore.store import deletions, instants, markers
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.markers import FIRST, OfInstant
 from chronolake_metastore.store.waiting import Place, WaitingPlan
 from chronolake_model.file_names import parse_file_name
-from chronolake_model.markers import DeletedFile, parse_marker
+from chronolake_model.markers import DeletedFile, file_at, is_file_of, parse_marker
 from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action
 
 PAGE: Final = 1_000
 """Files that are deleted, and reported, at once: as many as S3 deletes in one request."""
@@ -29,15 +29,12 @@ Pages = AsyncIterator[Page]
 
 
 class NotOfTarget(Exception):
-    """A plan names what is no data file of the instant that it undoes."""
+    """A rollback names what is no data file of the instant that it undoes."""
 
 
 async def of(database: Database, waiting: WaitingPlan, files: TableFiles) -> Pages:
     """The files that the plan has still to delete; raises ``NotOfTarget`` or ``ConfigurationError``."""
-    kinds = [_marked(database, waiting)] if waiting.plan.by_markers else [_named(waiting)]
-    if waiting.plan.by_markers and waiting.plan.direct_markers:
-        kinds.append(marked_directly(files, _marked_by_target(waiting)))
-    for kind in kinds:
+    for kind in _kinds(database, waiting, files):
         async for page in kind:
             yield page
 
@@ -79,14 +76,31 @@ async def forget_direct(files: TableFiles, instant: str, reported: Set[DeletedFi
         await files.delete_all([path for path, file in marked if file is None or file in reported])
 
 
-def is_reported(plan: Plan) -> bool:
-    """Whether each deletion is to be reported: what was marked is, what somebody named is not."""
-    return plan.by_markers
+def _kinds(database: Database, waiting: WaitingPlan, files: TableFiles) -> list[Pages]:
+    if waiting.action is Action.CLEAN:
+        return [_planned(database, waiting)]
+    if not waiting.plan.by_markers:
+        return [_named(waiting)]
+    marked = [_marked(database, waiting)]
+    if waiting.plan.direct_markers:
+        marked.append(marked_directly(files, _marked_by_target(waiting)))
+    return marked
+
+
+async def _planned(database: Database, waiting: WaitingPlan) -> Pages:
+    """What the server's plan of a clean names, and was not reported yet."""
+    named = set(map(file_at, waiting.plan.files_to_delete))
+    async with database.reading() as connection:
+        of = OfInstant(waiting.place.table_id, waiting.marked_by)
+        # Nothing else is ever reported of such a clean.
+        reported = await deletions.page(connection, of, deletions.FIRST, len(named))
+    for page in _in_pages(sorted(named.difference(reported))):
+        yield page
 
 
 async def _marked(database: Database, waiting: WaitingPlan) -> Pages:
     """What the target of a rollback has marked."""
-    of, after = OfInstant(waiting.place.table_id, waiting.target), FIRST
+    of, after = OfInstant(waiting.place.table_id, waiting.marked_by), FIRST
     while True:
         async with database.reading() as connection:
             page = await markers.page(connection, of, after, PAGE)
@@ -107,7 +121,7 @@ async def marked_directly(files: TableFiles, instant: str) -> Pages:
 
 
 def _marked_by_target(waiting: WaitingPlan) -> str:
-    return format_time(waiting.target, waiting.place.tick)
+    return format_time(waiting.marked_by, waiting.place.tick)
 
 
 def _marked_by(name: str, requested_time: str) -> DeletedFile | None:
@@ -122,20 +136,19 @@ def _marked_by(name: str, requested_time: str) -> DeletedFile | None:
 
 
 async def _named(waiting: WaitingPlan) -> Pages:
-    """What whoever asked for the rollback has named; raises ``NotOfTarget``."""
+    """What whoever asked for the rollback has named; raises ``NotOfTarget``.
+
+    All of it: what was reported before may have been so before it was named, and have been written again.
+    """
     # A client says these names, and the server has credentials that the client may not have.
-    target = format_time(waiting.target, waiting.place.tick)
-    named = [_data_file(path, target) for path in waiting.plan.files_to_delete]
-    for at in range(0, len(named), PAGE):
-        yield named[at : at + PAGE]
+    target = _marked_by_target(waiting)
+    named = sorted(set(map(file_at, waiting.plan.files_to_delete)))
+    for file in named:
+        if not is_file_of(file, target):
+            raise NotOfTarget(f"{file.path[:200]!r} is no data file of the instant {target}")
+    for page in _in_pages(named):
+        yield page
 
 
-def _data_file(path: str, requested_time: str) -> DeletedFile:
-    partition_path, _, file_name = path.rpartition("/")
-    try:
-        is_of_target = parse_file_name(file_name).requested_time == requested_time
-    except ValueError:
-        is_of_target = False
-    if not is_of_target:
-        raise NotOfTarget(f"{path[:200]!r} is no data file of the instant {requested_time}")
-    return DeletedFile(partition_path, file_name)
+def _in_pages(files: Page) -> Iterator[Page]:
+    return (files[at : at + PAGE] for at in range(0, len(files), PAGE))
