@@ -100,6 +100,14 @@ def _never_marked(table: Table, key: str) -> httpx.Response:
     return table.report(writing, marker(writing), key=key)
 
 
+def _undeleted(table: Table, key: str) -> httpx.Response:
+    for _ in range(2):
+        writing = table.begun()
+        succeeded(table.complete(writing, write_stat(writing)))
+    planned = table.http.post(f"/v1/tables/{table.name}/cleans", json={"writer": "w", "retain_commits": 1})
+    return table.complete(succeeded(planned)["clean"]["requested_time"], key=key)
+
+
 def _drop_column(table: Table, key: str, column: str, **body: object) -> httpx.Response:
     changes = [{"change": "drop", "name": column}]
     return _post(table.http, f"/v1/tables/{table.name}/schema", {"changes": changes} | body, key)
@@ -139,6 +147,7 @@ REFUSALS: dict[str, Refusing] = {
     "savepointed": _savepointed,
     "unreconciled-markers": _unreconciled,
     "invalid-deletion": _never_marked,
+    "undeleted-files": _undeleted,
     "incompatible-schema": lambda table, key: _drop_column(table, key, "id"),
     "schema-changed": lambda table, key: _drop_column(table, key, "name", expected_schema_version=7),
 }
@@ -206,7 +215,8 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     decided = {str(leaf.code) for kind in kinds for leaf in kind.__subclasses__()}
     decided |= {"instant-rolled-back"}
     decided -= {"outcome-not-found", "idempotency-key-reused"}
-    decided -= {"schema-not-found", "invalid-filter", "invalid-marker"}  # of no command: whoever asks is told
+    # Of no command: whoever asks is told.
+    decided -= {"schema-not-found", "reader-not-found", "invalid-filter", "invalid-marker"}
 
     assert set(REFUSALS) == decided
 

@@ -71,7 +71,7 @@ def assert_healed(prices: SparkTable, spark: SparkSession, given_up: Instant, ds
     assert rows_of(prices) == [(id, 3 if id < 32 else 1) for id in IDS]
     assert orphans_of(prices) == []
     assert list(prices.metastore.timeline.rollbacks().pending()) == []
-    assert len(list(prices.metastore.deletions(given_up.requested_time))) >= BUCKETS / 2
+    assert list(prices.metastore.deletions(given_up.requested_time)) != []
     verified = subprocess.run(
         [sys.executable, "-m", "chronolake_metastore", "verify", "--dsn", dsn],
         capture_output=True,
