@@ -35,7 +35,7 @@ demo: $(STAMP) ## start a server, load a table through Spark, show its timeline 
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
 
 test: $(STAMP) ## run the test suite (what CI runs; WORKERS=2 side by side, 0 for one after the other)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history and the state machine)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
