@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long check format docs bench-timeline bench-slices bench-markers bench-proof clean
+.PHONY: help install demo test test-long check format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -59,11 +59,18 @@ bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST again
 bench-markers: $(STAMP) ## markers over REST against empty requests and files (MARKERS=20000 SECONDS=10; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.markers
 
+bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLOWERS=1000; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.followers
+
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof
 
+fuzz: $(STAMP) ## attack the REST API with requests made from its OpenAPI document (SECONDS=600 SEED=1)
+	$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
 docs: $(STAMP) ## write the generated references again
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/vectors.py
 
 clean: ## remove the environment and what the demo left
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

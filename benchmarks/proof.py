@@ -50,7 +50,7 @@ def main() -> None:
     """Make the log, run the programs, print what they took."""
     folder = tempfile.mkdtemp(prefix="chronolake-bench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    dsn = embedded.start(Path(folder))
+    dsn = embedded.start(Path(folder)).dsn
     migrations.upgrade(dsn)
     began = time.monotonic()
     asyncio.run(_make(dsn))

@@ -35,7 +35,7 @@ def postgres() -> str:
     folder = tempfile.mkdtemp(prefix="chronolake-bench-")
     # The database stops when this process ends, and the folder can go only then; atexit runs in reverse order.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    dsn = embedded.start(Path(folder))
+    dsn = embedded.start(Path(folder)).dsn
     migrations.upgrade(dsn)
     return dsn
 

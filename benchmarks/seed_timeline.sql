@@ -31,12 +31,20 @@ CROSS JOIN LATERAL (
 ) AS event (version, time, type, payload)
 ORDER BY version;
 
-INSERT INTO chronolake.outcome (request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor)
+INSERT INTO chronolake.outcome (
+    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, chain_id, number, hash
+)
 SELECT
     md5(version::text || table_id), decode(repeat('00', 16), 'hex'), table_id, version, 200,
-    decode(repeat('20', 300), 'hex'), requested_time, 'BeginInstant', 'bench'
+    decode(repeat('20', 300), 'hex'), requested_time, 'BeginInstant', 'bench',
+    table_id, version, decode(repeat('00', 32), 'hex')
 FROM past
 CROSS JOIN LATERAL (VALUES (begun), (completed)) AS answered (version);
+
+UPDATE chronolake.answer_chain a
+SET number = past.last
+FROM (SELECT table_id, max(completed) AS last FROM past GROUP BY table_id) AS past
+WHERE a.chain_id = past.table_id;
 
 INSERT INTO chronolake.instant (
     table_id, requested_time, completion_time, action, operation, state, writer, lease_seconds, summary, extra_metadata,

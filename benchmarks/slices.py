@@ -90,7 +90,7 @@ def _kept_postgres() -> str:
         shutil.rmtree(KEPT, ignore_errors=True)
         KEPT.mkdir(parents=True)
         key.write_text(digest, "ascii")
-    dsn = embedded.start(KEPT / "database")
+    dsn = embedded.start(KEPT / "database").dsn
     migrations.upgrade(dsn)
     return dsn
 

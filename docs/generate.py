@@ -20,7 +20,7 @@ from msgspec.inspect import type_info
 from chronolake.cli import main as client_cli, output
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
-from chronolake_metastore.domain import events
+from chronolake_metastore.domain import events, lists
 from chronolake_metastore.settings import Settings
 from chronolake_model import (
     cleans,
@@ -132,8 +132,9 @@ def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[
         optional = "" if body["required"] else "; may be left out"
         yield from ("", f"Body: {_form(_content(body))}{optional}.")
     answers = (
-        (status, "nothing" if status == "204" else _form(_content(one)), _meaning(status, one))
-        for status, one in operation["responses"].items()
+        (status, _forms(one), _meaning(status, one))
+        for status, one in sorted(operation["responses"].items())
+        if status != "414"
     )
     yield from ("", *_table(("status", "answer", "when"), answers))
 
@@ -155,7 +156,20 @@ def _content(holder: Json) -> Json:
     return schema
 
 
+def _forms(answer: Json) -> str:
+    """All forms of an answer."""
+    content: Json = answer.get("content", {})
+    return (
+        " or ".join(
+            _form(one["schema"]) if name.endswith("json") else f"`{name}`" for name, one in content.items()
+        )
+        or "nothing"
+    )
+
+
 def _meaning(status: str, answer: Json) -> str:
+    if status == "200" and not answer["description"].startswith("Request fulfilled"):
+        return str(answer["description"])
     return "done" if status.startswith("2") else str(answer["description"])
 
 
@@ -280,10 +294,16 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
         "followed the changes begins anew: the snapshot as of `earliest`, then the changes from it."
     ),
     ProblemCode.BODY_TOO_LARGE: "Send less, or raise the server's `--max-body-bytes`.",
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: "Send JSON in UTF-8, with `Content-Type: application/json`.",
     ProblemCode.IDEMPOTENCY_KEY_REUSED: "Take a new key for a new request.",
     ProblemCode.INVALID_TABLE: "Mend the definition; `detail` says where it contradicts itself.",
     ProblemCode.INVALID_WRITE_STAT: "Mend the write stat; `detail` says which and why.",
     ProblemCode.INVALID_FILTER: "Mend the filter; `context.place` says where, `detail` what it should be.",
+    ProblemCode.BASE_PATH_TAKEN: "Choose another base path. If `context.dropped`, `reuse_base_path` takes it "
+    "over from the dropped table.",
+    ProblemCode.BASE_PATH_SHARED: "See `detail` for the other table; drop one of them, or load it elsewhere.",
+    ProblemCode.METASTORE_MOVED: "When the original database deletes nothing any more, an operator runs "
+    "`chronolake-metastore claim`.",
     ProblemCode.INTERNAL_ERROR: "Look into the server's log. The request, sent again under the same key, is "
     "carried out once at most.",
     ProblemCode.OVERLOADED: "Send it again later, under the same key.",
@@ -402,14 +422,27 @@ def _events() -> list[str]:
 _SCALARS = {
     msgspec.inspect.IntType: "integer",
     msgspec.inspect.StrType: "string",
+    msgspec.inspect.UUIDType: "UUID",
     msgspec.inspect.DictType: "object of strings",
+}
+
+
+_SEALED: Final = (
+    "sealed list: `count` of its entries (rows of `event_entry`), `digest` over them, the `first` few"
+)
+_NOT_OF_REST: Final[Mapping[type, str]] = {
+    lists.Sealed: _SEALED,
+    events.Plan: (
+        "as [RecordedPlan](rest.md#recordedplan), but `file_groups`, `instants` (in microseconds) and "
+        f"`files_to_delete` are each a {_SEALED}"
+    ),
 }
 
 
 def _python_form(form: msgspec.inspect.Type) -> str:
     match form:
-        case msgspec.inspect.StructType(cls=cls) if cls is events.Plan:
-            return "[RecordedPlan](rest.md#recordedplan), with its instants in microseconds"
+        case msgspec.inspect.StructType(cls=cls) if (own := getattr(cls, "__origin__", cls)) in _NOT_OF_REST:
+            return _NOT_OF_REST[own]
         case msgspec.inspect.StructType(cls=cls) | msgspec.inspect.EnumType(cls=cls):
             return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
         case msgspec.inspect.ListType(item_type=item):

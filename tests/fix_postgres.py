@@ -36,7 +36,7 @@ def postgres() -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="chronolake-test-")
     # It stops when the process ends, and the folder can go only then; atexit runs in reverse order.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    yield embedded.start(Path(folder))
+    yield embedded.start(Path(folder)).dsn
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def new_database(postgres: str, template: str) -> Iterator[Callable[[], str]]:
         name = f"test_{os.getpid()}_{next(_numbers)}"
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
         made.append(name)
-        return make_conninfo(postgres, dbname=name)
+        return claimed(make_conninfo(postgres, dbname=name))
 
     with psycopg.connect(postgres, autocommit=True) as connection:
         yield make
@@ -78,8 +78,15 @@ def shared_dsn(postgres: str, template: str) -> Iterator[str]:
     name = f"module_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
-        yield make_conninfo(postgres, dbname=name)
+        yield claimed(make_conninfo(postgres, dbname=name))
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def claimed(dsn: str) -> str:
+    """Give the clone an identity of its own: a copied database may not delete files under its original's."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("INSERT INTO chronolake.metastore DEFAULT VALUES")
+    return dsn
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +20,10 @@ KEYS = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
 
 
 class Fault(msgspec.Struct):
-    """Requests of a method whose paths end so are refused, the next ``times`` of them."""
+    """Requests of a method whose paths end so are refused, the next ``times`` of them.
+
+    A request that deletes many objects counts as a DELETE of each of them, and is refused as a whole.
+    """
 
     method: str
     path_end: str
@@ -40,6 +45,20 @@ class S3:
         return f"s3://{self.bucket}/tables/orders"
 
 
+_BULK = {"POST": "DELETE"}
+_KEY = re.compile(rb"<Key>(.*?)</Key>")
+
+
+def _asked(request: dict[str, Any]) -> tuple[str, list[str]]:
+    """The method of a request, and the paths that it is about."""
+    method, path = request["REQUEST_METHOD"], request["PATH_INFO"]
+    if method != "POST" or not request.get("QUERY_STRING", "").startswith("delete"):
+        return method, [path]
+    body = request["wsgi.input"].read(int(request["CONTENT_LENGTH"]))
+    request["wsgi.input"] = io.BytesIO(body)
+    return method, [path, *(f"{path}/{key.decode()}" for key in _KEY.findall(body))]
+
+
 class _Gateway:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -48,7 +67,7 @@ class _Gateway:
         self._forward = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        fault = self._fault(request["REQUEST_METHOD"], request["PATH_INFO"])
+        fault = self._fault(*_asked(request))
         if fault is None:
             # moto closes an object that another request replaces while it still answers with it.
             with self._one_by_one:
@@ -59,10 +78,11 @@ class _Gateway:
         start(f"{fault.status} {fault.code}", headers)
         return [body]
 
-    def _fault(self, method: str, path: str) -> Fault | None:
+    def _fault(self, method: str, paths: list[str]) -> Fault | None:
         with self._lock:
             for fault in self.faults:
-                if fault.times and fault.method == method and path.endswith(fault.path_end):
+                ends = any(path.endswith(fault.path_end) for path in paths)
+                if fault.times and ends and fault.method in (method, _BULK.get(method, method)):
                     fault.times -= 1
                     return fault
         return None
@@ -70,13 +90,16 @@ class _Gateway:
 
 @pytest.fixture(scope="session")
 def s3_gateway() -> Iterator[tuple[str, list[Fault]]]:
-    """Where the API is, and the faults that it has."""
+    """Where the API is, and the faults that it has; servers may send their credentials to it."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     gateway = _Gateway()
     server = make_server("127.0.0.1", 0, gateway, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", gateway.faults
+    url = f"http://127.0.0.1:{server.server_port}"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CHRONOLAKE_STORAGE_ENDPOINTS", url)
+        yield url, gateway.faults
     server.shutdown()
     thread.join()
     server.server_close()

@@ -16,6 +16,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.fix_postgres import claimed
+
 START_SECONDS_MAX = 30.0
 
 
@@ -29,7 +31,7 @@ class ServerProcess:
 
     def __init__(self, dsn: str, log: Path, *flags: str, program: Sequence[str] = PROGRAM) -> None:
         self.dsn = dsn
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
         self._flags = flags
@@ -50,6 +52,12 @@ class ServerProcess:
             )
         self._wait_until_ready()
         return self
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """kill -9: no goodbye, no rollback, no flush."""
@@ -127,7 +135,7 @@ def shared_server_url(postgres: str, template: str, tmp_path_factory: pytest.Tem
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
         server = ServerProcess(
-            make_conninfo(postgres, dbname=name), tmp_path_factory.mktemp("server") / "server.log"
+            claimed(make_conninfo(postgres, dbname=name)), tmp_path_factory.mktemp("server") / "server.log"
         )
         try:
             yield server.start().url
@@ -136,7 +144,7 @@ def shared_server_url(postgres: str, template: str, tmp_path_factory: pytest.Tem
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from chronolake import storage as storages
+from chronolake_storage import opening
+from chronolake_storage.files import Files
 from tests.fix_s3 import S3
 
 
@@ -19,6 +21,13 @@ class Store(msgspec.Struct, frozen=True):
 
     def open(self) -> storages.Storage:
         return storages.open_storage(self.base_path, self.options)
+
+    def files(self) -> Files:
+        return opening.open_files(self.base_path, self.options)
+
+    def delete(self, *paths: str) -> None:
+        """Delete files behind everybody's back, as an operator may."""
+        assert all(one.failure is None for one in self.files().delete_unguarded(paths))
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -113,6 +113,7 @@ class AsyncClient:
         tick: Tick = Tick.MILLISECOND,
         properties: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
+        reuse_base_path: bool = False,
     ) -> AsyncTable:
         """As ``Client.create_table``."""
         body = CreateTable(
@@ -126,6 +127,7 @@ class AsyncClient:
             index=NewBucketIndex.of(index),
             tick=tick,
             properties=dict(properties or {}),
+            reuse_base_path=reuse_base_path,
         )
         try:
             return self._as_table(await self._transport.send(_calls.create_table(body)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from chronolake import _calls, _sweeps
 from chronolake._async_write import AsyncWrite, finish_clean, finish_rollback
 from chronolake._markers import DirectMarkers, Location
+from chronolake._needed import Server, by_loop, in_thread
 from chronolake._reading import AsyncReading, begin_call
 from chronolake._stored_table import asked_clean
 from chronolake._timeline import AsyncTimeline
@@ -32,7 +32,7 @@ class AsyncStoredTable:
     ) -> None:
         self._transport = transport
         self._definition = definition
-        self._location = Location(definition, storage_options)
+        self._location = Location(definition, storage_options, Server(by_loop(transport), definition))
 
     @property
     def name(self) -> str:
@@ -133,14 +133,14 @@ class AsyncStoredTable:
     ) -> list[MarkerOutcome]:
         """As ``Table.create_markers``; direct ones, here and below, are reached by threads."""
         if (direct := self._direct_markers(requested_time)) is not None:
-            return await asyncio.to_thread(direct.create, markers)
+            return await in_thread(direct.create, markers)
         call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
         return (await self._transport.send(call)).outcomes
 
     async def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
         """As ``Table.markers``."""
         if (direct := self._direct_markers(requested_time)) is not None:
-            for one in await asyncio.to_thread(direct.listed, unpublished):
+            for one in await in_thread(direct.listed, unpublished):
                 yield one
             return
         async for page in self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished)):
@@ -150,13 +150,13 @@ class AsyncStoredTable:
     async def has_marker(self, requested_time: str, marker: Marker) -> bool:
         """As ``Table.has_marker``."""
         if (direct := self._direct_markers(requested_time)) is not None:
-            return await asyncio.to_thread(direct.check, marker)
+            return await in_thread(direct.check, marker)
         return (await self._transport.send(_calls.find_marker(self.name, requested_time, marker))).exists
 
     async def delete_markers(self, requested_time: str) -> int:
         """As ``Table.delete_markers``."""
         if (direct := self._direct_markers(requested_time)) is not None:
-            return await asyncio.to_thread(direct.delete_all)
+            return await in_thread(direct.delete_all)
         return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
 
     async def sweep(self, *, grace_seconds: int | None = None) -> Swept:
@@ -173,6 +173,10 @@ class AsyncStoredTable:
     def timeline(self) -> AsyncTimeline:
         """As ``Table.timeline``: ``await table.timeline.completed().last()``."""
         return AsyncTimeline(self._transport, self.name)
+
+    async def claim_storage(self) -> None:
+        """As ``Table.claim_storage``."""
+        await in_thread(self._location.claim)
 
     def _direct_markers(self, requested_time: str) -> DirectMarkers | None:
         if self._location.markers_type is MarkersType.SERVER:

@@ -12,11 +12,12 @@ from chronolake import _calls, _deletions, errors
 from chronolake._calls import Call
 from chronolake._lease import lost_by, pause_seconds_of
 from chronolake._markers import DirectMarkers, Location
+from chronolake._needed import in_thread
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._transport import AsyncTransport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
-from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import State
 
@@ -69,17 +70,19 @@ class AsyncWrite:
     async def mark(self, *markers: Marker) -> list[MarkerOutcome]:
         """As ``Write.mark``; direct markers are created by threads."""
         if self._progress.has_direct_markers:
-            return await asyncio.to_thread(self._direct_markers().create, markers)
+            return await in_thread(self._direct_markers().create, markers)
         return (await self._transport.send(self._progress.mark_call(markers))).outcomes
 
     async def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
         """As ``Write.left_over``."""
         if self._progress.is_planned_clean:
             pages = self._transport.pages(self._progress.deletions_call())
-            return self._progress.without_reported([one async for page in pages for one in page.files])
+            planned = self._transport.pages(self._progress.planned_files_call())
+            paths = [path async for page in planned for path in page.files]
+            return self._progress.without_reported(paths, [one async for page in pages for one in page.files])
         of = self._progress.marked_by
         direct = self._progress.has_direct_markers
-        marked = await asyncio.to_thread(lambda: [*self._location.marked_directly(of)]) if direct else []
+        marked = await in_thread(self._location.direct_markers(of).marked) if direct else []
         async for page in self._transport.pages(self._progress.markers_call()):
             marked += page.markers
         return self._progress.without_stats(marked, write_stats)
@@ -227,11 +230,12 @@ class AsyncWrite:
         if self._progress.is_planned_clean:
             await self._delete_left()
         elif self._progress.is_rollback:
-            await self._delete(self._progress.planned_files())
+            planned = self._transport.pages(self._progress.planned_files_call())
+            await self._delete([file_at(path) async for page in planned for path in page.files])
             if self._progress.goes_by_markers:
                 await self._delete_left()
         elif self._progress.has_direct_markers:
-            listed = await asyncio.to_thread(lambda: [*self._direct_markers().listed()])
+            listed = await in_thread(lambda: [*self._direct_markers().listed()])
             for call in self._progress.hand_over_calls(listed):
                 await self._transport.send(call)
 
@@ -241,7 +245,7 @@ class AsyncWrite:
     async def _delete(self, files: Sequence[DeletedFile]) -> None:
         failures: list[str] = []
         for part in _deletions.parts(files):
-            deleted = await asyncio.to_thread(self._location.delete, part)
+            deleted = await in_thread(self._location.delete, self._progress.deleting, part)
             await self.report_deletions(self._progress.to_report(deleted.gone))
             failures += deleted.failures
         _deletions.refuse(failures, len(files))
@@ -249,7 +253,7 @@ class AsyncWrite:
     async def _forget_direct_markers(self) -> None:
         if self._progress.has_direct_markers and self._progress.goes_by_markers:
             with contextlib.suppress(errors.StorageFailed):
-                await asyncio.to_thread(self._direct_markers().delete_all)
+                await in_thread(self._direct_markers().delete_all)
 
     def _direct_markers(self) -> DirectMarkers:
         return self._location.direct_markers(self._progress.marked_by)

@@ -13,7 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from chronolake import _base_paths
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
 from chronolake_model.events import EventPage, LoggedEvent
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.filters import Filter
@@ -25,10 +27,14 @@ from chronolake_model.instants import (
     CompletionTimes,
     Conflicts,
     CreateSavepoint,
+    FileGroupsReplaced,
     FindConflicts,
     Heartbeat,
     Instant,
     InstantPage,
+    PlannedFileGroups,
+    PlannedFiles,
+    PlannedInstants,
     ReleaseSavepoint,
     RequestedTimes,
     RestoreTable,
@@ -157,8 +163,9 @@ def drop_namespace(name: str) -> Call[None]:
 
 
 def create_table(body: CreateTable) -> Call[Table]:
-    """Make a table."""
-    return _post("/v1/tables", Table, body)
+    """Make a table; a local base path is sent as the absolute path that it leads to from here."""
+    base_path = _base_paths.absolute(body.base_path)
+    return _post("/v1/tables", Table, msgspec.structs.replace(body, base_path=base_path))
 
 
 def table(name: str) -> Call[Table]:
@@ -267,6 +274,18 @@ def preview_clean(name: str, body: CleanPolicy) -> Call[CleanPreview]:
     return msgspec.structs.replace(asked, is_query=True)
 
 
+def deletable(name: str, requested_time: str, body: AskDeletable) -> Call[Deletable]:
+    """Ask which files may be deleted in the name of an instant."""
+    asked = _post(f"{_instant_path(name, requested_time)}/deletable", Deletable, body)
+    return msgspec.structs.replace(asked, is_query=True)
+
+
+def deletable_orphans(name: str, body: AskOrphans) -> Call[Deletable]:
+    """Ask which files may be deleted that nothing accounts for."""
+    asked = _post(f"{_table_path(name)}/deletable", Deletable, body)
+    return msgspec.structs.replace(asked, is_query=True)
+
+
 def begin_reading(name: str, body: BeginReading) -> Call[ReaderLease]:
     """Take the lease of a reader; sent again it is another one, and one of them ends by itself."""
     asked = _post(f"{_table_path(name)}/readers", ReaderLease, body)
@@ -345,6 +364,30 @@ def record_sweep(name: str, requested_time: str, body: RecordSweep) -> Call[Reco
 def instant(name: str, requested_time: str) -> Call[Instant]:
     """One instant."""
     return Call("GET", _instant_path(name, requested_time), Instant)
+
+
+def planned_files(name: str, requested_time: str) -> Call[PlannedFiles]:
+    """The files that the plan of a rollback or a clean deletes."""
+    path = f"{_instant_path(name, requested_time)}/plan/files"
+    return Call("GET", path, PlannedFiles, _query(limit=FILES_LIMIT_MAX))
+
+
+def planned_file_groups(name: str, requested_time: str) -> Call[PlannedFileGroups]:
+    """The file groups that the plan of an instant names."""
+    path = f"{_instant_path(name, requested_time)}/plan/file-groups"
+    return Call("GET", path, PlannedFileGroups, _query(limit=FILES_LIMIT_MAX))
+
+
+def planned_instants(name: str, requested_time: str) -> Call[PlannedInstants]:
+    """The instants that a restore rolled back."""
+    path = f"{_instant_path(name, requested_time)}/plan/instants"
+    return Call("GET", path, PlannedInstants, _query(limit=FILES_LIMIT_MAX))
+
+
+def replaced_by_instant(name: str, requested_time: str) -> Call[FileGroupsReplaced]:
+    """The file groups that an instant replaced."""
+    path = f"{_instant_path(name, requested_time)}/replaced-file-groups"
+    return Call("GET", path, FileGroupsReplaced, _query(limit=FILES_LIMIT_MAX))
 
 
 def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> Call[InstantPage]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from chronolake import errors
-from chronolake.storage import Storage
+from chronolake import errors, storage
 from chronolake_model.markers import DeletedFile
+from chronolake_storage.guard import Deleting, Guard
 
 FILES_AT_ONCE: Final = 5_000
 """Files that are deleted, and then reported."""
@@ -18,7 +18,13 @@ class Deleted(NamedTuple):
 
     gone: list[DeletedFile]
     """They are not in storage, whoever deleted them."""
-    failures: list[str]
+    failed: dict[str, str]
+    """Why others are there still, by path."""
+
+    @property
+    def failures(self) -> list[str]:
+        """Those that failed, for a message."""
+        return [f"{path}: {why}" for path, why in self.failed.items()]
 
 
 def parts(files: Iterable[DeletedFile]) -> Iterator[Sequence[DeletedFile]]:
@@ -27,11 +33,12 @@ def parts(files: Iterable[DeletedFile]) -> Iterator[Sequence[DeletedFile]]:
     return (left[first : first + FILES_AT_ONCE] for first in range(0, len(left), FILES_AT_ONCE))
 
 
-def delete(storage: Storage, files: Sequence[DeletedFile]) -> Deleted:
-    """Delete files from storage, many at a time."""
-    done = list(storage.delete_all(file.path for file in files))
+def delete(guard: Guard, deleting: Deleting, files: Sequence[DeletedFile]) -> Deleted:
+    """Delete files from storage, many at a time; see ``Guard.delete``. Raises ``StorageFailed``."""
+    with storage.storage_failures():
+        done = list(guard.delete(deleting, [file.path for file in files]))
     gone = [file for file, deletion in zip(files, done, strict=True) if deletion.failure is None]
-    return Deleted(gone, [f"{one.path}: {one.failure}" for one in done if one.failure is not None])
+    return Deleted(gone, {one.path: one.failure for one in done if one.failure is not None})
 
 
 def refuse(failures: Sequence[str], files: int) -> None:

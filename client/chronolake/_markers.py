@@ -8,13 +8,13 @@ rolled back, and there is no early conflict detection.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from chronolake import _calls, _deletions, errors
+from chronolake import _calls, _deletions, errors, storage as storages
 from chronolake._deletions import Deleted
 from chronolake._transport import Transport
-from chronolake.storage import METADATA_FOLDER, Storage, open_storage
+from chronolake.storage import Storage
 from chronolake_model import problems
 from chronolake_model.markers import (
     EXECUTOR_PROPERTY,
@@ -26,15 +26,14 @@ from chronolake_model.markers import (
     MarkerOutcome,
     MarkersType,
     check_marker,
-    parse_marker,
 )
 from chronolake_model.problems import ProblemCode
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
-
-MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
-"""Below the base path; in it a folder for each instant."""
+from chronolake_storage import guard as guards
+from chronolake_storage.claims import Owner, hold
+from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
 
 
 class Markers(Protocol):
@@ -83,23 +82,25 @@ class ServerMarkers:
 class DirectMarkers:
     """Markers that are objects in the table's storage. Methods raise ``StorageFailed`` too."""
 
-    def __init__(self, storage: Callable[[], Storage], requested_time: str) -> None:
+    def __init__(self, location: Location, requested_time: str) -> None:
         parse_time(requested_time)
-        self._open = storage
+        self._location = location
         self._requested_time = requested_time
         self._folder = f"{MARKERS_FOLDER}/{requested_time}"
 
     def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
         """As ``Markers.create``.
 
-        Those of one request that were created stay when the store fails in the middle: ask again. Of two
-        requests for one marker at the same moment both may be told that they created it.
+        Those of one request that were created stay when the store fails in the middle: ask again. The first
+        call claims the table's base path.
         """
         wanted = [*markers]
         for marker in wanted:
             self._check_its_instant(marker)
+        self._location.claimed  # noqa: B018 - the first touch of the storage
         paths = list(dict.fromkeys(self._path(marker) for marker in wanted))
-        new = {path for path, is_new in zip(paths, self._open().create_all_empty(paths), strict=True) if is_new}
+        created = self._location.storage.create_all_empty(paths)
+        new = {path for path, is_new in zip(paths, created, strict=True) if is_new}
         outcomes: list[MarkerOutcome] = []
         for marker in wanted:
             path = self._path(marker)
@@ -113,28 +114,55 @@ class DirectMarkers:
             raise ValueError(
                 "direct markers are in storage, where nobody knows what was published: list them all"
             )
-        found = [self._marker(stored.path) for stored in self._open().listing(self._folder)]
-        return iter(sorted(marker for marker in found if marker is not None))
+        return iter(self._found(self._location.storage)[0])
 
     def check(self, marker: Marker) -> bool:
         """As ``Markers.check``."""
         check_marker(marker)
-        return self._open().size_bytes(self._path(marker)) is not None
+        return self._location.storage.size_bytes(self._path(marker)) is not None
 
     def delete_all(self) -> int:
-        """As ``Markers.delete_all``; it is for the caller to know that the instant has ended."""
-        deleted = sum(1 for _ in self.listed())
-        self._open().delete_folder(self._folder)
-        return deleted
+        """As ``Markers.delete_all``; it is for the caller to know that the instant has ended.
+
+        Only markers of the instant are deleted. Raises ``StorageFailed`` when something else stays in the
+        folder.
+        """
+        markers, others = self._found(self._location.present)
+        if not markers and not others:
+            return 0
+        failures = self.delete(markers)
+        failures += [f"{path}: it is no marker of the instant {self._requested_time}" for path in others]
+        if failures:
+            raise errors.StorageFailed(
+                f"{len(failures)} files stay in {self._folder}, of {len(markers) + len(others)}. "
+                f"The first: {failures[0]}. Look at them, and remove them by hand if nobody needs them"
+            )
+        return len(markers)
+
+    def delete(self, markers: Iterable[Marker]) -> list[str]:
+        """Delete some of them: why those that stay could not be deleted."""
+        with storages.storage_failures():
+            done = list(self._location.guard.delete_markers(self._requested_time, markers))
+        return [f"{one.path}: {one.failure}" for one in done if one.failure is not None]
+
+    def marked(self) -> list[Marker]:
+        """As ``listed``, for deleting. Raises ``StorageFailed`` where the table's folder cannot be seen."""
+        return self._found(self._location.present)[0]
+
+    def _found(self, storage: Storage) -> tuple[list[Marker], list[str]]:
+        """The markers in the folder, in order, and the paths of what is none."""
+        markers: list[Marker] = []
+        others: list[str] = []
+        for stored in storage.listing(self._folder):
+            marker = guards.marker_of(self._requested_time, stored.path)
+            if marker is None:
+                others.append(stored.path)
+            else:
+                markers.append(marker)
+        return sorted(markers), others
 
     def _path(self, marker: Marker) -> str:
         return f"{self._folder}/{marker.name}"
-
-    def _marker(self, path: str) -> Marker | None:
-        try:
-            return parse_marker(path.removeprefix(f"{self._folder}/"))
-        except ValueError:
-            return None
 
     def _check_its_instant(self, marker: Marker) -> None:
         try:
@@ -148,11 +176,17 @@ class DirectMarkers:
 
 
 class Location:
-    """Where a table lies, reached only when somebody asks. Threads may share it."""
+    """Where a table lies, reached only when somebody asks. Threads may share it.
 
-    def __init__(self, definition: Table, storage_options: Mapping[str, str] | None) -> None:
+    ``metastore`` is asked in the thread that deletes.
+    """
+
+    def __init__(
+        self, definition: Table, storage_options: Mapping[str, str] | None, metastore: Metastore
+    ) -> None:
         self._definition = definition
         self._options = storage_options
+        self._metastore = metastore
 
     @property
     def options(self) -> dict[str, str]:
@@ -162,7 +196,7 @@ class Location:
     @functools.cached_property
     def storage(self) -> Storage:
         """The storage below the base path."""
-        return open_storage(self._definition.base_path, self.options)
+        return storages.open_storage(self._definition.base_path, self.options)
 
     @functools.cached_property
     def present(self) -> Storage:
@@ -177,6 +211,23 @@ class Location:
         storage.check()
         return storage
 
+    @functools.cached_property
+    def guard(self) -> Guard:
+        """What deletes here. Raises ``StorageFailed``."""
+        return Guard(self.present.files, owner_of(self._definition), self._metastore)
+
+    @functools.cached_property
+    def claimed(self) -> bool:
+        """True, once the base path was found claimed for this table. Raises ``StorageFailed``."""
+        self.claim()
+        return True
+
+    def claim(self) -> None:
+        """Claim the base path for this table, unless it is so already. Raises ``StorageFailed``."""
+        self.storage.make_folder()
+        with storages.storage_failures():
+            hold(self.storage.files, owner_of(self._definition), self._metastore.owner)
+
     @property
     def executes(self) -> bool:
         """Whether files are deleted here, and not by the server, when an instant is given up."""
@@ -190,15 +241,16 @@ class Location:
 
     def direct_markers(self, requested_time: str) -> DirectMarkers:
         """The markers of an instant in storage, wherever it keeps them."""
-        return DirectMarkers(lambda: self.storage, requested_time)
+        return DirectMarkers(self, requested_time)
 
-    def marked_directly(self, requested_time: str) -> Iterator[Marker]:
-        """What an instant has marked in storage, for whoever deletes it. Raises ``StorageFailed``."""
-        return DirectMarkers(lambda: self.present, requested_time).listed()
-
-    def delete(self, files: Sequence[DeletedFile]) -> Deleted:
+    def delete(self, deleting: Deleting, files: Sequence[DeletedFile]) -> Deleted:
         """Delete files. Raises ``StorageFailed`` when the storage cannot be reached at all."""
-        return _deletions.delete(self.present, files)
+        return _deletions.delete(self.guard, deleting, files)
+
+
+def owner_of(definition: Table) -> Owner:
+    """Whose claim a table's base path must have."""
+    return Owner(definition.metastore_id, definition.table_id, definition.name, definition.took_over)
 
 
 def _invalid(detail: str) -> errors.InvalidMarker:

@@ -16,12 +16,13 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from chronolake import errors
-from chronolake.storage import Storage
-from chronolake_model.file_names import parse_file_name
+from chronolake._markers import Location
+from chronolake.storage import Deletion, Storage, storage_failures
 from chronolake_model.instants import Instant
 from chronolake_model.markers import Marker
 from chronolake_model.orphans import SAFE_TO_DELETE, Orphan, OrphanReason, Orphans, OrphanTotal
 from chronolake_model.vocabulary import State
+from chronolake_storage.guard import Deleting, requested_time_of
 
 _AS_OF: Final = b"chronolake.as_of"
 
@@ -54,11 +55,22 @@ def find(table: Timeline, storage: Storage) -> Orphans:
     return Orphans(table.name, as_of, listed, totals_of(orphans), orphans)
 
 
-def delete(report: Orphans, storage: Storage, *, unknown_instants: bool = False) -> Orphans:
+def delete(report: Orphans, location: Location, *, unknown_instants: bool = False) -> Orphans:
     """Delete what is safe to delete of a report: what became of each file is said in the answer."""
     safe = SAFE_TO_DELETE | ({OrphanReason.UNKNOWN_INSTANT} if unknown_instants else set())
-    doomed = [one.path for one in report.orphans if one.reason in safe]
-    deletions = {one.path: one for one in storage.delete_all(doomed)}
+    doomed: dict[str, list[str]] = {}
+    for one in report.orphans:
+        if one.reason in safe and one.requested_time is not None:
+            doomed.setdefault(one.requested_time, []).append(one.path)
+    deletions: dict[str, Deletion] = {}
+    with storage_failures():
+        for instant, paths in doomed.items():
+            deletions |= {
+                one.path: one
+                for one in location.guard.delete(
+                    Deleting(None, instant, unknown_instants=unknown_instants), paths
+                )
+            }
     orphans = [
         msgspec.structs.replace(one, deleted=done.failure is None, failure=done.failure)
         if (done := deletions.get(one.path))
@@ -90,14 +102,7 @@ def _leave_out_published(sizes: dict[str, int], published: Any) -> str | None:
 
 def _by_instant(path: str) -> tuple[str, str]:
     """So that an instant's files come together, whose markers are read once."""
-    return _requested_time(path) or "", path
-
-
-def _requested_time(path: str) -> str | None:
-    try:
-        return parse_file_name(path.rpartition("/")[2]).requested_time
-    except ValueError:
-        return None
+    return requested_time_of(path.rpartition("/")[2]) or "", path
 
 
 class _Judge:
@@ -111,7 +116,7 @@ class _Judge:
 
     def orphan(self, path: str, size_bytes: int) -> Orphan:
         """The file with its reason."""
-        requested_time = _requested_time(path)
+        requested_time = requested_time_of(path.rpartition("/")[2])
         if requested_time is None:
             return Orphan(path, size_bytes, OrphanReason.NO_DATA_FILE, None)
         reason, marked = self._instant(requested_time)

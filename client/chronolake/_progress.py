@@ -19,6 +19,7 @@ from chronolake_model.instants import (
     FindConflicts,
     Heartbeat,
     Instant,
+    PlannedFiles,
     ReturnToRequested,
     RollbackInstant,
     StagedWriteStats,
@@ -38,6 +39,7 @@ from chronolake_model.markers import (
     is_file_of,
 )
 from chronolake_model.vocabulary import Action, State, Touch
+from chronolake_storage.guard import Deleting
 
 _REASON_CHARS_MAX = 4_096
 
@@ -253,6 +255,11 @@ class Progress:
         return self._instant.target or self._instant.requested_time
 
     @property
+    def deleting(self) -> Deleting:
+        """In whose name its files are deleted."""
+        return deleting_by(self._instant, self._writer)
+
+    @property
     def has_direct_markers(self) -> bool:
         """Whether they are in storage."""
         return self._instant.plan is not None and self._instant.plan.direct_markers
@@ -267,9 +274,9 @@ class Progress:
         """Whether it undoes another instant."""
         return self._instant.action is Action.ROLLBACK
 
-    def planned_files(self) -> list[DeletedFile]:
+    def planned_files_call(self) -> Call[PlannedFiles]:
         """The files that its plan names, to be deleted."""
-        return [file_at(path) for path in self._instant.plan.files_to_delete] if self._instant.plan else []
+        return _calls.planned_files(*self._name)
 
     @property
     def is_planned_clean(self) -> bool:
@@ -280,10 +287,11 @@ class Progress:
         """What was reported deleted of it."""
         return _calls.list_deletions(*self._name)
 
-    def without_reported(self, reported: Iterable[DeletedFile]) -> list[DeletedFile]:
+    @staticmethod
+    def without_reported(planned: Iterable[str], reported: Iterable[DeletedFile]) -> list[DeletedFile]:
         """The files of its plan that are not among those."""
         gone = set(reported)
-        return [file for file in self.planned_files() if file not in gone]
+        return [file for file in map(file_at, planned) if file not in gone]
 
     def without_stats(
         self, markers: Iterable[Marker], write_stats: Iterable[WriteStat] = ()
@@ -321,6 +329,17 @@ class Progress:
     @property
     def _name(self) -> tuple[str, str]:
         return self._instant.table, self._instant.requested_time
+
+
+def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
+    """Whose files an instant deletes: a rollback those of its target, a clean those of earlier instants."""
+    match instant.action:
+        case Action.CLEAN:
+            return Deleting(instant.requested_time, None, writer)
+        case Action.ROLLBACK:
+            return Deleting(instant.requested_time, instant.target, writer)
+        case _:
+            return Deleting(instant.requested_time, instant.requested_time, writer)
 
 
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:

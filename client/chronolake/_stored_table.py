@@ -9,6 +9,7 @@ import msgspec
 
 from chronolake import _arrow, _calls, _orphans, _sweeps
 from chronolake._markers import Location, Markers, ServerMarkers
+from chronolake._needed import Server
 from chronolake._reading import Reading, begin_call
 from chronolake._timeline import Timeline
 from chronolake._transport import Transport, default_writer
@@ -37,7 +38,7 @@ class StoredTable:
     ) -> None:
         self._transport = transport
         self._definition = definition
-        self._location = Location(definition, storage_options)
+        self._location = Location(definition, storage_options, Server(transport.send, definition))
 
     @property
     def name(self) -> str:
@@ -261,7 +262,15 @@ class StoredTable:
         """
         if report.table != self.name:
             raise ValueError(f"the report is of {report.table}, not of {self.name}")
-        return _orphans.delete(report, self._location.storage, unknown_instants=unknown_instants)
+        return _orphans.delete(report, self._location, unknown_instants=unknown_instants)
+
+    def claim_storage(self) -> None:
+        """Claim the base path for this table, unless it is claimed for it already.
+
+        Whoever writes data files without direct markers calls it once before. Raises ``StorageFailed`` when
+        another table, or another metastore, has the claim.
+        """
+        self._location.claim()
 
     def _as_write(self, instant: Instant) -> Write:
         return Write(self._transport, instant, self._location)

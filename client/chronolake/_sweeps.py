@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from chronolake import _calls
-from chronolake._markers import MARKERS_FOLDER, Location
+from chronolake._markers import Location
+from chronolake._needed import in_thread
+from chronolake._progress import deleting_by
 from chronolake._transport import AsyncTransport, Transport
-from chronolake.storage import Storage
+from chronolake_model.instants import Instant
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, Marker
 from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
 
@@ -16,40 +17,45 @@ from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
 class _Found:
     """What is known of one instant so far."""
 
-    def __init__(self, due: UnsweptInstant) -> None:
+    def __init__(self, due: UnsweptInstant, instant: Instant, location: Location) -> None:
         self._due = due
+        self._deleting = deleting_by(instant)
+        self._location = location
         self._marked: list[Marker] = []
         self.names = 0
         self.late: list[LateFile] = []
 
-    def look(self, storage: Storage, files: Sequence[DeletedFile]) -> list[DeletedFile]:
+    def look(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """Delete those that are there: which are gone now, and are to be recorded."""
         self.names += len(files)
-        sizes = storage.sizes(one.path for one in files)
-        return self.delete(storage, [file for file, size in zip(files, sizes, strict=True) if size is not None])
+        sizes = self._location.present.sizes(one.path for one in files)
+        return self.delete([file for file, size in zip(files, sizes, strict=True) if size is not None])
 
-    def look_at_markers(self, location: Location) -> list[DeletedFile]:
+    def look_at_markers(self) -> list[DeletedFile]:
         """Delete what was marked in storage since, there or not: its names are known from now on."""
         if self._due.direct_markers_of is None:
             return []
-        self._marked = list(location.marked_directly(self._due.direct_markers_of))
+        self._marked = self._location.direct_markers(self._due.direct_markers_of).marked()
         files = sorted({DeletedFile(one.partition_path, one.file_name) for one in self._marked})
         self.names += len(files)
-        return self.delete(location.present, files)
+        return self.delete(files)
 
-    def forget_markers(self, location: Location) -> None:
+    def forget_markers(self) -> None:
         """Delete the markers that were looked at, of files that are recorded and gone."""
         left = {one.path for one in self.late if one.failure is not None}
-        folder = f"{MARKERS_FOLDER}/{self._due.direct_markers_of}"
-        gone = [f"{folder}/{one.name}" for one in self._marked if one.path not in left]
+        gone = [one for one in self._marked if one.path not in left]
         if gone:
-            list(location.present.delete_all(gone))
+            assert self._due.direct_markers_of is not None
+            self._location.direct_markers(self._due.direct_markers_of).delete(gone)
 
-    def delete(self, storage: Storage, there: Sequence[DeletedFile]) -> list[DeletedFile]:
+    def delete(self, there: Sequence[DeletedFile]) -> list[DeletedFile]:
         """Delete files: which are gone now."""
-        done = list(storage.delete_all(file.path for file in there))
-        self.late += [LateFile(one.path, self._due.requested_time, one.failure) for one in done]
-        return [file for file, one in zip(there, done, strict=True) if one.failure is None]
+        if not there:
+            return []
+        done = self._location.delete(self._deleting, there)
+        self.late += [LateFile(one.path, self._due.requested_time) for one in done.gone]
+        self.late += [LateFile(path, self._due.requested_time, why) for path, why in done.failed.items()]
+        return done.gone
 
     def record(self, gone: Sequence[DeletedFile] = ()) -> RecordSweep:
         """What the server is told."""
@@ -68,15 +74,15 @@ def sweep(transport: Transport, location: Location, table: str, grace_seconds: i
 
 
 def _sweep_one(transport: Transport, location: Location, table: str, due: UnsweptInstant) -> _Found:
-    found = _Found(due)
+    found = _Found(due, transport.send(_calls.instant(table, due.requested_time)), location)
     for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
-        if gone := found.look(location.present, page.files):
+        if gone := found.look(page.files):
             transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
-    marked = found.look_at_markers(location)
+    marked = found.look_at_markers()
     for first in range(0, len(marked), DELETIONS_MAX):
         record = found.record(marked[first : first + DELETIONS_MAX])
         transport.send(_calls.record_sweep(table, due.requested_time, record))
-    found.forget_markers(location)
+    found.forget_markers()
     if not found.late:
         transport.send(_calls.record_sweep(table, due.requested_time, found.record()))
     return found
@@ -94,15 +100,16 @@ async def sweep_async(
 async def _sweep_one_async(
     transport: AsyncTransport, location: Location, table: str, due: UnsweptInstant
 ) -> _Found:
-    found = _Found(due)
+    instant = await transport.send(_calls.instant(table, due.requested_time))
+    found = _Found(due, instant, location)
     async for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
-        if gone := await asyncio.to_thread(lambda files: found.look(location.present, files), page.files):
+        if gone := await in_thread(found.look, page.files):
             await transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
-    marked = await asyncio.to_thread(found.look_at_markers, location)
+    marked = await in_thread(found.look_at_markers)
     for first in range(0, len(marked), DELETIONS_MAX):
         record = found.record(marked[first : first + DELETIONS_MAX])
         await transport.send(_calls.record_sweep(table, due.requested_time, record))
-    await asyncio.to_thread(found.forget_markers, location)
+    await in_thread(found.forget_markers)
     if not found.late:
         await transport.send(_calls.record_sweep(table, due.requested_time, found.record()))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +14,7 @@ from chronolake._timeline import PENDING, Timeline, completion_calls, words
 from chronolake._transport import default_writer
 from chronolake._write import Write
 from chronolake_model import tables as model
+from chronolake_model.checks import Check
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
@@ -226,6 +227,23 @@ class Table(StoredTable):
         """
         pages = (self._transport.send(call) for call in completion_calls(self.name, requested_times))
         return [time for page in pages for time in page.completion_times]
+
+    def check(
+        self,
+        as_of: Moment | None = None,
+        *,
+        sample: int | None = None,
+        on_progress: Callable[[int, int, int], None] = lambda done, files, records: None,
+    ) -> Check:
+        """Read the table's files as of a completion time and say what is wrong with them; nothing is changed.
+
+        ``sample`` reads so many base files only. ``on_progress`` is told after each file how many were read, of
+        how many, and the records so far. One file's keys and one row group are held in memory. It takes
+        ``chronolake[arrow]``. Raises ``StorageFailed``, ``HistoryCleaned``.
+        """
+        from chronolake import _checks  # noqa: PLC0415  # pyarrow and numpy are an extra
+
+        return _checks.check(self, as_of, sample, on_progress)
 
     def snapshot(
         self,

@@ -16,7 +16,7 @@ from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progr
 from chronolake._transport import Transport
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
-from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import State
 
@@ -97,9 +97,12 @@ class Write:
         """
         if self._progress.is_planned_clean:
             done = self._transport.pages(self._progress.deletions_call())
-            return self._progress.without_reported(one for page in done for one in page.files)
+            planned = self._transport.pages(self._progress.planned_files_call())
+            return self._progress.without_reported(
+                (path for page in planned for path in page.files), (one for page in done for one in page.files)
+            )
         of = self._progress.marked_by
-        direct = self._location.marked_directly(of) if self._progress.has_direct_markers else ()
+        direct = self._location.direct_markers(of).marked() if self._progress.has_direct_markers else ()
         pages = self._transport.pages(self._progress.markers_call())
         marked = itertools.chain(direct, (one for page in pages for one in page.markers))
         return self._progress.without_stats(marked, write_stats)
@@ -276,7 +279,8 @@ class Write:
         if self._progress.is_planned_clean:
             self._delete_left()
         elif self._progress.is_rollback:
-            self._delete(self._progress.planned_files())
+            planned = self._transport.pages(self._progress.planned_files_call())
+            self._delete([file_at(path) for page in planned for path in page.files])
             if self._progress.goes_by_markers:
                 self._delete_left()
         elif self._progress.has_direct_markers:
@@ -290,7 +294,7 @@ class Write:
         """Delete files from storage, and report them, part by part. Raises ``StorageFailed``."""
         failures: list[str] = []
         for part in _deletions.parts(files):
-            deleted = self._location.delete(part)
+            deleted = self._location.delete(self._progress.deleting, part)
             self.report_deletions(self._progress.to_report(deleted.gone))
             failures += deleted.failures
         _deletions.refuse(failures, len(files))

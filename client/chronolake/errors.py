@@ -6,6 +6,7 @@
     ├── StorageFailed               the table's storage, not the server, refused or failed
     ├── ServerUnavailable           502, 503, 504: not now; the client has retried already
     │   ├── Overloaded
+    │   ├── TooManyStreams          429: this client has as many streams open as it may
     │   └── DatabaseUnavailable
     └── RequestRefused              a definite no: nothing was changed
         ├── InvalidRequest          the request is at fault: mend it
@@ -28,6 +29,9 @@
             ├── NamespaceExists
             ├── NamespaceNotEmpty
             ├── TableExists
+            ├── BasePathTaken       choose another one, or say that a dropped table's is to be reused
+            ├── BasePathShared      nothing is deleted, as other files may be another table's
+            ├── MetastoreMoved      nothing is deleted before an operator claims the tables
             ├── IllegalTransition
             ├── LeaseLive
             ├── WriteConflict
@@ -111,6 +115,10 @@ class ServerUnavailable(ChronolakeError):
 
 class Overloaded(ServerUnavailable):
     """The server has more requests waiting than it accepts."""
+
+
+class TooManyStreams(ServerUnavailable):
+    """This client's address has as many streams of events open as it may."""
 
 
 class DatabaseUnavailable(ServerUnavailable):
@@ -201,6 +209,18 @@ class TableExists(Conflict):
     """There is a table of this name already."""
 
 
+class BasePathTaken(Conflict):
+    """The base path is another table's, or overlaps with one; a dropped table's can be reused."""
+
+
+class BasePathShared(Conflict):
+    """Nothing of the table is deleted: its base path overlaps with another table's, or cannot be compared."""
+
+
+class MetastoreMoved(Conflict):
+    """Nothing is deleted: the metastore's database was copied, restored or promoted, and not claimed since."""
+
+
 class IllegalTransition(Conflict):
     """The instant's present state, named in ``context``, does not allow this."""
 
@@ -256,6 +276,9 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
     ProblemCode.NAMESPACE_NOT_EMPTY: NamespaceNotEmpty,
     ProblemCode.TABLE_EXISTS: TableExists,
+    ProblemCode.BASE_PATH_TAKEN: BasePathTaken,
+    ProblemCode.BASE_PATH_SHARED: BasePathShared,
+    ProblemCode.METASTORE_MOVED: MetastoreMoved,
     ProblemCode.ILLEGAL_TRANSITION: IllegalTransition,
     ProblemCode.LEASE_LIVE: LeaseLive,
     ProblemCode.WRITE_CONFLICT: WriteConflict,
@@ -267,6 +290,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.HISTORY_CLEANED: HistoryCleaned,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
     ProblemCode.INVALID_TABLE: InvalidTable,
     ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
@@ -277,6 +301,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,
     ProblemCode.INTERNAL_ERROR: ServerError,
     ProblemCode.OVERLOADED: Overloaded,
+    ProblemCode.TOO_MANY_STREAMS: TooManyStreams,
     ProblemCode.DATABASE_UNAVAILABLE: DatabaseUnavailable,
 }
 

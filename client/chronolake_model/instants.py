@@ -10,7 +10,13 @@ from msgspec import Meta
 
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import MarkersType
-from chronolake_model.tables import Properties, SchemaVersion, TableName
+from chronolake_model.tables import (
+    PROPERTIES_BYTES_MAX,
+    Properties,
+    SchemaVersion,
+    TableName,
+    refuse_larger,
+)
 from chronolake_model.times import INSTANT_TIME_PATTERN
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
@@ -32,6 +38,8 @@ REQUESTED_TIMES_MAX = 10_000
 FILE_GROUPS_MAX = 10_000
 """File groups that a plan, or a replacement, names; more of them take more instants."""
 COUNT_MAX = 1_000
+TOGETHER_BYTES_MAX = 4 * PROPERTIES_BYTES_MAX
+"""Bytes, as JSON, of the metadata of all instants that complete together."""
 
 FileGroups = Annotated[list[FileGroupName], Meta(max_length=FILE_GROUPS_MAX)]
 
@@ -46,14 +54,19 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     file_groups: FileGroups = []
     details: Properties = {}
 
+    def __post_init__(self) -> None:
+        refuse_larger("details", self.details, PROPERTIES_BYTES_MAX)
+
 
 class RecordedPlan(msgspec.Struct, frozen=True):
     """A plan as the timeline keeps it.
 
-    ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
-    a rollback or a clean has to delete, relative to the table's base path. When a rollback goes ``by_markers``
-    the markers of its target are that list, as long as they are there: each is gone when its file was reported
-    as deleted. With ``direct_markers`` those of the instant, or of the target, are in storage.
+    Of each list it has the first entries, 100 and 8 KiB at most, and the count of all; other requests give all
+    of them, page by page. ``instants`` are those that a restore rolls back, in that order; ``files_to_delete``
+    is what the executor of a rollback or a clean has to delete, relative to the table's base path. When a
+    rollback goes ``by_markers`` the markers of its target are that list, as long as they are there: each is
+    gone when its file was reported as deleted. With ``direct_markers`` those of the instant, or of the target,
+    are in storage.
     ``cleaned_before`` is the first completion time that the table is served as of from a clean's plan on.
     """
 
@@ -64,6 +77,45 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     by_markers: bool = False
     direct_markers: bool = False
     cleaned_before: str | None = None
+    file_groups_count: int = 0
+    instants_count: int = 0
+    files_to_delete_count: int = 0
+
+
+class PlannedFileGroups(msgspec.Struct, frozen=True):
+    """File groups of an instant's plan, in the order of the plan."""
+
+    table: str
+    requested_time: str
+    file_groups: list[FileGroupName]
+    next_cursor: str | None
+
+
+class PlannedFiles(msgspec.Struct, frozen=True):
+    """Files that an instant's plan deletes, in the order of the plan, relative to the table's base path."""
+
+    table: str
+    requested_time: str
+    files: list[str]
+    next_cursor: str | None
+
+
+class PlannedInstants(msgspec.Struct, frozen=True):
+    """Instants that a restore rolls back, in the order of its plan."""
+
+    table: str
+    requested_time: str
+    instants: list[str]
+    next_cursor: str | None
+
+
+class FileGroupsReplaced(msgspec.Struct, frozen=True):
+    """File groups that disappeared with the completion of an instant, in the order of the request."""
+
+    table: str
+    requested_time: str
+    file_groups: list[FileGroupName]
+    next_cursor: str | None
 
 
 class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -167,6 +219,10 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
         ),
     ] = None
 
+    def __post_init__(self) -> None:
+        if self.extra_metadata:
+            refuse_larger("extra_metadata", self.extra_metadata, PROPERTIES_BYTES_MAX)
+
 
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Give an instant up. Another than its writer may do so only when its lease has ended.
@@ -227,6 +283,10 @@ class CompleteTogether(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Publish several instants, of several tables if need be: all of them, or none."""
 
     instants: Annotated[list[CompleteOne], Meta(min_length=1, max_length=COUNT_MAX)]
+
+    def __post_init__(self) -> None:
+        metadata = [one.extra_metadata for one in self.instants if one.extra_metadata]
+        refuse_larger("the extra_metadata of all instants", metadata, TOGETHER_BYTES_MAX)
 
 
 class TouchedFileGroup(FileGroupName, frozen=True, forbid_unknown_fields=True):
@@ -318,7 +378,11 @@ class InstantPage(msgspec.Struct, frozen=True):
 class RequestedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The instants whose completion times are wanted."""
 
-    requested_times: Annotated[list[str], Meta(max_length=REQUESTED_TIMES_MAX)]
+    # Not checked here: the server then says which of them is no time, and why.
+    requested_times: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"pattern": INSTANT_TIME_PATTERN})]],
+        Meta(max_length=REQUESTED_TIMES_MAX),
+    ]
 
 
 class CompletionTimes(msgspec.Struct, frozen=True):

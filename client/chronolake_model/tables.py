@@ -22,6 +22,17 @@ ColumnName = Annotated[str, Meta(min_length=1, max_length=255)]
 ColumnType = Annotated[str, Meta(min_length=1, max_length=65_536)]
 PropertyText = Annotated[str, Meta(max_length=16_384)]
 Properties = Annotated[dict[PropertyText, PropertyText], Meta(max_length=1_000)]
+PROPERTIES_BYTES_MAX = 256 * 1024
+"""Bytes, as JSON, of the properties of one object, of the metadata of one instant, or of a plan's details."""
+SCHEMA_BYTES_MAX = 1024 * 1024
+"""Bytes, as JSON, of the columns of a table."""
+
+
+def refuse_larger(name: str, document: object, bytes_max: int) -> None:
+    """Raise ``ValueError`` when a document is longer than so many bytes as JSON."""
+    size_bytes = len(msgspec.json.encode(document))
+    if size_bytes > bytes_max:
+        raise ValueError(f"{name} has {size_bytes:,} bytes as JSON, and may have {bytes_max:,}")
 
 
 class CreateNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,6 +40,9 @@ class CreateNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name
     properties: Properties = {}
+
+    def __post_init__(self) -> None:
+        refuse_larger("properties", self.properties, PROPERTIES_BYTES_MAX)
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -108,7 +122,12 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: TableName
     base_path: Annotated[
         str,
-        Meta(min_length=1, max_length=4_096, description="The URI of the table's folder in object storage."),
+        Meta(
+            min_length=1,
+            max_length=4_096,
+            description="The URI, or absolute local path, of the table's folder, which overlaps with no other "
+            "table's.",
+        ),
     ]
     schema: Annotated[list[NewField], Meta(min_length=1, max_length=COLUMNS_MAX)]
     record_key_fields: Annotated[list[ColumnName], Meta(min_length=1, max_length=100)]
@@ -118,17 +137,31 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: NewBucketIndex = NewBucketIndex()
     tick: Tick = Tick.MILLISECOND
     properties: Properties = {}
+    reuse_base_path: Annotated[
+        bool,
+        Meta(
+            description="Take the folder over from dropped tables that had it, or one that overlaps with it: "
+            "nothing of theirs is deleted there any more."
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        refuse_larger("properties", self.properties, PROPERTIES_BYTES_MAX)
+        refuse_larger("schema", self.schema, SCHEMA_BYTES_MAX)
 
 
 class Table(msgspec.Struct, frozen=True):
     """A table as the metastore knows it. ``table_id`` never comes back, not even for the same name.
 
+    ``metastore_id`` is the identity of the metastore's database; it changes when the database is moved.
     ``schema`` is the present one, ``schema_version`` its version. ``cleaned_before`` is the first completion
-    time that the table is served as of; null as long as all of its history is.
+    time that the table is served as of; null as long as all of its history is. ``took_over`` are the ids of the
+    dropped tables whose base paths it took over; given only where one table is read by its name.
     """
 
     name: str
     table_id: str
+    metastore_id: str
     base_path: str
     type: TableType
     schema: list[SchemaField]
@@ -141,6 +174,7 @@ class Table(msgspec.Struct, frozen=True):
     created_at: datetime
     schema_version: int
     cleaned_before: str | None = None
+    took_over: list[str] = []
 
 
 class TablePage(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from litestar import Litestar, Router
+from litestar import Router
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -14,10 +14,12 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from chronolake_metastore.api import (
     cleans,
     conflicts,
+    deletable,
     deletions,
     events,
     file_groups,
     files,
+    hanging_up,
     health,
     instants,
     leases,
@@ -26,6 +28,7 @@ from chronolake_metastore.api import (
     openapi,
     outcomes,
     partitions,
+    plans,
     problems,
     readers,
     restores,
@@ -39,19 +42,23 @@ from chronolake_metastore.api import (
     time,
     transactions,
 )
+from chronolake_metastore.api.addresses import Application
 from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.parameters import refuse_unknown
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.bell import Bell
+from chronolake_metastore.followers import Followers
 from chronolake_metastore.marker_batcher import MarkerBatcher
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
+from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.workers import reaper
 from chronolake_metastore.workers.deleter import Deleter
 from chronolake_metastore.workers.sweeper import Sweeper
+from chronolake_metastore.workers.tail import Tail
 
 V1 = (
     namespaces.create_namespace,
@@ -72,6 +79,10 @@ V1 = (
     instants.return_to_requested,
     staging.stage_write_stats,
     instants.complete_instant,
+    plans.list_planned_file_groups,
+    plans.list_planned_files,
+    plans.list_planned_instants,
+    plans.list_replaced_by_instant,
     instants.look_up_completion_times,
     conflicts.find_conflicts,
     rollbacks.roll_back_instant,
@@ -80,6 +91,8 @@ V1 = (
     restores.restore_table,
     cleans.plan_clean,
     cleans.preview_clean,
+    deletable.find_deletable,
+    deletable.find_deletable_orphans,
     readers.begin_reading,
     readers.renew_reading,
     readers.end_reading,
@@ -109,23 +122,25 @@ V1 = (
 )
 
 
-def create_app(settings: Settings) -> Litestar:
+def create_app(settings: Settings) -> Application:
     """The application that ``settings`` describe; it reaches for the database when it starts up.
 
-    Its state has the ``sequencer``, the ``marker_batcher``, and the ``bell``, which whoever stops the server
-    closes first: streams never end by themselves.
+    Its state has the ``sequencer``, the ``marker_batcher``, and the ``followers``, which whoever stops the
+    server closes first: streams never end by themselves.
     """
     database = Database(settings)
     metrics = Metrics()
     bell = Bell()
+    followers = Followers(settings, metrics)
+    catching_up = CatchingUp(database, settings.catch_up_bytes)
     probe = readiness.Probe(database)
     sequencer = Sequencer(database, settings, metrics, bell)
     marker_batcher = MarkerBatcher(database, settings, metrics)
 
     @asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
-            running = []
+            running = [Tail(database, followers, bell).run(), followers.wake(), hanging_up.run(followers)]
             if settings.reaper_seconds:
                 running.append(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
             if settings.deleter_seconds:
@@ -138,7 +153,7 @@ def create_app(settings: Settings) -> Litestar:
         await probe.close()
         await database.close()
 
-    return Litestar(
+    return Application(
         route_handlers=[
             Router(
                 "/v1",
@@ -152,12 +167,13 @@ def create_app(settings: Settings) -> Litestar:
         ],
         dependencies={
             "database": Provide(lambda: database, sync_to_thread=False),
-            "bell": Provide(lambda: bell, sync_to_thread=False),
+            "followers": Provide(lambda: followers, sync_to_thread=False),
+            "catching_up": Provide(lambda: catching_up, sync_to_thread=False),
             "probe": Provide(lambda: probe, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
-        state=State({"bell": bell, "sequencer": sequencer, "marker_batcher": marker_batcher}),
+        state=State({"followers": followers, "sequencer": sequencer, "marker_batcher": marker_batcher}),
         exception_handlers=problems.HANDLERS,
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,
@@ -166,8 +182,8 @@ def create_app(settings: Settings) -> Litestar:
             version="1",
             description="The timeline of lakehouse tables: who wrote what, in which order, what is visible.",
             use_handler_docstrings=True,
-            path="/",
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            openapi_router=openapi.router(),
+            render_plugins=[JsonRenderPlugin(path="/")],
         ),
         logging_config=None,
     )

@@ -1,4 +1,4 @@
-"""The bell: rings when this server has carried out commands, for those who follow the log."""
+"""The bell: rings when this server has carried out commands, for the tail of the log."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ class Bell:
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
-        self.is_closed = False
 
     def ring(self) -> None:
         """Wake all who wait now."""
         self._rung.set()
         self._rung = asyncio.Event()
-
-    def close(self) -> None:
-        """The server stops: who follows is to go."""
-        self.is_closed = True
-        self.ring()
 
     async def wait(self, seconds_max: float) -> float:
         """Wait until it rings, for ``seconds_max`` at most; gives the seconds waited."""

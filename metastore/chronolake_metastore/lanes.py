@@ -20,21 +20,21 @@ ResultT = TypeVar("ResultT")
 _log = telemetry.logger(__name__)
 
 
-async def persist(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, retry_seconds: float) -> ResultT:
+async def persist(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, give_up_at: float) -> ResultT:
     """Give the result of ``run``, which is run again when the database went away.
 
-    Raises ``DatabaseUnavailable`` when it stays away for so long.
+    Raises ``DatabaseUnavailable`` when it is away still at ``give_up_at``, by ``time.monotonic``. It is run
+    twice at least: the first failure may be that of a connection which was lost long ago.
     """
-    # From the first failure on: a database that fell silent had taken its time until then.
-    deadline: float | None = None
     wait = RETRY_WAIT_SECONDS
+    is_retried = False
     while True:
         try:
             return await run()
         except errors.DatabaseUnavailable as exc:
-            deadline = deadline or time.monotonic() + retry_seconds
-            if time.monotonic() + wait > deadline:
+            if is_retried and time.monotonic() + wait > give_up_at:
                 raise
+            is_retried = True
             metrics.database_retries.inc()
             _log.warning("database unavailable; trying again", reason=exc.context.get("reason"), wait=wait)
         await asyncio.sleep(wait)

@@ -7,6 +7,7 @@ markers of its instants never wait in one line.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
-from chronolake_metastore.waiting_line import WaitingLine
+from chronolake_metastore.waiting_line import Bounds, WaitingLine
 from chronolake_model.markers import MarkerOutcome
 
 MILLISECONDS: Final = 1_000
@@ -36,6 +37,9 @@ class _Waiting(msgspec.Struct):
     answer: asyncio.Future[list[bool]]
     tables: frozenset[str]
     files: int
+    size_bytes: int
+    arrived_at: float
+    """By ``time.monotonic``."""
 
 
 class _Lane:
@@ -66,16 +70,19 @@ class _Lane:
     async def _create_and_answer(self, batch: Sequence[_Waiting]) -> None:
         self._metrics.marker_batch_requests.observe(len(batch))
         self._metrics.marker_batch_size.observe(sum(entry.files for entry in batch))
-        results = await self._create([entry.request for entry in batch])
+        give_up_at = batch[0].arrived_at + self._settings.retry_seconds
+        results = await self._create([entry.request for entry in batch], give_up_at)
         for entry, result in zip(batch, results, strict=True):
             lanes.resolve(entry.answer, result)
         self._count(batch, results)
 
-    async def _create(self, requests: Sequence[CreateMarkers]) -> list[list[bool] | Exception]:
+    async def _create(
+        self, requests: Sequence[CreateMarkers], give_up_at: float
+    ) -> list[list[bool] | Exception]:
         try:
             with self._metrics.marker_batch_seconds.time():
                 created = await lanes.persist(
-                    lambda: markers.create(self._session, requests), self._metrics, self._settings.retry_seconds
+                    lambda: markers.create(self._session, requests), self._metrics, give_up_at
                 )
         except errors.Unavailable as exc:
             return [exc] * len(requests)
@@ -85,7 +92,7 @@ class _Lane:
                 _log.exception("markers failed", table=requests[0].table)
                 return [exc]
             _log.warning("a batch of markers failed; its requests run one by one", requests=len(requests))
-            return [(await self._create([request]))[0] for request in requests]
+            return [(await self._create([request], give_up_at))[0] for request in requests]
         return list(created)
 
     def _count(self, batch: Sequence[_Waiting], results: Sequence[list[bool] | Exception]) -> None:
@@ -108,9 +115,13 @@ class MarkerBatcher:
         self._is_stopped = False
         self._lanes = [_Lane(database, settings, metrics) for _ in range(settings.marker_lanes)]
         self._line = WaitingLine[_Waiting](
-            length_max=settings.queue_max,
-            group_max=settings.group_max,
-            files_max=settings.marker_batch_max,
+            Bounds(
+                length_max=settings.queue_max,
+                bytes_max=settings.queue_bytes_max,
+                group_max=settings.group_max,
+                group_bytes_max=settings.group_bytes_max,
+                files_max=settings.marker_batch_max,
+            ),
             overdue_seconds=lanes.OVERDUE_SECONDS + settings.marker_interval_ms / MILLISECONDS,
         )
 
@@ -142,7 +153,10 @@ class MarkerBatcher:
         check(request)
         answer: asyncio.Future[list[bool]] = asyncio.get_running_loop().create_future()
         instant = f"{request.table}/{request.requested_time}"
-        self._line.put(_Waiting(request, answer, frozenset((instant,)), len(request.request.markers)))
+        named = request.request.markers
+        size_bytes = sum(len(one.partition_path) + len(one.file_name) for one in named)
+        waiting = _Waiting(request, answer, frozenset((instant,)), len(named), size_bytes, time.monotonic())
+        self._line.put(waiting)
         return await answer
 
 

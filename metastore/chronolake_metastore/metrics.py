@@ -93,3 +93,15 @@ class Metrics:
             "Transactions since the oldest one that is still open: what holds the change feed back.",
             registry=self.registry,
         )
+        self.followers = Gauge(
+            "chronolake_followers", "Streams of events that are open.", registry=self.registry
+        )
+        self.followers_cut_off = Counter(
+            "chronolake_followers_cut_off",
+            "Streams that this server ended: their clients did not read (stalled), or too slowly (behind).",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.ring_bytes = Gauge(
+            "chronolake_ring_bytes", "The newest events, in memory for all followers.", registry=self.registry
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -29,7 +30,7 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import SILENT_SECONDS_MAX, Database
 from chronolake_metastore.store.transaction import MarkedMeanwhile, OutcomeRaced, Session
-from chronolake_metastore.waiting_line import WaitingLine
+from chronolake_metastore.waiting_line import Bounds, WaitingLine
 from chronolake_model.times import MICROS_PER_SECOND
 
 _CATALOG = ""
@@ -41,6 +42,9 @@ class _Waiting(msgspec.Struct):
     answer: asyncio.Future[Answer]
     tables: frozenset[str]
     files: int
+    size_bytes: int
+    arrived_at: float
+    """By ``time.monotonic``."""
 
 
 class _Decided(msgspec.Struct, frozen=True):
@@ -75,14 +79,15 @@ class _Lane:
 
     async def _carry_out_and_answer(self, group: Sequence[_Waiting]) -> None:
         self._metrics.group_size.observe(len(group))
-        decided = await self._carry_out([entry.request for entry in group])
+        give_up_at = group[0].arrived_at + self._settings.retry_seconds
+        decided = await self._carry_out([entry.request for entry in group], give_up_at)
         self._bell.ring()
         for entry, decision in zip(group, decided, strict=True):
             self._answer(entry, decision)
 
-    async def _carry_out(self, requests: Sequence[Request]) -> list[_Decided]:
+    async def _carry_out(self, requests: Sequence[Request], give_up_at: float) -> list[_Decided]:
         try:
-            return self._decided(await self._persist(requests))
+            return self._decided(await self._persist(requests, give_up_at))
         except errors.Unavailable as exc:
             return [_Decided(exc)] * len(requests)
         except Exception as exc:
@@ -91,7 +96,7 @@ class _Lane:
                 _log.exception("command failed", request_id=requests[0].request_id)
                 return [_Decided(exc)]
             _log.warning("group failed; its commands run one by one", commands=len(requests))
-            return [(await self._carry_out([request]))[0] for request in requests]
+            return [(await self._carry_out([request], give_up_at))[0] for request in requests]
 
     def _decided(self, carried_out: CarriedOut) -> list[_Decided]:
         self._metrics.clock_drift.set(carried_out.drift_us / MICROS_PER_SECOND)
@@ -111,9 +116,9 @@ class _Lane:
         else:
             lanes.resolve(waiting.answer, decided.result)
 
-    async def _persist(self, requests: Sequence[Request]) -> CarriedOut:
+    async def _persist(self, requests: Sequence[Request], give_up_at: float) -> CarriedOut:
         """Run a group, and again when the database went away: the request ids tell what had happened."""
-        return await lanes.persist(lambda: self._run(requests), self._metrics, self._settings.retry_seconds)
+        return await lanes.persist(lambda: self._run(requests), self._metrics, give_up_at)
 
     async def _run(self, requests: Sequence[Request]) -> CarriedOut:
         while True:
@@ -139,9 +144,13 @@ class Sequencer:
         self._lanes = [lane(settings.silent_seconds) for _ in range(settings.lanes)]
         self._line, self._large = (
             WaitingLine[_Waiting](
-                length_max=settings.queue_max,
-                group_max=settings.group_max,
-                files_max=settings.group_files_max,
+                Bounds(
+                    length_max=settings.queue_max,
+                    bytes_max=settings.queue_bytes_max,
+                    group_max=settings.group_max,
+                    group_bytes_max=settings.group_bytes_max,
+                    files_max=settings.group_files_max,
+                ),
                 overdue_seconds=lanes.OVERDUE_SECONDS,
             )
             for _ in range(2)
@@ -181,7 +190,7 @@ class Sequencer:
         is_large = files >= self._large_files or _is_bulk(command)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         line = self._large if is_large else self._line
-        line.put(_Waiting(request, answer, _tables_of(command), files))
+        line.put(_Waiting(request, answer, _tables_of(command), files, request.size_bytes, time.monotonic()))
         return await answer
 
 

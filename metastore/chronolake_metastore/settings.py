@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     marker_interval_ms: float = 0.0
     """How long a batch of markers takes at least, so that more gather behind it; the first one never waits."""
     retry_seconds: float = 15.0
-    """How long a command waits for a database that went away before it is answered 503."""
+    """How long after its arrival a command waits for a database that went away; then it is answered 503."""
+    answer_seconds: float = 30.0
+    """How long after its last byte a request is answered at the latest, with 503 if need be."""
     silent_seconds: float = 20.0
     """How long the database may be silent in the middle of a group before its connection is given up."""
     pool_size: int = 8
@@ -57,6 +60,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often files to delete are looked for; 0 leaves them to clients and other servers."""
     deleter_lease_seconds: int = 60
     """How long whoever deletes files may stay silent."""
+    bodies_bytes_max: int = 128 * 1024 * 1024
+    """Bytes of large requests (over 1 MiB) under way, and as many of small ones; more are answered 503.
+
+    One address has half of either at most. Twice ``max_body_bytes`` at least, or larger bodies never fit.
+    """
+    queue_bytes_max: int = 64 * 1024 * 1024
+    """Bytes of the commands that may wait in a lane, about; more are answered 503. One may always wait."""
+    group_bytes_max: int = 16 * 1024 * 1024
+    """Bytes of the commands in one transaction, about; a larger command has a transaction of its own."""
+    page_bytes_max: int = 4 * 1024 * 1024
+    """Bytes of a page, about: a page ends there, or at its ``limit`` of entries, and has one entry at least."""
+    storage_endpoints: Sequence[str] = ()
+    """Endpoints of S3, as URLs, that tables may name in their properties, beside that of the environment."""
     max_body_bytes: int = 64 * 1024 * 1024
+    followers_max: int = 2_000
+    """Streams of events that this server has open at most; more are answered 503."""
+    followers_per_client_max: int = 1_000
+    """Streams of events that one address has open at most; more are answered 429."""
+    follower_stall_seconds: float = 30.0
+    """How long a follower may read nothing while there is something to read; then it is cut off."""
+    ring_bytes: int = 32 * 1024 * 1024
+    """The newest events, kept in memory for all followers; one that falls behind them is cut off."""
+    catch_up_bytes: int = 32 * 1024 * 1024
+    """Large events on their way to followers that catch up with the log; more of them wait."""
     request_log: RequestLog = RequestLog.OFF
     """At which level each request is logged that was answered."""

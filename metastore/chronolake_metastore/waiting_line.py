@@ -11,17 +11,32 @@ import asyncio
 from collections import deque
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from chronolake_metastore import errors
 
 
 class Entry(Protocol):
-    """One that waits: for which tables, and with how many files."""
+    """One that waits: for which tables, with how many files, and how many bytes."""
 
     @property
     def tables(self) -> frozenset[str]: ...
 
     @property
     def files(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may wait (``length_max`` entries, ``bytes_max``), and how much goes into one group."""
+
+    length_max: int
+    bytes_max: int
+    group_max: int
+    group_bytes_max: int
+    files_max: int
 
 
 EntryT = TypeVar("EntryT", bound=Entry)
@@ -30,10 +45,9 @@ EntryT = TypeVar("EntryT", bound=Entry)
 class WaitingLine(Generic[EntryT]):
     """One line before any number of lanes. A table is in the hands of one of them at a time."""
 
-    def __init__(self, *, length_max: int, group_max: int, files_max: int, overdue_seconds: float) -> None:
-        self._length_max = length_max
-        self._group_max = group_max
-        self._files_max = files_max
+    def __init__(self, bounds: Bounds, *, overdue_seconds: float) -> None:
+        self._bounds = bounds
+        self._bytes = 0
         self._overdue_seconds = overdue_seconds
         self._waiting: deque[EntryT] = deque()
         self._in_hand: list[list[EntryT]] = []
@@ -44,9 +58,16 @@ class WaitingLine(Generic[EntryT]):
 
     def put(self, entry: EntryT) -> None:
         """Let ``entry`` wait behind the others; raises ``Overloaded`` when there are too many."""
-        if len(self._waiting) >= self._length_max:
-            raise errors.Overloaded(f"{self._length_max} commands are waiting already; send it again later")
+        bounds = self._bounds
+        if len(self._waiting) >= bounds.length_max:
+            raise errors.Overloaded(f"{bounds.length_max} commands are waiting already; send it again later")
+        if self._waiting and self._bytes + entry.size_bytes > bounds.bytes_max:
+            raise errors.Overloaded(
+                f"commands of {self._bytes} bytes are waiting already, and {bounds.bytes_max} may; send it "
+                "again later"
+            )
         self._waiting.append(entry)
+        self._bytes += entry.size_bytes
         self._call_next()
 
     async def take(self) -> list[EntryT]:
@@ -79,6 +100,7 @@ class WaitingLine(Generic[EntryT]):
         left = [entry for group in self._in_hand for entry in group] + list(self._waiting)
         self._in_hand.clear()
         self._waiting.clear()
+        self._bytes = 0
         return left
 
     def _call_next(self) -> None:
@@ -112,8 +134,8 @@ class WaitingLine(Generic[EntryT]):
         taken = {table for group in self._in_hand for entry in group for table in entry.tables}
         group: list[EntryT] = []
         passed_over: list[EntryT] = []
-        files = 0
-        while self._waiting and len(group) < self._group_max:
+        files = size_bytes = 0
+        while self._waiting and len(group) < self._bounds.group_max:
             entry = self._waiting[0]
             if taken and not taken.isdisjoint(entry.tables):
                 # Nobody behind it goes ahead of it, on any of its tables: it would wait for ever.
@@ -121,8 +143,10 @@ class WaitingLine(Generic[EntryT]):
                 passed_over.append(self._waiting.popleft())
                 continue
             files += entry.files
-            if group and files > self._files_max:
+            size_bytes += entry.size_bytes
+            if group and (files > self._bounds.files_max or size_bytes > self._bounds.group_bytes_max):
                 break
             group.append(self._waiting.popleft())
         self._waiting.extendleft(reversed(passed_over))
+        self._bytes -= sum(entry.size_bytes for entry in group)
         return group

@@ -16,13 +16,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chronolake_spark.counting import RowCounts, row_counts
     from chronolake_spark.sessions import session
     from chronolake_spark.tables import SparkTable, create_table, table
 
-__all__ = ["SparkTable", "create_table", "session", "table"]
+__all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "table"]
 
 
-_MODULE_OF = {"SparkTable": "tables", "create_table": "tables", "session": "sessions", "table": "tables"}
+_MODULE_OF = {
+    "RowCounts": "counting",
+    "SparkTable": "tables",
+    "create_table": "tables",
+    "row_counts": "counting",
+    "session": "sessions",
+    "table": "tables",
+}
 
 
 def __getattr__(name: str) -> Any:

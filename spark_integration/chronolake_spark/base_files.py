@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,6 +14,11 @@ import pyarrow.parquet as pq
 
 from chronolake import storage
 from chronolake_spark import columns, errors
+from chronolake_storage import opening
+from chronolake_storage.claims import Owner
+from chronolake_storage.errors import StorageError
+from chronolake_storage.guard import Deleting, Guard
+from chronolake_storage.local import LocalFiles
 
 ROW_GROUP_ROWS = 500_000
 _SAMPLE_ROWS = 20_000
@@ -35,10 +41,45 @@ class Folder:
         """The path that the file system knows the file by."""
         return f"{self.root}/{relative}"
 
-    def delete(self, relative: str) -> None:
-        """Delete a file if it can be deleted; what stays is for the table's rollback to remove."""
-        with contextlib.suppress(OSError):
-            self.filesystem.delete_file(self.path(relative))
+    def create(self, relative: str) -> pa.NativeFile:
+        """A new file to write. On a local disk no link is followed below the base path."""
+        if isinstance(self.filesystem, pafs.LocalFileSystem):
+            descriptor = LocalFiles(self.root).open_new(relative)
+            return pa.PythonFile(os.fdopen(descriptor, "wb"), mode="w")
+        return self.filesystem.open_output_stream(self.path(relative))
+
+
+class NotReported:
+    """What the guard is told of the files of an attempt that has not reported them: nobody needs them.
+
+    An executor need not reach the server. The write token in their names is the attempt's own, so no other
+    writes them; and as long as they are not reported, no instant can name them.
+    """
+
+    def owner(self) -> Owner | None:
+        """As ``Metastore.owner``: an executor takes no claim over."""
+        return None
+
+    def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+        """As ``Metastore.needed``."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Whose files an attempt of a task writes: those of an instant of a table."""
+
+    base_path: str
+    storage_options: Mapping[str, str]
+    owner: Owner
+    requested_time: str
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files that were not reported, as far as it goes; what stays is for the table's rollback."""
+        deleting = Deleting(self.requested_time, self.requested_time)
+        with contextlib.suppress(StorageError):
+            files = opening.open_files(self.base_path, self.storage_options)
+            list(Guard(files, self.owner, NotReported()).delete(deleting, paths))
 
 
 def relative_path(partition_path: str, file_name: str) -> str:
@@ -87,19 +128,11 @@ def opened(folder: Folder, relative: str, size_bytes: int) -> Iterator[pq.Parque
 
 
 def write(folder: Folder, relative: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Write a base file and give its size in bytes; whatever fails, no file of that name is left behind."""
-    path = folder.path(relative)
-    if isinstance(folder.filesystem, pafs.LocalFileSystem):
-        # Object storage has no folders: there it would make an object for each.
-        folder.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-    try:
-        with folder.filesystem.open_output_stream(path) as sink:
-            _write_rows(sink, schema, tables)
-            return int(sink.tell())
-    except BaseException:
-        # Leaving the stream's block by an exception publishes what was written so far.
-        folder.delete(relative)
-        raise
+    """Write a base file and give its size in bytes. When it fails, part of it may be there: discard it."""
+    with folder.create(relative) as sink:
+        # Leaving this block by an exception publishes what was written so far.
+        _write_rows(sink, schema, tables)
+        return int(sink.tell())
 
 
 def _write_rows(sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:

@@ -6,6 +6,7 @@ stored keys (and ordering values), and one row group of the base file.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from chronolake_spark import base_files, columns, errors, merge
 from chronolake_spark.column_stats import Collector
 from chronolake_spark.marking import Marking
 from chronolake_spark.merge import Decision, Existing
+from chronolake_storage.claims import Owner
 
 
 class FileGroup(NamedTuple):
@@ -51,7 +53,8 @@ class WriteJob:
 
     ``schema`` is the table's, ``required`` its columns that take no null, ``stored`` the current base files
     by partition path and bucket, ``field_ids`` the columns of which stats are wanted, ``storage_options`` how
-    the base path is reached.
+    the base path is reached. ``owner`` is the table whose claim the base path has; without it the files of a
+    task that fails stay until the instant is rolled back.
     """
 
     base_path: str
@@ -63,6 +66,7 @@ class WriteJob:
     stored: dict[FileGroup, StoredFile]
     field_ids: dict[str, int] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +79,18 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task wrote, and the keys that an insert may not bring: how many, and one of them."""
+    """What a task wrote, and the keys that an insert may not bring: how many, and one of them.
+
+    ``rows`` counts the rows that the task was given, ``superseded`` those of which another row of the same key
+    was the later, ``unchanged`` those that changed nothing. All others are in ``stats``.
+    """
 
     stats: tuple[WriteStat, ...] = ()
     duplicates: int = 0
     duplicate_key: str | None = None
+    rows: int = 0
+    superseded: int = 0
+    unchanged: int = 0
 
 
 def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers: chronolake.Markers) -> Written:
@@ -92,20 +103,29 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers:
     marking = Marking(markers)
     stats: list[WriteStat] = []
     duplicates, sample = 0, None
+    read, superseded, unchanged = 0, 0, 0
     try:
         for group, rows in file_groups(_announced(batches, job, task, marking)):
             seqno = sum(stat.inserts + stat.updates for stat in stats)
             writer = _GroupWriter(folder, marking, job, task, group, seqno=seqno)
             decision, stat = writer.write(rows)
+            read += len(rows)
+            superseded += writer.superseded
+            unchanged += decision.unchanged
             duplicates += decision.duplicates
             sample = sample or decision.duplicate_key
             stats += [stat] if stat else []
         marking.refuse_given_up()
     except BaseException:
-        for stat in stats:
-            folder.delete(base_files.relative_path(stat.partition_path, stat.file_name))
+        _discard(job, [marker.path for marker in marking.created])
         raise
-    return Written(tuple(stats), duplicates, sample)
+    return Written(tuple(stats), duplicates, sample, read, superseded, unchanged)
+
+
+def _discard(job: WriteJob, paths: Iterable[str]) -> None:
+    if job.owner is not None:
+        attempt = base_files.Attempt(job.base_path, job.storage_options, job.owner, job.requested_time)
+        attempt.discard(paths)
 
 
 def file_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FileGroup, pa.Table]]:
@@ -196,11 +216,17 @@ class _GroupWriter:
         self._marker = _marker(job, task, group)
         self._file_name = self._marker.file_name
         self._schema = base_files.file_schema(job.schema)
+        self.superseded = 0
+        """Once written: rows of which another row of the same key was the later."""
 
     def write(self, rows: pa.Table) -> tuple[Decision, WriteStat | None]:
         """Decide, and write unless nothing changes or the insert is refused."""
         self._check_required(rows)
-        incoming = merge.latest_per_key(rows, self._job.ordering_field)
+        latest = merge.latest_per_key(rows, self._job.ordering_field)
+        if latest.ambiguous and self._job.existing is not Existing.FAIL:
+            raise _undecided(latest)
+        incoming = latest.records
+        self.superseded = len(rows) - len(incoming)
         if self._stored is None:
             return self._merge(None, rows, incoming)
         with base_files.opened(self._folder, self._stored.path, self._stored.size_bytes) as file:
@@ -294,16 +320,21 @@ class _GroupWriter:
         )
 
 
+def _undecided(latest: merge.Latest) -> errors.DuplicateKeys:
+    return errors.DuplicateKeys(
+        f"{latest.ambiguous} rows have the record key of another row of the frame, differ from it, and nothing "
+        f"says which is later; for example {latest.ambiguous_key!r}. Say what orders the rows with row_order, "
+        "keep one row of each key, or use a table with an ordering field that tells them apart",
+        {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
+    )
+
+
 def _with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
     """``decision`` with the keys that the frame itself brings twice counted as refused too."""
     counts = rows[columns.RECORD_KEY].value_counts()
     sample = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"].as_py()
-    return Decision(
-        kept=decision.kept,
-        written=decision.written,
-        inserts=decision.inserts,
-        updates=decision.updates,
-        deletes=decision.deletes,
+    return dataclasses.replace(
+        decision,
         duplicates=decision.duplicates + repeated,
         duplicate_key=decision.duplicate_key or sample,
     )

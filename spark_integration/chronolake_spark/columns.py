@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-COMMIT_TIME = "_hoodie_commit_time"
-COMMIT_SEQNO = "_hoodie_commit_seqno"
-RECORD_KEY = "_hoodie_record_key"
-PARTITION_PATH = "_hoodie_partition_path"
-FILE_NAME = "_hoodie_file_name"
-META = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
-"""First in each data file, in this order, all strings."""
+from chronolake_model.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META,
+    PARTITION_PATH,
+    RECORD_KEY,
+)
+
+__all__ = [
+    "BUCKET",
+    "CHANGE_TYPE",
+    "COMMIT_SEQNO",
+    "COMMIT_TIME",
+    "CONTROL",
+    "DELETE",
+    "FILE_NAME",
+    "META",
+    "ORDER_PREFIX",
+    "PARTITION_PATH",
+    "RECORD_KEY",
+    "RESERVED_PREFIXES",
+    "SOURCE_ORDER",
+    "SOURCE_ROW",
+    "SOURCE_SPLIT",
+    "is_reserved",
+]
 
 BUCKET = "_chronolake_bucket"
 DELETE = "_chronolake_delete"
-POSITION = "_chronolake_position"
-CONTROL = (RECORD_KEY, PARTITION_PATH, BUCKET, DELETE, POSITION)
-"""First in a frame on its way to the writer: where a row goes, whether it deletes, and which came later."""
+CONTROL = (RECORD_KEY, PARTITION_PATH, BUCKET, DELETE)
+"""First in a frame on its way to the writer: where a row goes, and whether it deletes."""
+
+ORDER_PREFIX = "_chronolake_order_"
+"""Then the columns ``_chronolake_order_0`` and so on, which order rows of one key. Often there are none."""
+
+SOURCE_SPLIT = "_chronolake_source_split"
+SOURCE_ROW = "_chronolake_source_row"
+SOURCE_ORDER = (SOURCE_SPLIT, SOURCE_ROW)
+"""In a frame read from files: the order of the files and of the rows in them. ``sources`` says how."""
 
 CHANGE_TYPE = "_change_type"
 """What an incremental read adds: ``upsert`` or ``delete``."""

@@ -25,7 +25,9 @@ from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
 from chronolake_spark import bucket_writer, columns, errors
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
+from chronolake_spark.counting import RowCounts
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
+from chronolake_storage.claims import Owner
 
 FORMAT = "chronolake"
 _RETRY_SECONDS = 60.0
@@ -64,6 +66,9 @@ class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped 
     stats: bytes
     duplicates: int
     duplicate_key: str | None
+    rows: int
+    superseded: int
+    unchanged: int
 
 
 class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
@@ -84,7 +89,14 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                 written = bucket_writer.write(iterator, self._job, task, self._markers(table))
         except ChronolakeError as error:
             raise _in_transit(error) from error
-        return Message(msgspec.json.encode(written.stats), written.duplicates, written.duplicate_key)
+        return Message(
+            msgspec.json.encode(written.stats),
+            written.duplicates,
+            written.duplicate_key,
+            written.rows,
+            written.superseded,
+            written.unchanged,
+        )
 
     def commit(self, messages: Sequence[Message | None]) -> None:
         """Complete the instant with what the winning attempts wrote; what others left is deleted before."""
@@ -93,9 +105,10 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                 write = self._write(table)
                 try:
                     self._refuse_duplicates(messages)
+                    stats = _stats_of(messages)
                     write.complete(
-                        _stats_of(messages),
-                        self._options.extra_metadata,
+                        stats,
+                        {**self._options.extra_metadata, **_counted(messages, stats).metadata()},
                         schema_version=self._options.table.schema_version,
                     )
                 except (RequestRefused, StorageFailed, errors.DuplicateKeys) as refused:
@@ -150,7 +163,7 @@ def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
 
 def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> WriteJob:
     table = options.table
-    own = [field for field in schema if field.name not in columns.CONTROL]
+    own = [field for field in schema if not columns.is_reserved(field.name)]
     return WriteJob(
         base_path=table.base_path,
         requested_time=options.requested_time,
@@ -166,12 +179,27 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         },
         field_ids={field.name: field.field_id for field in table.schema},
         storage_options=storage_options,
+        owner=Owner(table.metastore_id, table.table_id, table.name),
     )
 
 
 def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:
     lists = [msgspec.json.decode(message.stats, type=list[WriteStat]) for message in messages if message]
     return [stat for stats in lists for stat in stats]
+
+
+def _counted(messages: Sequence[Message | None], stats: Sequence[WriteStat]) -> RowCounts:
+    winners = [message for message in messages if message is not None]
+    counts = RowCounts(
+        read=sum(message.rows for message in winners),
+        inserted=sum(stat.inserts for stat in stats),
+        updated=sum(stat.updates for stat in stats),
+        deleted=sum(stat.deletes for stat in stats),
+        superseded=sum(message.superseded for message in winners),
+        unchanged=sum(message.unchanged for message in winners),
+    )
+    assert counts.read == counts.accounted, f"rows are unaccounted for: {counts}"
+    return counts
 
 
 def _in_transit(error: ChronolakeError) -> RuntimeError:

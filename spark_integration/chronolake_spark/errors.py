@@ -10,6 +10,7 @@
         ├── AttemptGivenUp        an attempt of a task was given up before it was done
         ├── TableMismatch         the table is not what the caller takes it for
         ├── SourceUnreadable      files to ingest are missing or cannot be read
+        ├── SourceChanged         files to ingest changed after they were loaded
         ├── SparkJobFailed        Spark failed for a reason of its own
         └── JavaNotFound          there is no Java to run Spark on
 
@@ -101,6 +102,12 @@ class SourceUnreadable(SparkIntegrationError):
     """The files to ingest are missing, or not readable as what they seem to be."""
 
     CODE = "source-unreadable"
+
+
+class SourceChanged(SparkIntegrationError):
+    """Files changed after they were loaded, and nothing says which of their rows are older than the table's."""
+
+    CODE = "source-changed"
 
 
 class SparkJobFailed(SparkIntegrationError):

@@ -6,8 +6,10 @@ a run that was broken off goes on where it stopped.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -23,7 +25,7 @@ from chronolake_model.vocabulary import TableType
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from chronolake_spark.ingestion import Batch, Committed, Ingestion
+    from chronolake_spark.ingestion import Batch, Committed, Ingestion, Prepared
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
@@ -32,13 +34,22 @@ _JOIN_SECONDS = 10.0
 
 
 class IngestResult(msgspec.Struct, frozen=True):
-    """What an ingest did. ``skipped`` names the files that the table had already."""
+    """What an ingest did, or with ``dry_run`` would do.
+
+    ``skipped`` names the files that the table had already, ``changed`` those that changed after they were
+    loaded. ``columns`` are those of the files, empty when there was none to load; ``rows`` is what a dry run
+    counted.
+    """
 
     table: str
     base_path: str
     created: bool
     commits: list[Committed]
     skipped: list[str]
+    changed: list[str] = []
+    columns: dict[str, str] = {}
+    dry_run: bool = False
+    rows: int | None = None
 
 
 def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -69,6 +80,27 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     table_type: Annotated[
         TableType, typer.Option(help="How a new table keeps its updates.")
     ] = TableType.COPY_ON_WRITE,
+    schema: Annotated[
+        str,
+        typer.Option(help="Types of columns, as DDL: 'zip STRING, day DATE'; others are inferred."),
+    ] = "",
+    all_strings: Annotated[
+        bool, typer.Option("--all-strings", help="Columns that --schema does not name are strings.")
+    ] = False,
+    encoding: Annotated[
+        str, typer.Option(help="Of CSV files: utf-8, latin-1, cp1252, utf-16, ...", callback=_encoding)
+    ] = "utf-8",
+    load_changed_files: Annotated[
+        bool,
+        typer.Option(
+            "--load-changed-files",
+            help="Load files that changed after they were loaded, also without an ordering field.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read everything and report; make and write nothing.")
+    ] = False,
+    reuse_base_path: options.ReuseBasePathOption = False,
 ) -> None:
     """Load files into a table through Spark: insert, update and, with --op-column, delete."""
     # Here and not above: they import Spark, which takes a second.
@@ -86,17 +118,35 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         one_commit_per_file=one_commit_per_file,
         buckets=buckets,
         table_type=table_type,
+        schema=schema,
+        all_strings=all_strings,
+        encoding=encoding,
+        load_changed_files=load_changed_files,
+        reuse_base_path=reuse_base_path,
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with context.client() as client:
         client.time()  # A server that is not there shall be reported soon, and before Spark has started.
     with (
+        _told_of_ctrl_c(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
         sessions.borrowed(lambda: console.status("Starting Spark")) as spark,
-        _Stopping(spark) as stopping,
+        _Stopping(spark, console) as stopping,
     ):
-        result = _run(Ingestion(client, spark, request), console, stopping)
+        ingestion = Ingestion(client, spark, request, stopping.check)
+        stopping.outcome = lambda commits: _outcome(ingestion, commits, dry_run=dry_run)
+        result = _run(ingestion, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
+
+
+@contextlib.contextmanager
+def _told_of_ctrl_c(console: Console) -> Iterator[None]:
+    """Print that Ctrl-C ended the command while Spark starts or stops; ``_Stopping`` covers the rest."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("Interrupted while Spark started or stopped.")
+        raise typer.Exit(_SIGNAL_EXIT + signal.SIGINT) from None
 
 
 class _Stopping:
@@ -105,10 +155,15 @@ class _Stopping:
     A scheduler stops what it runs by SIGTERM; Python would end at once, and leave the instant to its lease. An
     exception out of the handler will not do: it would leave the connection to Java with an answer that nobody
     read, and the next call would take it for its own. A second signal does what it did before.
+
+    At the end of an ingest that was stopped, ``outcome`` is printed: what the ingest did, given ``commits``.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, console: Console) -> None:
+        self.commits: int = 0
+        self.outcome: Callable[[int], str] = lambda _: "Nothing was loaded."
         self._spark = spark
+        self._console = console
         self._asked: int | None = None
         self._ended = threading.Event()
         self._cancelling: threading.Thread | None = None
@@ -125,6 +180,8 @@ class _Stopping:
         if self._cancelling is not None:
             self._cancelling.join(_JOIN_SECONDS)  # Else it would ask a session that is stopped.
         self._restore()
+        if self._asked is not None:
+            self._console.print(f"Interrupted. {self.outcome(self.commits)}", markup=False)
         self.check()
 
     def check(self) -> None:
@@ -148,43 +205,112 @@ class _Stopping:
             signal.signal(number, handler)
 
 
-def _run(ingestion: Ingestion, console: Console, stopping: _Stopping) -> IngestResult:
+def _encoding(name: str) -> str:
+    from chronolake_spark import texts  # noqa: PLC0415
+
+    try:
+        texts.check_encoding(name)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from exc
+    return name
+
+
+def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run: bool) -> IngestResult:
     with console.status(f"Looking at {ingestion.source.summary}"):
-        table, created = ingestion.open_table()
-    made = "Made the table" if created else "Into the table"
-    console.print(f"{made} {table.name} at {table.definition.base_path}: {ingestion.source.summary}")
+        prepared = ingestion.prepare()
+    _print_prepared(console, ingestion, prepared)
+    request = ingestion.request
     commits: list[Committed] = []
-    skipped: list[str] = []
+    skipped = [batch.name for batch in prepared.batches if batch.loaded] if dry_run else []
+    rows = ingestion.rehearse(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("commits", total=len(ingestion.batches))
-        for batch, committed in ingestion.run(table):
-            stopping.check()
+        bar = progress.add_task("commits", total=len(prepared.batches))
+        for batch, committed in ingestion.run(prepared) if not dry_run else ():
             progress.advance(bar)
             progress.console.print(_line(batch, committed))
             if committed is None:
                 skipped.append(batch.name)
             else:
                 commits.append(committed)
-    return IngestResult(table.name, table.definition.base_path, created, commits, skipped)
+                stopping.commits += 1
+            stopping.check()
+    return IngestResult(
+        table=request.table,
+        base_path=prepared.table.base_path if prepared.table else request.base_path,
+        created=prepared.table is None,
+        commits=commits,
+        skipped=skipped,
+        changed=[str(file) for file in prepared.changed],
+        columns=_columns(prepared),
+        dry_run=dry_run,
+        rows=rows,
+    )
+
+
+def _outcome(ingestion: Ingestion, commits: int, *, dry_run: bool) -> str:
+    """What an ingest that was stopped after ``commits`` commits has done."""
+    table = ingestion.request.table
+    if dry_run:
+        return "It was a dry run: nothing was written."
+    if commits:
+        return (
+            f"{_plural(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
+            "Run the same command again to load the other files."
+        )
+    if ingestion.has_made_table:
+        return f"{table} was made, and could not be dropped again. Run the same command again to load into it."
+    if not ingestion.table_exists:
+        return f"{table} was not made, and nothing was loaded."
+    return f"Nothing was loaded into {table}."
+
+
+def _columns(prepared: Prepared) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in prepared.struct or ()}
+
+
+def _print_prepared(console: Console, ingestion: Ingestion, prepared: Prepared) -> None:
+    """What is about to be loaded: nobody shall learn the types of a table from the table."""
+    into = "To make: the table" if prepared.table is None else "Into the table"
+    path = ingestion.request.base_path if prepared.table is None else prepared.table.base_path
+    console.print(f"{into} {ingestion.request.table} at {path}: {ingestion.source.summary}")
+    for name, type_ in _columns(prepared).items():
+        console.print(f"  {name}: {type_}", markup=False)
+    for file in prepared.changed:
+        console.print(
+            f"Warning: {file} changed after it was loaded; all of its rows are loaded again", markup=False
+        )
 
 
 def _line(batch: Batch, committed: Committed | None) -> str:
     if committed is None:
         return f"  {batch.name}: the table has it already"
     return (
-        f"  {batch.name}: {committed.inserts:,} inserted, {committed.updates:,} updated, "
-        f"{committed.deletes:,} deleted, completed {output.utc(committed.completion_time)} "
+        f"  {batch.name}: {_counts([committed])}, completed {output.utc(committed.completion_time)} "
         f"({committed.seconds:.2f} s)"
+    )
+
+
+def _counts(commits: Sequence[Committed]) -> str:
+    """What became of each row. The first number is the sum of the others."""
+    rows = [commit.rows for commit in commits]
+    return (
+        f"{sum(counts.read for counts in rows):,} rows read"
+        f" = {sum(counts.inserted for counts in rows):,} inserted"
+        f" + {sum(counts.updated for counts in rows):,} updated"
+        f" + {sum(counts.deleted for counts in rows):,} deleted"
+        f" + {sum(counts.superseded for counts in rows):,} superseded within a commit"
+        f" + {sum(counts.unchanged for counts in rows):,} unchanged"
     )
 
 
 def _print_summary(console: Console, result: IngestResult) -> None:
     commits = result.commits
+    if result.dry_run:
+        console.print(f"{result.table}: {result.rows:,} rows can be loaded; nothing was written")
+        return
     console.print(
-        f"{result.table}: {sum(commit.inserts for commit in commits):,} inserted, "
-        f"{sum(commit.updates for commit in commits):,} updated, "
-        f"{sum(commit.deletes for commit in commits):,} deleted in {_plural(len(commits), 'commit')}"
+        f"{result.table}: {_plural(len(commits), 'commit')}: {_counts(commits)}"
         + (f"; {_plural(len(result.skipped), 'file')} it had already" if result.skipped else "")
     )
     console.print("What to look at next:")

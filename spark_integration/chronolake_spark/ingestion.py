@@ -1,43 +1,65 @@
-"""The main job: files in, commits out. What ``chronolake ingest`` runs; a program may run it too."""
+"""The main job: files in, commits out. What ``chronolake ingest`` runs; a program may run it too.
+
+Everything that can be known beforehand is looked at before a table is made: the files and all of their values,
+the key, the types. The table is made right before its first commit, and dropped when that fails.
+"""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import datetime
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import TableExists, TableNotFound
+from chronolake.errors import ChronolakeError, NamespaceExists, TableExists, TableNotFound
 from chronolake_model.names import split_table_name
-from chronolake_model.tables import Table
-from chronolake_model.vocabulary import State, TableType
-from chronolake_spark import errors, failures, schema, sources, tables
+from chronolake_model.tables import BucketIndex, SchemaField, Table
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import Action, State, TableType
+from chronolake_spark import (
+    columns,
+    csv_files,
+    csv_types,
+    errors,
+    failures,
+    loaded,
+    schema,
+    sources,
+    tables,
+    texts,
+    write,
+)
+from chronolake_spark.counting import RowCounts, row_counts
+from chronolake_spark.csv_files import Reading
+from chronolake_spark.sources import Format
 
-DIGEST = "ingest.digest"
-"""In a commit's extra metadata: the fingerprints of its files, by which a later run knows each of them.
-
-Separated by commas; what does not fit into one text goes on under ``ingest.digest.1`` and so on.
-"""
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
 
 _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 _DELETES = ("d", "delete", "deleted")
 _LOOK_ROWS = 10_000
-"""So much of the first file is read before a table is made for it."""
-_DIGESTS_PER_TEXT = 200
+"""So much of the first file is read before a table is made for it, unless all of every file has been."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``."""
+    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
+
+    ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others strings.
+    ``load_changed_files`` loads files that changed after they were loaded also into a table without an ordering
+    field, where their older rows take newer values back.
+    """
 
     table: str
     source: str
@@ -49,12 +71,18 @@ class Request:
     one_commit_per_file: bool = False
     buckets: int = 4
     table_type: TableType = TableType.COPY_ON_WRITE
+    schema: str = ""
+    all_strings: bool = False
+    encoding: str = texts.UTF8
+    load_changed_files: bool = False
+    reuse_base_path: bool = False
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Files that become one commit."""
+    """Files that become one commit. ``loaded`` says that the table has all of them already."""
 
     files: tuple[Path, ...]
+    loaded: bool = False
 
     @property
     def name(self) -> str:
@@ -63,7 +91,10 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """A commit that holds a batch; ``seconds`` is what it took, reading included."""
+    """A commit that holds a batch; ``seconds`` is what it took, reading included.
+
+    ``rows`` says what became of each row that was read.
+    """
 
     source: str
     requested_time: str
@@ -71,117 +102,268 @@ class Committed(msgspec.Struct, frozen=True):
     inserts: int
     updates: int
     deletes: int
+    rows: RowCounts
     seconds: float
 
 
-class Ingestion:
-    """One ingest, step by step: the files are found at once, ``open_table`` makes the table, ``run`` commits.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What an ingest is about to do. ``table`` is None as long as there is none.
 
-    Raises ``SourceUnreadable``, and ``ValueError`` when the table's name is none.
+    ``struct`` has the columns of the files and those that partitions derive, None when there are no new files.
+    ``rows`` is how many there are, None where that was not counted. ``changed`` are files that changed after
+    they were loaded.
     """
 
-    def __init__(self, client: chronolake.Client, spark: SparkSession, request: Request) -> None:
+    table: Table | None
+    batches: tuple[Batch, ...]
+    digests: dict[Path, str]
+    changed: tuple[Path, ...]
+    struct: StructType | None
+    rows: int | None
+
+
+class Ingestion:
+    """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
+
+    ``check`` is called now and then, and may raise to end the ingest. ``table_exists`` says that ``prepare``
+    found the table, ``has_made_table`` that it was made and not dropped again. Raises ``SourceUnreadable``, and
+    ``ValueError`` for an invalid name or encoding.
+    """
+
+    def __init__(
+        self,
+        client: chronolake.Client,
+        spark: SparkSession,
+        request: Request,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self.namespace, _ = split_table_name(request.table)
+        texts.check_encoding(request.encoding)
         self.request = request
         self.source = sources.find(request.source)
+        _check_format(self.source.format, request)
         self._client = client
         self._spark = spark
+        self._check = check
+        self._stated = _stated(request)
         self._struct: StructType | None = None
+        self._reading = Reading()
+        self.has_made_table = False
+        self.table_exists = False
 
-    @property
-    def batches(self) -> list[Batch]:
-        """The commits to be, in order."""
-        files = self.source.files
-        return [Batch((file,)) for file in files] if self.request.one_commit_per_file else [Batch(files)]
-
-    def open_table(self) -> tuple[tables.SparkTable, bool]:
-        """The table, and whether it was made now.
-
-        Raises ``TableMismatch`` when there is one with another key, ordering field, partitions or type.
-        """
-        try:
-            _check_same(self._client.table(self.request.table).definition, self.request)
-            created = False
-        except TableNotFound:
-            created = self._create()
-        return tables.table(self._spark, self.request.table, client=self._client), created
-
-    def run(self, table: tables.SparkTable) -> Iterator[tuple[Batch, Committed | None]]:
-        """Commit batch by batch, without the files that the table has; None stands for a batch of only such.
+    def prepare(self) -> Prepared:
+        """Look at everything, and write nothing.
 
         A file is known by its content: one that was ingested before is passed over in whatever batch it
-        stands, for to apply it again would bring back what came later and corrected it.
+        stands, for to apply it again would bring back what came later and corrected it. Raises
+        ``TableMismatch`` when there is a table with another key, ordering field, partitions or types,
+        ``SourceUnreadable`` and ``SchemaMismatch`` for files that cannot be loaded as they are,
+        ``SourceChanged`` for files that changed after they were loaded.
         """
-        known = _known_digests(table.metastore)
-        for batch in self.batches:
-            new = {}
-            for file in batch.files:
-                if (digest := sources.digest(file)) not in known:
-                    known.add(digest)
-                    new[file] = digest
-            if not new:
+        table = self._existing()
+        self.table_exists = table is not None
+        digests = {file: sources.digest(file) for file in self.source.files}
+        known = (
+            loaded.LoadedFiles.of(self._client.table(self.request.table)) if table else loaded.LoadedFiles({})
+        )
+        changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
+        _check_changed(changed, table, self.request)
+        batches = tuple(_batches(self.source.files, digests, known, self.request))
+        new = [file for batch in batches if not batch.loaded for file in batch.files]
+        if not new:
+            return Prepared(table, batches, digests, changed, None, 0)
+        self._reading = self._reading_for(table)
+        rows = self._look(new)
+        struct = self._checked_struct(new)
+        _check_stated(struct, self._stated, self.request)
+        if table is None:
+            _check_columns(struct, self.request)
+            csv_files.check_types_known(self._struct.names if self._struct else [], rows, self._reading)
+            self._try_first(new[0])
+        return Prepared(table, batches, digests, changed, struct, rows)
+
+    def rehearse(self, prepared: Prepared) -> int:
+        """Do all that ``run`` does short of writing; returns how many rows would be written.
+
+        Raises what ``run`` raises for rows: ``SchemaMismatch``, ``InvalidRecordKey``.
+        """
+        files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
+        if prepared.struct is None:
+            return 0
+        with _readable(self.request.source):
+            return write.rehearse(self._frame(files), self._definition(prepared), **self._how())
+
+    def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
+        """Commit batch by batch, without the files that the table has; None stands for a batch of only such."""
+        table: tables.SparkTable | None = None
+        for batch in prepared.batches:
+            if batch.loaded:
                 yield batch, None
                 continue
-            rest = Batch(tuple(new))
-            yield rest, self._commit(table, rest, list(new.values()))
+            if table is not None:
+                yield batch, self._commit(table, batch, prepared)
+                continue
+            with self._made(prepared) as table:
+                committed = self._commit(table, batch, prepared)
+            yield batch, committed
 
-    def _commit(self, table: tables.SparkTable, batch: Batch, digests: Sequence[str]) -> Committed:
+    def _commit(self, table: tables.SparkTable, batch: Batch, prepared: Prepared) -> Committed:
         start = time.monotonic()
+        digests = {file: prepared.digests[file] for file in batch.files}
         with _readable(batch.name):
             instant = table.upsert(
                 self._frame(batch.files),
-                delete_when=self._delete_condition(),
-                extra_metadata={SOURCE: batch.name, **_digest_texts(digests)},
+                extra_metadata={SOURCE: batch.name, **loaded.metadata(digests)},
+                **self._how(),
             )
-        summary = instant.summary or chronolake.WriteSummary()
+        rows = row_counts(instant)
+        assert rows is not None, f"{instant.requested_time} was written without counts"
         return Committed(
             source=batch.name,
             requested_time=instant.requested_time,
             completion_time=instant.completion_time or "",
-            inserts=summary.inserts,
-            updates=summary.updates,
-            deletes=summary.deletes,
+            inserts=rows.inserted,
+            updates=rows.updated,
+            deletes=rows.deleted,
+            rows=rows,
             seconds=time.monotonic() - start,
         )
 
-    def _create(self) -> bool:
-        """Make the table; whether it was this ingest that made it, and not another at the same time."""
-        request = self.request
-        if not request.key:
-            raise errors.TableMismatch(
-                f"there is no table {request.table} yet; to make it, say which columns are its record key: "
-                "--key id, or --key date,country"
-            )
-        with _readable(request.source):
-            struct = self._frame(self.source.files).schema
-        _check_columns(struct, request)
-        first = self.source.files[:1]
-        with _readable(first[0].name):
-            # A table that is made for files which cannot be read stands in the way of the next try.
-            self._frame(first).limit(_LOOK_ROWS).write.format("noop").mode("overwrite").save()
-        self._client.create_namespace(self.namespace, if_not_exists=True)
+    def _how(self) -> dict[str, Any]:
+        return {"delete_when": self._delete_condition(), "row_order": columns.SOURCE_ORDER}
+
+    def _existing(self) -> Table | None:
+        """The table, if there is one. Raises ``TableMismatch``."""
         try:
-            tables.create_table(
-                self._client,
-                request.table,
-                StructType([field for field in struct if field.name != request.op_column]),
-                base_path=request.base_path,
-                record_key_fields=request.key,
-                partition_fields=_partition_fields(request),
-                ordering_field=request.ordering,
-                buckets=request.buckets,
-                type=request.table_type,
-            )
-        except TableExists:
-            _check_same(self._client.table(request.table).definition, request)
+            table = self._client.table(self.request.table).definition
+        except TableNotFound:
+            _check_new(self.request)
+            return None
+        _check_same(table, self.request, self._stated)
+        return write.writable(table)
+
+    @contextlib.contextmanager
+    def _made(self, prepared: Prepared) -> Iterator[tables.SparkTable]:
+        """The table, made if there is none; what fails within leaves neither a table nor a namespace behind."""
+        namespace_made = table_id = None
+        try:
+            if prepared.table is None:
+                namespace_made = self._make_namespace()
+                table_id = self._create(prepared)
+            self._check()
+            yield tables.table(self._spark, self.request.table, client=self._client)
+        except BaseException:
+            # The failure itself is what the caller needs; what cannot be dropped the next ingest takes over.
+            if table_id is not None:
+                with contextlib.suppress(ChronolakeError):
+                    self._drop_unused(table_id)
+            if namespace_made:
+                with contextlib.suppress(ChronolakeError):
+                    self._client.drop_namespace(self.namespace)
+            raise
+
+    def _make_namespace(self) -> bool:
+        try:
+            self._client.create_namespace(self.namespace)
+        except NamespaceExists:
             return False
         return True
 
+    def _create(self, prepared: Prepared) -> str | None:
+        """Make the table; its id, or None when another ingest made it meanwhile."""
+        request, definition = self.request, self._definition(prepared)
+        try:
+            made = self._client.create_table(
+                request.table,
+                base_path=request.base_path,
+                schema=definition.schema,
+                record_key_fields=request.key,
+                type=request.table_type,
+                partition_fields=definition.partition_fields,
+                ordering_field=request.ordering,
+                index=definition.index,
+                reuse_base_path=request.reuse_base_path,
+            )
+        except TableExists:
+            _check_same(self._client.table(request.table).definition, request, self._stated)
+            return None
+        self.has_made_table = True
+        return made.definition.table_id
+
+    def _drop_unused(self, table_id: str) -> None:
+        """Drop the table that this ingest made, unless somebody has used it."""
+        table = self._client.table(self.request.table)
+        used = any(instant.state is not State.ROLLED_BACK for instant in table.instants(action=Action.COMMIT))
+        if table.definition.table_id == table_id and not used:
+            self._client.drop_table(table.name)
+            self.has_made_table = False
+
+    def _definition(self, prepared: Prepared) -> Table:
+        """The table, as it is or as it is to be made."""
+        if prepared.table is not None:
+            return prepared.table
+        request = self.request
+        assert prepared.struct is not None, "a table is made for files"
+        own = StructType([field for field in prepared.struct if field.name != request.op_column])
+        fields = schema.fields_of(_with_types(own, self._stated))
+        return Table(
+            name=request.table,
+            table_id="",
+            metastore_id="",
+            base_path=request.base_path,
+            type=request.table_type,
+            schema=[
+                SchemaField(field.name, field.type, field.nullable, field_id=number)
+                for number, field in enumerate(fields, start=1)
+            ],
+            record_key_fields=list(request.key),
+            partition_fields=_partition_fields(request),
+            ordering_field=request.ordering,
+            index=BucketIndex(buckets=request.buckets),
+            tick=Tick.MILLISECOND,
+            properties={},
+            created_at=datetime.datetime.now(datetime.UTC),
+            schema_version=1,
+        )
+
+    def _reading_for(self, table: Table | None) -> Reading:
+        """How the files are read: stated types first, then the table's."""
+        types = {} if table is None else {field.name.lower(): field.type for field in table.schema}
+        known = {name: csv_files.Column(type_) for name, type_ in types.items()}
+        known |= {name: csv_files.Column(type_, stated=True) for name, type_ in self._stated.items()}
+        text = csv_files.Column(csv_types.STRING, stated=True)
+        if self.request.op_column is not None:
+            known[self.request.op_column.lower()] = text
+        return Reading(self.request.encoding, known, text if self.request.all_strings else None)
+
+    def _look(self, files: Sequence[Path]) -> int | None:
+        """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
+        source = replace(self.source, files=tuple(files))
+        try:
+            looked = sources.look(self._spark, source, self._reading, self._check)
+        except failures.FAILURES:
+            for file in files:
+                with _readable(str(file)):
+                    sources.look(self._spark, replace(source, files=(file,)), self._reading, self._check)
+            raise
+        self._struct = looked.struct
+        return looked.rows
+
+    def _checked_struct(self, files: Sequence[Path]) -> StructType:
+        with _readable(self.request.source):
+            return self._frame(files).drop(*columns.SOURCE_ORDER).schema
+
+    def _try_first(self, file: Path) -> None:
+        if self.source.format is Format.CSV:
+            return  # All of it has been read.
+        with _readable(file.name):
+            self._frame([file]).limit(_LOOK_ROWS).write.format("noop").mode("overwrite").save()
+
     def _frame(self, files: Sequence[Path]) -> DataFrame:
         """The rows of ``files`` with the columns that the partitions derive from them."""
-        if self._struct is None:
-            self._struct = self._schema()
-        frame = sources.read(self._spark, self.source, files, self._struct)
+        assert self._struct is not None, "prepare comes first"
+        frame = sources.read(self._spark, self.source, files, self._struct, self._reading)
         for text in self.request.partition:
             if derived := _DERIVED.fullmatch(text):
                 if derived["name"].lower() in {name.lower() for name in frame.columns}:
@@ -192,39 +374,88 @@ class Ingestion:
                 frame = frame.withColumn(derived["name"], sf.expr(derived["expression"]))
         return frame
 
-    def _schema(self) -> StructType:
-        """The schema of the files. When one cannot be read, says which: not everything that Spark says does."""
-        try:
-            return sources.schema_of(self._spark, self.source)
-        except failures.FAILURES:
-            for file in self.source.files:
-                with _readable(str(file)):
-                    sources.schema_of(self._spark, replace(self.source, files=(file,)))
-            raise
-
     def _delete_condition(self) -> Column | None:
         if self.request.op_column is None:
             return None
         return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*_DELETES)
 
 
-def _digest_texts(digests: Sequence[str]) -> dict[str, str]:
-    starts = range(0, len(digests), _DIGESTS_PER_TEXT)
-    return {
-        DIGEST if number == 0 else f"{DIGEST}.{number}": ",".join(digests[start : start + _DIGESTS_PER_TEXT])
-        for number, start in enumerate(starts)
-    }
+def _batches(
+    files: Sequence[Path], digests: Mapping[Path, str], known: loaded.LoadedFiles, request: Request
+) -> Iterator[Batch]:
+    """The commits to be, in order, each without the files that the table has, or that came before."""
+    seen: set[str] = set()
+    new: list[Path] = []
+    for file in files:
+        if not known.has(digests[file]) and digests[file] not in seen:
+            seen.add(digests[file])
+            new.append(file)
+    if request.one_commit_per_file:
+        yield from (Batch((file,), loaded=file not in new) for file in files)
+    else:
+        yield Batch(tuple(new)) if new else Batch(tuple(files), loaded=True)
 
 
-def _known_digests(table: chronolake.Table) -> set[str]:
-    """The fingerprints of the files that the table's commits hold."""
-    return {
-        digest
-        for instant in table.instants(state=State.COMPLETED)
-        for name, text in instant.extra_metadata.items()
-        if name == DIGEST or name.startswith(f"{DIGEST}.")
-        for digest in text.split(",")
-    }
+def _stated(request: Request) -> dict[str, str]:
+    """The types that ``--schema`` states, by the names of columns in lower case."""
+    if not request.schema.strip():
+        return {}
+    try:
+        fields = schema.fields_of(StructType.fromDDL(request.schema))
+    except failures.FAILURES as exc:
+        raise errors.SchemaMismatch(
+            f"the schema {request.schema!r} is no DDL like 'id BIGINT, name STRING': {failures.said_in(exc)}"
+        ) from exc
+    return {field.name.lower(): field.type for field in fields}
+
+
+def _with_types(struct: StructType, types: Mapping[str, str]) -> StructType:
+    ddl = ", ".join(
+        f"{schema.quoted(field.name)} {types.get(field.name.lower(), field.dataType.simpleString())}"
+        for field in struct
+    )
+    return StructType.fromDDL(ddl)
+
+
+def _check_format(format_: Format, request: Request) -> None:
+    """Refuse options that files of this format have no use for."""
+    if format_ is not Format.CSV and codecs.lookup(request.encoding).name != texts.UTF8:
+        raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
+    if format_ is Format.PARQUET and request.all_strings:
+        raise errors.SourceUnreadable(
+            "Parquet files have types of their own; --all-strings is for CSV and JSON"
+        )
+
+
+def _check_new(request: Request) -> None:
+    if not request.key:
+        raise errors.TableMismatch(
+            f"there is no table {request.table} yet; to make it, say which columns are its record key: "
+            "--key id, or --key date,country"
+        )
+    if request.table_type is not TableType.COPY_ON_WRITE:
+        raise errors.TableMismatch(f"only copy_on_write tables are written yet, not {request.table_type}")
+
+
+def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:
+    if not changed or table is None or table.ordering_field is not None or request.load_changed_files:
+        return
+    raise errors.SourceChanged(
+        f"changed after they were loaded into {table.name}: {', '.join(map(str, changed))}; the table has no "
+        "ordering field, so that rows of these files would take back newer values of other files. Load only "
+        "what is new from another file, or load them as they are with --load-changed-files",
+        {"files": [str(file) for file in changed]},
+    )
+
+
+def _check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:
+    have = {name.lower() for name in struct.names}
+    if unknown := [name for name in stated if name not in have]:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(unknown)}, which --schema names; "
+            f"they have {', '.join(struct.names)}",
+            {"missing": unknown},
+        )
 
 
 def _partition_fields(request: Request) -> list[str]:
@@ -244,8 +475,14 @@ def _check_columns(struct: StructType, request: Request) -> None:
         )
 
 
-def _check_same(table: Table, request: Request) -> None:
+def _check_same(table: Table, request: Request, stated: Mapping[str, str]) -> None:
     """Refuse a request that takes the table for another than it is; what it leaves out, it takes as it is."""
+    for field in table.schema:
+        if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
+            raise errors.TableMismatch(
+                f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; change it "
+                "with `chronolake schema change`, or leave it out of --schema"
+            )
     asked_and_found = {
         "the record key": (list(request.key), table.record_key_fields),
         "the ordering field": ([request.ordering] if request.ordering else [], [table.ordering_field]),

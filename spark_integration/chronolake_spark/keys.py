@@ -1,7 +1,6 @@
 """Where a record belongs: record key, partition path and bucket, as Spark expressions over a table's columns.
 
-The forms are Hudi's: ``SimpleKeyGenerator``'s key for one field and ``ComplexKeyGenerator``'s for several;
-partition paths in hive style, escaped like Hive's (Hudi: PartitionPathEncodeUtils).
+The forms are those of ``chronolake_model.record_keys``; ``chronolake._keys`` computes the same with Arrow.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, functions as sf
 
+from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY, escape
 from chronolake_model.tables import Field
 from chronolake_spark import errors
 from chronolake_spark.schema import quoted
-
-NULL_KEY = "__null__"
-EMPTY_KEY = "__empty__"
-DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{}[]^"
 
 
 def record_key(fields: Sequence[Field]) -> Column:
@@ -59,32 +54,27 @@ def bucket(fields: Sequence[Field], buckets: int) -> Column:
     return sf.pmod(sf.xxhash64(*map(_text, fields)), sf.lit(buckets)).cast("int")
 
 
-def escape(value: str) -> str:
-    """``value`` so that it is one name in a path: ``%`` and two hexadecimal digits for what is special."""
-    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in value)
-
-
 def _text(field: Field) -> Column:
-    """A value as text, the same in whatever time zone the session is."""
+    """A value as text, the same whatever time zone and whatever ANSI mode the session has."""
     column = sf.col(quoted(field.name))
-    match field.type:
-        case "timestamp":
-            return sf.unix_micros(column).cast("string")
-        case "binary":
-            return sf.hex(column)
-        case _:
-            return column.cast("string")
+    type_ = field.type.strip().lower()
+    if type_ == "timestamp":
+        return sf.unix_micros(column).cast("string")
+    if type_.startswith("decimal"):
+        # Without ANSI mode a plain cast writes 0.00000001 as 1E-8: another key, and another bucket.
+        return column.try_cast("string")
+    return column.cast("string")
 
 
 def _escaped(text: Column) -> Column:
-    special = sf.lit(_ESCAPED)
+    special = sf.lit(ESCAPED)
     chars = sf.transform(
         sf.split(text, ""),
         lambda char: sf.when(
             sf.contains(special, char), sf.concat(sf.lit("%"), sf.lpad(sf.hex(sf.ascii(char)), 2, "0"))
         ).otherwise(char),
     )
-    is_special = text.rlike(f"[{re.escape(_ESCAPED)}]")
+    is_special = text.rlike(f"[{re.escape(ESCAPED)}]")
     return (
         sf.when(_is_missing(text), DEFAULT_PARTITION).when(is_special, sf.array_join(chars, "")).otherwise(text)
     )

@@ -28,6 +28,11 @@ class Marking:
             self._markers.create(some)
             self._created.update(dict.fromkeys(some))
 
+    @property
+    def created(self) -> tuple[Marker, ...]:
+        """The markers of this attempt so far: of all files that it can have written."""
+        return tuple(self._created)
+
     def refuse_given_up(self) -> None:
         """Raise ``AttemptGivenUp`` when the files count as deleted: then they have been looked for, and missed.
 

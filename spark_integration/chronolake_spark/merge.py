@@ -1,14 +1,17 @@
 """Which record of a key wins: the merge of one file group, in Arrow, without Spark and without storage.
 
-With an ordering field the larger value wins whatever order the records arrive in (Hudi: EVENT_TIME_ORDERING),
-and of equal ones the later arrival; a null counts as the smallest. Without one the later arrival wins (Hudi:
-COMMIT_TIME_ORDERING). A delete takes part like any record; one without an ordering value always wins.
+With an ordering field the larger value wins whatever order the records arrive in (Hudi: EVENT_TIME_ORDERING);
+a null counts as the smallest. Without one, and at equal values, the later commit wins (Hudi:
+COMMIT_TIME_ORDERING); within one commit the row that comes later by the columns of the row order. Rows of one
+key that differ and that nothing orders are ambiguous: the caller refuses them, because the winner would depend
+on how Spark spread them. A delete takes part like any record; one without an ordering value always wins.
 A delete leaves nothing behind in a base file, so that an older record that comes after it is an insert.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +38,8 @@ class Decision:
 
     ``kept`` says which stored records stay, ``written`` which incoming records are put beside them.
     ``duplicates`` counts the incoming records that ``Existing.FAIL`` refuses, and ``duplicate_key`` is one.
+    ``unchanged`` counts those that change nothing: older than what is stored, a delete of a key that is not
+    there, an insert of one that ``Existing.DROP`` leaves out.
     """
 
     kept: Mask
@@ -42,6 +47,7 @@ class Decision:
     inserts: int
     updates: int
     deletes: int
+    unchanged: int = 0
     duplicates: int = 0
     duplicate_key: str | None = None
 
@@ -51,24 +57,35 @@ class Decision:
         return self.inserts + self.updates + self.deletes > 0
 
 
-def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """One record per key, and what could not be decided.
+
+    ``ambiguous`` counts pairs of rows of one key that differ although nothing orders them, and
+    ``ambiguous_key`` is the key of one.
+    """
+
+    records: pa.Table
+    ambiguous: int = 0
+    ambiguous_key: str | None = None
+
+
+def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
     """One record per key of ``incoming``: the winner. The winners keep their order."""
     keys = _keys(incoming)
     distinct = pc.unique(keys)
     if len(distinct) == len(keys):
-        return incoming
-    sortable = {"key": pc.index_in(keys, value_set=distinct)}
-    if ordering_field is not None:
-        ordering = _ordering(incoming, ordering_field)
-        sortable |= {"rank": pa.array(_rank(incoming, ordering)), "ordering": ordering}
-    sortable["position"] = incoming[columns.POSITION]
-    order = pc.sort_indices(
-        pa.table(sortable),
-        sort_keys=[(name, "ascending", "at_start") for name in sortable],
-    ).to_numpy()
-    sorted_keys = sortable["key"].to_numpy()[order]
-    is_last = np.append(sorted_keys[1:] != sorted_keys[:-1], True)
-    return incoming.take(pa.array(np.sort(order[is_last])))
+        return Latest(incoming)
+    sortable = pa.table(_sortable(incoming, pc.index_in(keys, value_set=distinct), ordering_field))
+    sort_keys = [(name, "ascending", "at_start") for name in sortable.column_names]
+    order = pc.sort_indices(sortable, sort_keys=sort_keys).to_numpy()
+    in_order = sortable.take(pa.array(order))
+    same_key = _equal_to_next(in_order.select(["key"]))
+    winners = incoming.take(pa.array(np.sort(order[np.append(~same_key, True)])))
+    ambiguous = _ambiguous(incoming, order, _ties_of_winners(same_key, _equal_to_next(in_order)))
+    if not len(ambiguous):
+        return Latest(winners)
+    return Latest(winners, len(ambiguous), keys[int(ambiguous[0])].as_py())
 
 
 def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, existing: Existing) -> Decision:
@@ -93,12 +110,72 @@ def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, 
         inserts=int(np.sum(written & ~exists)),
         updates=int(np.sum(written & exists)),
         deletes=int(np.sum(is_delete & exists & ~loses)),
+        unchanged=int(np.sum(loses | (is_delete & ~exists))),
     )
 
 
 def deleted_rows(before: pa.Table, after: pa.Table) -> pa.Table:
     """The records of ``before`` whose key ``after`` no longer has."""
     return before.filter(pc.invert(pc.is_in(_keys(before), value_set=_keys(after))))
+
+
+def _sortable(
+    incoming: pa.Table, key_numbers: pa.Array, ordering_field: str | None
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """What the rows are sorted by: their key, their ordering value, their row order."""
+    sortable: dict[str, pa.Array | pa.ChunkedArray] = {"key": key_numbers}
+    if ordering_field is not None:
+        ordering = _ordering(incoming, ordering_field)
+        sortable |= {"rank": pa.array(_rank(incoming, ordering)), "ordering": ordering}
+    return sortable | {
+        name: incoming[name] for name in incoming.column_names if name.startswith(columns.ORDER_PREFIX)
+    }
+
+
+def _equal_to_next(rows: pa.Table) -> Mask:
+    """For each row but the last, whether the next one has the same values."""
+    return _same_rows(rows.slice(0, len(rows) - 1), rows.slice(1))
+
+
+def _ties_of_winners(same_key: Mask, tied: Mask) -> npt.NDArray[np.int64]:
+    """The positions, in sorted order, of rows that are tied with the next one and with their key's winner."""
+    last_of_key = np.append(~same_key, True)
+    group = np.append(0, np.cumsum(~tied))
+    key_number = np.append(0, np.cumsum(~same_key))
+    winning_group = group[last_of_key][key_number]
+    positions: npt.NDArray[np.int64] = np.flatnonzero(tied & (group == winning_group)[:-1])
+    return positions
+
+
+def _ambiguous(
+    incoming: pa.Table, order: npt.NDArray[np.int64], ties: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The rows, of those at ``ties``, that differ from the next one in sorted order."""
+    left, right = (incoming.take(pa.array(order[positions])) for positions in (ties, ties + 1))
+    own = [name for name in incoming.column_names if not columns.is_reserved(name)]
+    same = _same_rows(left.select(own), right.select(own)) & _same_rows(*_deletes(left, right))
+    both_delete = _mask(left[columns.DELETE]) & _mask(right[columns.DELETE])
+    rows: npt.NDArray[np.int64] = order[ties[~same & ~both_delete]]
+    return rows
+
+
+def _deletes(*tables: pa.Table) -> Iterator[pa.Table]:
+    return (table.select([columns.DELETE]) for table in tables)
+
+
+def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
+    """Row by row: whether all values are the same. Null is the same as null, and NaN as NaN."""
+    same = np.ones(len(left), dtype=np.bool_)
+    for one, other in zip(left.columns, right.columns, strict=True):
+        if pa.types.is_nested(one.type):
+            pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+            same &= np.fromiter((a == b for a, b in pairs), np.bool_, len(left))
+            continue
+        equal = pc.fill_null(pc.equal(one, other), False)
+        neither = pc.and_(pc.is_null(one, nan_is_null=True), pc.is_null(other, nan_is_null=True))
+        is_null = pc.equal(pc.is_null(one), pc.is_null(other))
+        same &= _mask(pc.or_(equal, pc.and_(neither, is_null)))
+    return same
 
 
 def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existing) -> Decision:
@@ -109,6 +186,7 @@ def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existi
         inserts=int(np.sum(~exists)),
         updates=0,
         deletes=0,
+        unchanged=int(np.sum(exists)),
         duplicates=int(np.sum(refused)),
         duplicate_key=incoming[columns.RECORD_KEY][int(np.argmax(refused))].as_py() if refused.any() else None,
     )

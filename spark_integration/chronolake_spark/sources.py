@@ -10,27 +10,27 @@ import hashlib
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import (
-    DoubleType,
-    IntegerType,
-    LongType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from chronolake_spark import errors, headers
+from chronolake_spark import columns, csv_files, errors, texts
+from chronolake_spark.csv_files import Reading
+from chronolake_spark.csv_types import Profile
 from chronolake_spark.schema import quoted
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
+_INT64_DIGITS, _DIGITS_MAX = 18, 38
+"""What a decimal of eight bytes holds, and what the largest does."""
+_SCHEMES = ("file:", "file://")
+_BLOCK = "_chronolake_source_block"
+_FILE_BYTES_MAX = 2**42
+"""Larger than any file, so that one number orders files and offsets in them: four terabytes, of 2**21 files."""
 _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 
@@ -50,17 +50,9 @@ _SUFFIXES = {
 _OPTIONS = {
     Format.PARQUET: {"mergeSchema": "true"},
     # FAILFAST: a line that is not what the others are stops the job; it is not stored as nulls.
-    Format.CSV: {
-        "header": "true",
-        "inferSchema": "true",
-        "enforceSchema": "false",
-        "multiLine": "true",
-        "escape": '"',
-        "mode": "FAILFAST",
-    },
     Format.JSON: {"mode": "FAILFAST"},
 }
-_READER = {Format.PARQUET: "parquet", Format.CSV: "csv", Format.JSON: "json"}
+_READER = {Format.PARQUET: "parquet", Format.JSON: "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,30 +97,74 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def schema_of(spark: SparkSession, source: Source) -> StructType:
-    """The schema that all files of ``source`` together have.
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What files hold: the columns that all of them together have, and how many rows if that was counted."""
 
-    Raises ``SourceUnreadable``, and what Spark raises.
+    struct: StructType
+    rows: int | None = None
+
+
+def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[[], None]) -> Looked:
+    """The schema of all files of ``source``, from all of their rows.
+
+    CSV files are read as a whole, and refused for anything that loading would refuse. ``check`` is called now
+    and then, and may raise to end it. Raises ``SourceUnreadable``, ``SchemaMismatch``, and what Spark raises.
     """
+    if source.format is Format.CSV:
+        looked = csv_files.look(source.files, reading, check)
+        types = {name: _type_of(name, profile, reading) for name, profile in looked.profiles.items()}
+        ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
+        return Looked(StructType.fromDDL(ddl), looked.rows)
+    if source.format is Format.JSON:
+        for file in source.files:
+            texts.check(file, check)
     with _under_plain_names(source.files) as files:
-        groups = headers.grouped(files).values() if source.format is Format.CSV else [files]
-        structs = [_read(spark, source, group, None).schema for group in groups]
-    return StructType([_common([struct[name] for struct in structs]) for name in structs[0].names])
+        structs = [_read(spark, source, group, None, reading).schema for group in _alike(source, files)]
+    names = list(dict.fromkeys(name for struct in structs for name in struct.names))
+    fields = [_common([struct[name] for struct in structs if name in struct.names]) for name in names]
+    if source.format is Format.JSON:
+        fields = [_roomy(field) for field in fields]
+    return Looked(StructType(fields))
 
 
-def read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType) -> DataFrame:
+def read(
+    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType, reading: Reading
+) -> DataFrame:
     """The rows of ``files``, of the schema ``struct``; columns go by their names, also in CSV files.
 
+    Two columns more, ``columns.SOURCE_ORDER``, order the rows as the files do: by the position in ``files``,
+    then by the place in the file, however Spark splits the files and packs the splits.
     Raises ``SourceUnreadable``, and what Spark raises.
     """
-    if source.format is not Format.CSV:
-        return _read(spark, source, files, struct)
-    by_name = {field.name: field for field in struct}
-    frames = []
-    for header, group in headers.grouped(files, like=struct.names).items():
-        in_its_order = StructType([by_name[name] for name in header])
-        frames.append(_read(spark, source, group, in_its_order).select(*map(quoted, struct.names)))
-    return functools.reduce(DataFrame.unionByName, frames)
+    if source.format is Format.CSV:
+        return csv_files.frame(spark, files, struct, reading)
+    groups = _alike(source, files)
+    frames = [_placed(_read(spark, source, group, struct, reading)) for group in groups]
+    return _numbered(spark, functools.reduce(DataFrame.unionByName, frames), files)
+
+
+def _type_of(name: str, profile: Profile, reading: Reading) -> str:
+    known = reading.column(name)
+    return profile.type if known is None else known.type
+
+
+def _alike(source: Source, files: Sequence[Path]) -> list[list[Path]]:
+    """``files`` in groups that Spark reads with the same options."""
+    if source.format is not Format.JSON:
+        return [list(files)]
+    arrays = [file for file in files if texts.is_json_array(file)]
+    lines = [file for file in files if file not in arrays]
+    return [group for group in (lines, arrays) if group]
+
+
+def _roomy(field: StructField) -> StructField:
+    """A decimal column with room for larger numbers than these files have."""
+    type_ = field.dataType
+    if not isinstance(type_, DecimalType):
+        return field
+    precision = _INT64_DIGITS if type_.precision <= _INT64_DIGITS else _DIGITS_MAX
+    return StructField(field.name, DecimalType(precision, type_.scale))
 
 
 def _common(fields: Sequence[StructField]) -> StructField:
@@ -136,14 +172,60 @@ def _common(fields: Sequence[StructField]) -> StructField:
     types = {field.dataType for field in fields}
     if len(types) == 1:
         return fields[0]
-    if all(isinstance(type_, IntegerType | LongType) for type_ in types):
-        return StructField(fields[0].name, LongType())
-    numeric = all(isinstance(type_, NumericType) for type_ in types)
-    return StructField(fields[0].name, DoubleType() if numeric else StringType())
+    if all(isinstance(type_, DecimalType | LongType) for type_ in types):
+        decimals = [type_ if isinstance(type_, DecimalType) else DecimalType(19, 0) for type_ in types]
+        scale = max(type_.scale for type_ in decimals)
+        digits = scale + max(type_.precision - type_.scale for type_ in decimals)
+        if digits <= _DIGITS_MAX:
+            return StructField(fields[0].name, DecimalType(digits, scale))
+    raise errors.SourceUnreadable(
+        f"the column {fields[0].name} is {' and '.join(sorted(type_.simpleString() for type_ in types))} in "
+        "files of JSON lines and of JSON arrays; ingest them apart"
+    )
 
 
-def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None) -> DataFrame:
-    reader = spark.read.options(**_OPTIONS[source.format])
+def _placed(frame: DataFrame) -> DataFrame:
+    """``frame``, which reads files, with the path, the offset of the split, and an id that increases in it."""
+    place = frame.metadataColumn("_metadata")
+    return frame.select(
+        "*",
+        place["file_path"].alias(columns.SOURCE_SPLIT),
+        place["file_block_start"].alias(_BLOCK),
+        sf.monotonically_increasing_id().alias(columns.SOURCE_ROW),
+    )
+
+
+def _numbered(spark: SparkSession, placed: DataFrame, files: Sequence[Path]) -> DataFrame:
+    """``placed``, which reads ``files``, with ``columns.SOURCE_ORDER``.
+
+    Spark cuts large files into splits, and packs splits of several files into one task, the largest first. But
+    the rows of one split come in order and one after the other, so that an id which increases within the task
+    orders them; splits are ordered by their file and by the offset at which they begin.
+    """
+    path_of = spark._jvm.org.apache.hadoop.fs.Path
+    paths = [path_of(str(file)).toUri().getRawPath() for file in files]
+    # Releases of Spark differ in how they write the scheme of a local file.
+    known = [(f"{scheme}{path}", number) for number, path in enumerate(paths) for scheme in _SCHEMES]
+    numbers = spark.createDataFrame(known, "path string, file long")
+    if len(files) == 1:
+        # Without a join: most ingests are of one file.
+        return placed.withColumn(columns.SOURCE_SPLIT, sf.col(_BLOCK)).drop(_BLOCK)
+    joined = placed.join(sf.broadcast(numbers), placed[columns.SOURCE_SPLIT] == numbers["path"], "left")
+    number = sf.coalesce(numbers["file"], sf.raise_error(sf.lit("a row of none of the files")).cast("long"))
+    split = number * sf.lit(_FILE_BYTES_MAX) + placed[_BLOCK]
+    own = [placed[quoted(name)] for name in placed.columns if name not in (*columns.SOURCE_ORDER, _BLOCK)]
+    return joined.select(*own, split.alias(columns.SOURCE_SPLIT), placed[columns.SOURCE_ROW])
+
+
+def _read(
+    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None, reading: Reading
+) -> DataFrame:
+    options = _OPTIONS[source.format]
+    if source.format is Format.JSON:
+        is_text = reading.default is not None
+        as_text = "primitivesAsString" if is_text else "prefersDecimal"
+        options = {**options, as_text: "true", "multiLine": str(texts.is_json_array(files[0])).lower()}
+    reader = spark.read.options(**options)
     nanos = _nanosecond_columns(files) if source.format is Format.PARQUET else {}
     if nanos:
         # Spark knows no nanoseconds: pandas and pyarrow write them unless told otherwise.

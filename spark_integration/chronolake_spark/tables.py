@@ -65,17 +65,19 @@ class SparkTable:
         df: DataFrame,
         duplicates: Duplicates = "fail",
         *,
+        row_order: Sequence[str | Column] = (),
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
     ) -> Instant:
         """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
 
+        Which of several rows of one key ``drop`` inserts is decided as in ``upsert``.
         Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``.
         """
         existing = _EXISTING.get(duplicates)
         if existing is None:
             raise ValueError(f"duplicates is one of {', '.join(map(repr, _EXISTING))}, not {duplicates!r}")
-        rows = write.tagged(df, self._writable())
+        rows = write.tagged(df, self._writable(), row_order=row_order)
         return self._write(
             rows, Operation.INSERT, existing=existing, extra_metadata=extra_metadata, markers=markers
         )
@@ -85,17 +87,22 @@ class SparkTable:
         df: DataFrame,
         delete_when: str | Column | None = None,
         *,
+        row_order: Sequence[str | Column] = (),
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
     ) -> Instant:
         """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
 
-        With an ordering field the larger value wins, also against what is stored; of equal ones the later row
-        of the frame. ``delete_when`` may use columns that the table does not have. Raises ``SchemaMismatch``,
-        ``InvalidRecordKey``, ``RequiredValueMissing``.
+        With an ordering field the larger value wins, also against what is stored. Of rows of one key without
+        one, or with equal values, the one that ``row_order`` puts last wins: columns, also such as the table
+        does not have, compared one after the other, nulls first. Rows that differ and that nothing orders are
+        refused: the rows of a DataFrame have no order of their own. Rows that are the same count as one.
+        ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` says what
+        became of each row. Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``,
+        ``DuplicateKeys``.
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
-        rows = write.tagged(df, self._writable(), delete_when=condition)
+        rows = write.tagged(df, self._writable(), delete_when=condition, row_order=row_order)
         return self._write(rows, Operation.UPSERT, extra_metadata=extra_metadata, markers=markers)
 
     def delete(
@@ -218,11 +225,12 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
     type: TableType = TableType.COPY_ON_WRITE,
     properties: Mapping[str, str] | None = None,
     if_not_exists: bool = False,
+    reuse_base_path: bool = False,
 ) -> chronolake.Table:
-    """Make a table for frames of this schema (``df.schema``).
+    """Make a table for frames of this schema (``df.schema``); ``base_path`` as for ``Client.create_table``.
 
-    Raises ``SchemaMismatch`` for columns that data files cannot hold, ``TableExists``, ``NamespaceNotFound``,
-    ``InvalidTable``.
+    Raises ``SchemaMismatch`` for columns that data files cannot hold, ``TableExists``, ``BasePathTaken``,
+    ``NamespaceNotFound``, ``InvalidTable``.
     """
     return client.create_table(
         name,
@@ -235,4 +243,5 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
         index=BucketIndex(buckets=buckets),
         properties=properties,
         if_not_exists=if_not_exists,
+        reuse_base_path=reuse_base_path,
     )

@@ -15,21 +15,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Column, DataFrame, functions as sf
+from pyspark.sql import Column, DataFrame, Observation, functions as sf
 from pyspark.sql.types import BooleanType
 
 import chronolake
-from chronolake import storage
 from chronolake.errors import StorageFailed
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
-from chronolake_spark import casts, columns, datasource, errors, evolution, failures, keys, schema
+from chronolake_spark import casts, columns, counting, datasource, errors, evolution, failures, keys, schema
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import (
     SECRETS_OPTION,
@@ -44,22 +44,30 @@ _TASKS_PER_CORE = 2
 
 
 def tagged(
-    df: DataFrame, table: Table, *, delete_when: Column | None = None, keys_only: bool = False
+    df: DataFrame,
+    table: Table,
+    *,
+    delete_when: Column | None = None,
+    keys_only: bool = False,
+    row_order: Sequence[str | Column] = (),
 ) -> DataFrame:
     """``df`` as the writer takes it: the control columns, then the table's, in order and cast to their types.
 
-    ``keys_only`` asks no more than the columns that find a record, and marks every row as a delete. Raises
+    ``keys_only`` asks no more than the columns that find a record, and marks every row as a delete. Of rows of
+    one key that no ordering field decides between, the one that ``row_order`` puts last wins. Raises
     ``SchemaMismatch``.
     """
-    sources = _sources(df, table, delete_when, keys_only=keys_only)
+    by = [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in row_order]
+    used = [*by, *([] if delete_when is None else [delete_when])]
+    sources = _sources(df, table, used, keys_only=keys_only)
     own = [_cast(df, field, sources.get(field.name)) for field in table.schema]
     is_delete = sf.lit(True) if keys_only else _flag(delete_when)
-    # The position: of rows with one key and one ordering value the later one of the frame wins.
-    position = sf.monotonically_increasing_id().alias(columns.POSITION)
+    order_columns = [f"{columns.ORDER_PREFIX}{number}" for number in range(len(by))]
+    order = [column.alias(name) for column, name in zip(by, order_columns, strict=True)]
     try:
         if not keys_only and delete_when is not None:
             _refuse_no_condition(df, delete_when)
-        rows = df.select(*own, is_delete.alias(columns.DELETE), position)
+        rows = df.select(*own, is_delete.alias(columns.DELETE), *order)
     except AnalysisException as exc:
         raise errors.SchemaMismatch(f"the frame does not fit {table.name}: {exc}") from exc
     key_fields = _fields(table, table.record_key_fields)
@@ -68,7 +76,7 @@ def tagged(
         keys.partition_path(_fields(table, table.partition_fields)).alias(columns.PARTITION_PATH),
         keys.bucket(key_fields, table.index.buckets).alias(columns.BUCKET),
         columns.DELETE,
-        columns.POSITION,
+        *order_columns,
         *(sf.col(schema.quoted(field.name)) for field in table.schema),
     )
 
@@ -101,10 +109,11 @@ def run(
     markers: MarkersType | None = None,
 ) -> Instant:
     """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back."""
+    counting.refuse_reserved(extra_metadata or {})
     definition = table.definition
     frame = by_file_group(rows, definition)
-    # Who deletes files wants to see the folder that they are in, also if no task came to make it.
-    storage.open_storage(definition.base_path, table.storage_options).make_folder()
+    # Nothing is written where another table, or another metastore, has the claim.
+    table.claim_storage()
     _finish_rollbacks(table)
     with table.begin(operation=operation, markers=markers) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.
@@ -135,6 +144,18 @@ def run(
         return write.refresh()
 
 
+def rehearse(df: DataFrame, table: Table, **how: Any) -> int:
+    """Prepare rows as for a write, without one; returns how many. Takes what ``tagged`` takes, and raises what
+    a write raises for rows that it cannot take."""
+    counted = Observation()
+    rows = tagged(df, writable(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except failures.FAILURES as exc:
+        raise _typed(exc) from exc
+    return int(counted.get["rows"])
+
+
 def writable(table: Table) -> Table:
     """``table``, when it is of a kind that is written here. Raises ``TableMismatch``."""
     if table.type is not TableType.COPY_ON_WRITE:
@@ -146,8 +167,11 @@ def writable(table: Table) -> Table:
     return table
 
 
-def _sources(df: DataFrame, table: Table, delete_when: Column | None, *, keys_only: bool) -> dict[str, str]:
-    """For each column of the table the frame's name of it; refuses missing and unknown columns."""
+def _sources(df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: bool) -> dict[str, str]:
+    """For each column of the table the frame's name of it; refuses missing and unknown columns.
+
+    A column that one of ``used`` names need not be the table's.
+    """
     case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     wanted = [field.name for field in table.schema]
     required = wanted
@@ -157,7 +181,7 @@ def _sources(df: DataFrame, table: Table, delete_when: Column | None, *, keys_on
     sources = schema.sources_of(df.columns, wanted, case_sensitive=case_sensitive)
     missing = [name for name in required if name not in sources]
     unknown = [] if keys_only else [name for name in df.columns if name not in sources.values()]
-    unknown = [name for name in unknown if not _is_needed(name, delete_when)]
+    unknown = [name for name in unknown if not any(_names(column, name) for column in used)]
     if missing or unknown:
         raise errors.SchemaMismatch(
             _mismatch(table, missing, unknown), {"missing": missing, "unknown": unknown}
@@ -174,10 +198,10 @@ def _mismatch(table: Table, missing: list[str], unknown: list[str]) -> str:
     return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
 
 
-def _is_needed(name: str, condition: Column | None) -> bool:
-    """Whether the condition that marks deletes names this column: then it need not be the table's."""
+def _names(expression: Column, name: str) -> bool:
+    """Whether the expression names this column."""
     # By its text: to ask Spark takes an analysis per column, and each that fails is logged as an error.
-    return condition is not None and name.lower() in re.findall(r"\w+|`[^`]+`", str(condition).lower())
+    return name.lower() in re.findall(r"\w+|`[^`]+`", str(expression).lower())
 
 
 def _cast(df: DataFrame, field: Field, source: str | None) -> Column:

@@ -67,7 +67,7 @@ def clicks(client: chronolake.Client, table: chronolake.Table) -> chronolake.Tab
     definition = table.definition
     return client.create_table(
         f"{table.name}_clicks",
-        base_path="file:///lake/clicks",
+        base_path=f"file:///lake/{table.name}/clicks",
         schema=definition.schema,
         record_key_fields=["id"],
         ordering_field="id",

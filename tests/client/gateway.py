@@ -27,7 +27,7 @@ class Gateway:
     """Forwards to ``target``; each request that changes something meets the next of ``faults``, if any."""
 
     def __init__(self, target: str) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[Fault | None] = []
         self.keys: list[str] = []
         self._forward = httpx.Client(base_url=target, timeout=30)
         handler = type("Handler", (_Handler,), {"gateway": self})

@@ -44,7 +44,9 @@ def test_a_plan_waits_and_is_executed_by_another(clicks: chronolake.Table) -> No
     planned = clicks.plan(Action.COMPACTION, [group(1)], {"strategy": "log size"}, writer="planner")
     assert (planned.state, planned.lease_expires_at) == (State.REQUESTED, None)
     with clicks.execute(planned.requested_time, writer="executor", lease_seconds=30) as write:
-        assert write.instant.plan == chronolake.RecordedPlan([group(1)], {"strategy": "log size"})
+        assert write.instant.plan == chronolake.RecordedPlan(
+            [group(1)], {"strategy": "log size"}, file_groups_count=1
+        )
         write.add(stat_of(write, 1))
 
     assert (write.instant.action, write.instant.operation) == (Action.COMMIT, Operation.COMPACT)
@@ -208,13 +210,14 @@ def test_a_later_savepoint_is_in_the_way_of_a_restore(table: chronolake.Table) -
 
 def test_a_rollback_with_files_to_delete_is_completed_by_who_deletes_them(table: chronolake.Table) -> None:
     write = table.begin()
+    file_name = stat_of(write, 0).file_name
 
-    undone = table.rollback(write.requested_time, files_to_delete=["a.parquet"], execute=False)
+    undone = table.rollback(write.requested_time, files_to_delete=[file_name], execute=False)
 
     assert undone.rolled_back_by is not None
     rollback = table.execute(undone.rolled_back_by)
     assert rollback.instant.plan is not None
-    assert rollback.instant.plan.files_to_delete == ["a.parquet"]
+    assert rollback.instant.plan.files_to_delete == [file_name]
     assert rollback.complete().state is State.COMPLETED
     assert [one.target for one in table.timeline.rollbacks()] == [write.requested_time]
 

@@ -45,7 +45,7 @@ async def test_namespaces_and_tables_are_made_listed_and_dropped(
     async_client: chronolake.AsyncClient, namespace: str
 ) -> None:
     made = await async_client.create_table(
-        f"{namespace}.t", base_path="file:///t", schema=SCHEMA, record_key_fields=["id"]
+        f"{namespace}.t", base_path=f"file:///{namespace}/t", schema=SCHEMA, record_key_fields=["id"]
     )
 
     assert [one.name async for one in async_client.tables(namespace)] == [made.name]

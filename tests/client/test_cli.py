@@ -62,7 +62,8 @@ def test_a_namespace_that_exists_is_a_conflict_unless_that_is_welcome(cli: Cli, 
 
 def test_a_table_is_made_from_flags_and_shown(cli: Cli, namespace: str) -> None:
     name = f"{namespace}.events"
-    flags = "--base-path file:///lake/events --field id:bigint:required --field at:timestamp --field day:date"
+    flags = "--field id:bigint:required --field at:timestamp --field day:date"
+    flags = f"--base-path file:///lake/{namespace}/events {flags}"
     more = "--key id --partition day --ordering at --buckets 7 --type merge_on_read --tick 1us"
 
     made = cli("tables", "create", name, *flags.split(), *more.split(), "--property", "a=b", "--json").json

@@ -41,7 +41,7 @@ def test_a_namespace_with_tables_is_not_dropped(client: chronolake.Client, table
 def test_a_table_keeps_the_definition_it_was_made_with(client: chronolake.Client, namespace: str) -> None:
     made = client.create_table(
         f"{namespace}.events",
-        base_path="s3://lake/events",
+        base_path=f"s3://lake/{namespace}/events",
         schema=[*SCHEMA, chronolake.Field("day", "date"), chronolake.Field("seq", "bigint")],
         record_key_fields=["id"],
         type=chronolake.TableType.MERGE_ON_READ,
@@ -83,7 +83,10 @@ def test_a_definition_that_contradicts_itself_is_refused(client: chronolake.Clie
 def test_the_tables_of_a_namespace_are_listed_by_name(client: chronolake.Client, namespace: str) -> None:
     for name in ("b", "a"):
         client.create_table(
-            f"{namespace}.{name}", base_path=f"file:///{name}", schema=SCHEMA, record_key_fields=["id"]
+            f"{namespace}.{name}",
+            base_path=f"file:///{namespace}/{name}",
+            schema=SCHEMA,
+            record_key_fields=["id"],
         )
 
     assert [one.name for one in client.tables(namespace)] == [f"{namespace}.a", f"{namespace}.b"]

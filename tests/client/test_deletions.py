@@ -86,7 +86,7 @@ def test_whoever_gives_up_deletes_what_it_wrote(marked: Stored) -> None:
     assert in_storage(marked) == set()
     named = DeletedFile(log(write, 5).partition_path, log(write, 5).file_name)
     assert set(marked.table.deletions(rolled_back_by)) == {named, *map(file_of, stats)}
-    assert list(marked.storage.listing(".hoodie")) == []
+    assert list(marked.storage.listing(".hoodie/.temp")) == []
 
 
 def test_another_gives_up_what_a_writer_left(marked: Stored) -> None:
@@ -119,18 +119,22 @@ def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: St
     assert in_storage(marked) == set()
 
 
-def test_of_what_a_rollback_was_told_to_delete_data_files_are_on_record(stored: Stored) -> None:
-    write = stored.table.begin(writer="gone")
+def test_a_rollback_that_is_told_to_delete_what_is_not_its_own_deletes_only_its_own(stored: Stored) -> None:
+    write, kept = stored.table.begin(writer="gone"), stored.publish(3)
     own = stored.write_file(write.requested_time, 0)
     stored.storage.create_all_empty(["day=1/notes", "elsewhere"])
+    before = in_storage(stored)
+    [published] = [path for path in before if kept.requested_time in path]
 
-    named = [file_of(own).path, "day=1/notes", "elsewhere"]
-    undone = stored.table.rollback(write.requested_time, writer="gone", files_to_delete=named, execute=True)
+    named = [file_of(own).path, "day=1/notes", "elsewhere", published]
+    with pytest.raises(errors.StorageFailed, match=r"3 of 4 files .* it is no data file of the instant"):
+        stored.table.rollback(write.requested_time, writer="gone", files_to_delete=named, execute=True)
 
-    assert undone.rolled_back_by is not None
-    assert stored.table.instant(undone.rolled_back_by).state is State.COMPLETED
-    assert in_storage(stored) == set()
-    assert list(stored.table.deletions(undone.rolled_back_by)) == [file_of(own)]
+    rollback = write.refresh().rolled_back_by
+    assert rollback is not None
+    assert stored.table.instant(rollback).state is State.REQUESTED
+    assert in_storage(stored) == before - {file_of(own).path}
+    assert list(stored.table.deletions(rollback)) == [file_of(own)]
 
 
 def test_the_awaited_client_records_what_a_rollback_was_told_to_delete(
@@ -138,12 +142,11 @@ def test_the_awaited_client_records_what_a_rollback_was_told_to_delete(
 ) -> None:
     write = stored.table.begin(writer="gone")
     own = stored.write_file(write.requested_time, 0)
-    stored.storage.create_empty("elsewhere")
 
     async def give_up() -> chronolake.Instant:
         async with chronolake.connect_async(server_url, storage_options=store.options) as client:
             table = await client.table(stored.table.name)
-            named = [file_of(own).path, "elsewhere"]
+            named = [file_of(own).path]
             return await table.rollback(write.requested_time, writer="gone", files_to_delete=named)
 
     undone = asyncio.run(give_up())
@@ -317,7 +320,7 @@ def test_a_base_path_that_cannot_be_reached_is_told_with_the_rollback(
     client: chronolake.Client, namespace: str
 ) -> None:
     table = client.create_table(
-        f"{namespace}.nowhere", base_path="nowhere://lake", schema=SCHEMA, record_key_fields=["id"]
+        f"{namespace}.nowhere", base_path=f"az://nowhere/{namespace}", schema=SCHEMA, record_key_fields=["id"]
     )
     write = table.begin()
     write.mark(base(write, 0))

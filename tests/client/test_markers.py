@@ -113,7 +113,7 @@ def test_a_file_group_in_anothers_hand_is_refused_early(
 ) -> None:
     early = client.create_table(
         f"{table.name}_early",
-        base_path="file:///early",
+        base_path=f"file:///early/{table.name}",
         schema=[chronolake.Field("id", "bigint")],
         record_key_fields=["id"],
         properties={"markers.early-conflict-detection": "true"},

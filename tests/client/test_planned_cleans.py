@@ -139,7 +139,7 @@ def test_a_clean_whose_files_cannot_be_deleted_waits_and_is_gone_on_with(
         stored = table_in(client, f"{namespace}.refused", Store(s3.base_path, s3.options))
         stored.publish(0, 1)
         stored.publish(0, 1)
-        fault = Fault("DELETE", ".parquet", 403, "AccessDenied", times=1)
+        fault = Fault("DELETE", ".parquet", 403, "AccessDenied", times=2)
         s3.faults.append(fault)
 
         with pytest.raises(errors.StorageFailed, match="1 of 2 files"):

@@ -74,7 +74,7 @@ def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Sto
     assert first == swept(stored, 1, 2, *late)
     assert second == swept(stored, 1, 2, LateFile(marks[1].path, rollback))
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2)
-    assert (stored.found(), list(stored.storage.listing(".hoodie"))) == ([], [])
+    assert (stored.found(), list(stored.storage.listing(".hoodie/.temp"))) == ([], [])
 
 
 def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, namespace: str) -> None:

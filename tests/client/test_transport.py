@@ -86,7 +86,8 @@ def response(status: int, content: bytes, headers: dict[str, str] | None = None)
 def test_a_table_of_which_a_newer_server_says_more_is_understood() -> None:
     known = chronolake.SchemaField("id", "bigint", field_id=1)
     content = (
-        b'{"name": "a.b", "table_id": "x", "base_path": "p", "type": "copy_on_write", "record_key_fields": [],'
+        b'{"name": "a.b", "table_id": "x", "metastore_id": "m", "base_path": "p", "type": "copy_on_write",'
+        b' "record_key_fields": [],'
         b' "partition_fields": [], "ordering_field": null, "tick": "1ms", "properties": {}, "colour": "red",'
         b' "created_at": "2026-01-01T00:00:00Z", "index": {"type": "bucket", "buckets": 4, "salt": 1},'
         b' "schema": [{"name": "id", "type": "bigint", "nullable": true, "field_id": 1, "comment": "the"}],'

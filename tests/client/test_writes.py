@@ -188,7 +188,7 @@ def test_begin_asks_for_what_a_write_is_called_on_the_tables_type(
     definition = table.definition
     merged = client.create_table(
         f"{namespace}.merged",
-        base_path="file:///merged",
+        base_path=f"file:///merged/{namespace}",
         schema=definition.schema,
         record_key_fields=["id"],
         ordering_field="id",

@@ -90,6 +90,7 @@ def test_every_dependency_has_its_reason() -> None:
         project["project"]["dependencies"],
         *project["project"]["optional-dependencies"].values(),
         project["dependency-groups"]["test"],
+        project["dependency-groups"]["fuzz"],
         project["dependency-groups"]["lint"],
         project["build-system"]["requires"],
     ]

@@ -16,7 +16,7 @@ EVENTS = ("event", "write_stat", "deleted_file")
 DECISIONS = ("outcome", "refusal")
 LOG = (*EVENTS, *DECISIONS)
 PROJECTIONS = (
-    *("clock", "namespace", "lake_table", "schema_version"),
+    *("clock", "namespace", "lake_table", "base_path", "schema_version"),
     *("instant", "file", "planned_group", "replaced_group"),
 )
 MARKERS = "marker"

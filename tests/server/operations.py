@@ -21,6 +21,8 @@ NO_LEASE = "00000000-0000-0000-0000-000000000000"
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
 MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
 DELETIONS = "/v1/tables/{table}/instants/{requested_time}/deletions"
+DELETABLE = "/v1/tables/{table}/instants/{requested_time}/deletable"
+DELETABLE_ORPHANS = "/v1/tables/{table}/deletable"
 SWEEP = "/v1/tables/{table}/instants/{requested_time}/sweep"
 SCHEMA = "/v1/tables/{table}/schema"
 CLEANS = "/v1/tables/{table}/cleans"
@@ -197,6 +199,22 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        DELETABLE,
+        lambda requested_time: {
+            "files": [{"partition_path": "", "file_name": write_stat(requested_time)["file_name"]}],
+            "writer": "w",
+        },
+    ),
+    Operation(
+        "POST",
+        DELETABLE_ORPHANS,
+        lambda requested_time: {
+            "files": [{"partition_path": "", "file_name": write_stat(requested_time)["file_name"]}],
+            "unknown_instants": True,
+        },
+    ),
+    Operation(
+        "POST",
         HEARTBEAT,
         lambda _: {"lease_seconds": 5, "writer": "w"},
     ),
@@ -218,6 +236,10 @@ OPERATIONS = (
         },
     ),
     Operation("GET", DELETIONS),
+    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/plan/files"),
+    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/plan/file-groups"),
+    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/plan/instants"),
+    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/replaced-file-groups"),
     Operation("GET", "/v1/tables/{table}/unswept"),
     Operation(
         "POST",
@@ -280,6 +302,7 @@ OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operati
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
 NO_COMMANDS = (
+    "/deletable",
     *("/conflicts", "/completion-times", "/scan", "/markers", "/clean-plans"),
     *("/readers", "/{lease_id}", "/{lease_id}/heartbeat"),
 )
@@ -393,6 +416,8 @@ _OPTIONAL = {
     },
     HEARTBEAT: {"lease_seconds", "writer"},
     CLEANS: {"retain_commits", "lease_seconds", "execute"},
+    DELETABLE: {"writer"},
+    DELETABLE_ORPHANS: {"unknown_instants"},
     CLEAN_PLANS: {"retain_versions"},
     READERS: {"as_of", "lease_seconds"},
     READER_HEARTBEAT: {"lease_seconds"},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,6 +17,10 @@ from tests.server.rest import Table, new_key, succeeded
 
 SNAPSHOT = operation("GET", "/v1/tables/{table}/snapshot")
 CHANGES = operation("GET", "/v1/tables/{table}/changes")
+FEED = operation("GET", "/v1/events")
+SCAN = operation("POST", "/v1/tables/{table}/scan")
+LISTS_OF_PLACES = tuple(tried for tried in operations.LISTS if tried.template != "/v1/namespaces")
+"""The cursor of the other is one text."""
 HISTORY = operation("GET", "/v1/tables/{table}/file-groups/history")
 PARTITIONS = operation("GET", "/v1/tables/{table}/partitions")
 REPLACED = operation("GET", "/v1/tables/{table}/replaced-file-groups")
@@ -189,6 +194,32 @@ def test_a_cursor_that_no_list_gave_is_refused(
     lake: Lake, refuse: Callable[..., None], tried: Operation, cursor: str
 ) -> None:
     refuse(tried, 400, "invalid-cursor", path=f"{tried.path(lake.inflight)}?cursor={cursor}")
+
+
+@pytest.mark.parametrize("cursor", BAD_CURSORS.values(), ids=BAD_CURSORS.keys())
+def test_a_cursor_that_no_list_gave_is_refused_wherever_else_one_is_taken(
+    refuse: Callable[..., None], cursor: str
+) -> None:
+    refuse(FEED, 400, "invalid-cursor", path=f"/v1/events?after={cursor}")
+    refuse(FEED, 400, "invalid-cursor", path=f"/v1/events?table={TABLE}&after={cursor}")
+    refuse(HISTORY, 400, "invalid-cursor", path=f"{HISTORY.path(NEVER_BEGUN)}&cursor={cursor}")
+    code = "invalid-request" if cursor == "%00" else "invalid-cursor"
+    refuse(SCAN, 400, code, json={"cursor": unquote(cursor)})
+
+
+@pytest.mark.parametrize(
+    "shape", [lambda place: place[:-1], lambda place: [*place, 1], lambda place: place[1:], lambda _: []]
+)
+@named((*LISTS_OF_PLACES, FEED))
+def test_a_cursor_with_a_part_too_few_or_too_many_is_refused(
+    lake: Lake, refuse: Callable[..., None], tried: Operation, shape: Callable[[list[object]], list[object]]
+) -> None:
+    page = succeeded(lake.send(tried, params={"limit": 1}))
+    given = page["cursor"] if tried is FEED else page["next_cursor"]
+    place = json.loads(base64.urlsafe_b64decode(given + "===")) if given else ["v", 1]
+    name = "after" if tried is FEED else "cursor"
+
+    refuse(tried, 400, "invalid-cursor", params={name: cursor_of(json.dumps(shape(place)).encode())})
 
 
 @pytest.mark.parametrize(

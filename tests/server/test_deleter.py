@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +38,10 @@ def credentials() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared_deleting(
-    credentials: None, shared_dsn: str, tmp_path_factory: pytest.TempPathFactory
+    credentials: None,
+    shared_dsn: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    s3_gateway: object,
 ) -> Iterator[ServerProcess]:
     """A server that deletes, for tests that keep to tables of their own."""
     server = ServerProcess(shared_dsn, tmp_path_factory.mktemp("server") / "server.log", *DELETES)
@@ -48,8 +52,8 @@ def shared_deleting(
 
 
 @pytest.fixture
-def deleting(new_server: NewServer, dsn: str) -> ServerProcess:
-    """A server that deletes."""
+def deleting(new_server: NewServer, dsn: str, s3_gateway: object) -> ServerProcess:
+    """A server that deletes, in the S3 API too."""
     return new_server(dsn, *DELETES)
 
 
@@ -168,7 +172,8 @@ def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting
         assert given_back[0]["payload"]["reason"].startswith(
             f"1 files could not be deleted: {path_of(stuck)}: "
         )
-        table.storage.delete_folder(path_of(stuck))
+        table.store.delete(f"{path_of(stuck)}/within")
+        table.store.files().remove_empty_folders_unguarded(path_of(stuck))
         completes(table, rollback)
 
 
@@ -212,7 +217,7 @@ def test_a_table_that_cannot_be_reached_is_left_alone_and_holds_up_nobody(
 
         assert {far.state(one) for one in rolled_back} == {"requested"}
         assert far.markers(instants[0]) == [rest.marker(instants[0])]
-        assert "is no folder on this machine" in deleting.log()
+        assert "elsewhere is not there" in deleting.log()
         elsewhere.mkdir()
         becomes(lambda: {far.state(one) for one in rolled_back} == {"completed"})
 
@@ -232,6 +237,25 @@ def test_a_bucket_that_is_not_there_is_no_place_where_all_is_deleted(
     becomes(lambda: "table cannot be reached" in deleting.log())
 
     assert (nowhere.state(rollback), nowhere.deletions(rollback)) == ("requested", [])
+
+
+def test_credentials_are_not_sent_to_an_endpoint_that_only_a_table_names(
+    new_server: Callable[..., ServerProcess], dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHRONOLAKE_STORAGE_ENDPOINTS", "http://127.0.0.1:1")
+    server = new_server(dsn, *DELETES)
+    with socket.create_server(("127.0.0.1", 0)) as stranger, rest.connect(server.url) as http:
+        endpoint = f"http://127.0.0.1:{stranger.getsockname()[1]}"
+        properties = {"storage.endpoint_override": endpoint}
+        table = rest.make_table(http, base_path="s3://lake/strange", properties=properties)
+        instant = table.begun()
+        table.marked(instant, rest.marker(instant))
+        succeeded(table.roll_back(instant, execute=False))
+        becomes(lambda: "--storage-endpoint" in server.log())
+        stranger.setblocking(False)
+
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
 
 
 def test_what_a_plan_names_is_deleted_if_it_is_of_the_target(lake: StoredTable) -> None:
@@ -379,7 +403,9 @@ def test_what_was_marked_in_storage_is_found_there_and_deleted(lake: StoredTable
 
     assert lake.deletions(rollback) == [one["file_name"] for one in markers]
     assert lake.paths() == [OTHERS]
-    becomes(lambda: list(lake.storage.listing(".hoodie")) == [])
+    # Only the markers of the instant are deleted, whatever else is in their folder.
+    left = sorted(f".hoodie/.temp/{instant}/{name}" for name in strange)
+    becomes(lambda: sorted(one.path for one in lake.storage.listing(".hoodie/.temp")) == left)
 
 
 def test_what_was_marked_in_both_ways_is_deleted(lake: StoredTable) -> None:
@@ -404,7 +430,7 @@ def test_what_is_marked_in_storage_after_the_rollback_is_swept(lake: StoredTable
     )
     lake.storage.create_empty(path_of(written))
     becomes(lambda: lake.paths() == [OTHERS])
-    becomes(lambda: list(lake.storage.listing(".hoodie")) == [])
+    becomes(lambda: list(lake.storage.listing(".hoodie/.temp")) == [])
     lake.storage.create_empty(path_of(marked))
 
     becomes(lambda: lake.paths() == [OTHERS])
@@ -617,7 +643,7 @@ def test_while_a_store_refuses_an_instant_stays_due(
     s3.faults.append(Fault("HEAD", ".parquet", 403, "AccessDenied"))
     in_s3.storage.create_empty("day=9/kept")
 
-    becomes(lambda: "cannot be used" in deleting.log())
+    becomes(lambda: "table cannot be reached" in deleting.log())
 
     assert in_s3.unswept(grace_seconds=0) == [rollback]
     s3.faults.clear()

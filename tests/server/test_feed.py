@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from chronolake_metastore.api.events import ALIVE
+from chronolake_metastore.api.following import ALIVE
 from tests.fix_server import ServerProcess
 from tests.server import database as sql, rest
 
@@ -174,7 +174,11 @@ def cursor_of(document: object) -> str:
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/events/stream"])
 @pytest.mark.parametrize(
     "cursor",
-    ["!!!", cursor_of("x"), cursor_of([1, 2]), cursor_of(["-1", 1]), cursor_of(["1", -1]), cursor_of(["v", 1])],
+    [
+        *("", "!!!", cursor_of("x"), cursor_of([]), cursor_of({}), cursor_of(None), cursor_of(["1"])),
+        *(cursor_of([1, 2]), cursor_of(["-1", 1]), cursor_of(["1", -1]), cursor_of(["1", 1, 1])),
+        *(cursor_of(["v"]), cursor_of(["v", 1])),
+    ],
 )
 def test_a_cursor_that_the_feed_never_gave_is_refused(
     shared_http: httpx.Client, path: str, cursor: str
@@ -214,7 +218,7 @@ def test_a_stream_tells_events_as_they_come_and_goes_on_where_it_broke_off(
 
 
 def test_a_stream_that_only_says_that_it_lives_tells_no_event() -> None:
-    assert ALIVE.encode() == b": nothing new\r\n\r\n"
+    assert ALIVE == b": nothing new\r\n\r\n"
 
 
 def test_a_server_that_is_told_to_stop_ends_its_streams(server: ServerProcess, table: rest.Table) -> None:

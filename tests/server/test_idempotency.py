@@ -192,10 +192,11 @@ def test_a_replay_is_answered_although_the_table_is_gone(tables: list[Table]) ->
 def test_a_body_written_in_another_way_is_the_same_request(tables: list[Table]) -> None:
     key = new_key()
     path = f"/v1/tables/{tables[0].name}/instants"
-    first = tables[0].http.post(path, content=b'{"writer": "w", "action": "commit"}', headers=keyed(key))
+    headers = keyed(key) | {"Content-Type": "application/json"}
+    first = tables[0].http.post(path, content=b'{"writer": "w", "action": "commit"}', headers=headers)
 
     again = tables[1].http.post(
-        path, content=b'{\n"action":"commit",\n"lease_seconds":60, "writer":"\\u0077"}', headers=keyed(key)
+        path, content=b'{\n"action":"commit",\n"lease_seconds":60, "writer":"\\u0077"}', headers=headers
     )
 
     assert succeeded(again) == succeeded(first)

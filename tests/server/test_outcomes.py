@@ -132,6 +132,12 @@ REFUSALS: dict[str, Refusing] = {
         table.http, f"/v1/namespaces/{table.name.partition('.')[0]}", key
     ),
     "table-exists": lambda table, key: _post(table.http, "/v1/tables", rest.table_body(table.name), key),
+    "base-path-taken": lambda table, key: _post(
+        table.http,
+        "/v1/tables",
+        rest.table_body(f"{table.name}3", base_path=rest.table_body(table.name)["base_path"]),
+        key,
+    ),
     "invalid-table": lambda table, key: _post(
         table.http, "/v1/tables", rest.table_body(f"{table.name}2", record_key_fields=["no"]), key
     ),
@@ -217,6 +223,7 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     decided -= {"outcome-not-found", "idempotency-key-reused"}
     # Of no command: whoever asks is told.
     decided -= {"schema-not-found", "reader-not-found", "invalid-filter", "invalid-marker"}
+    decided -= {"metastore-moved", "base-path-shared"}
 
     assert set(REFUSALS) == decided
 
@@ -332,8 +339,12 @@ def test_a_server_replays_a_refusal_that_only_a_newer_one_knows(tables: list[Tab
         shared_dsn,
         # The log refuses changes, so the row goes in under another key with the same fingerprint.
         f"""
-        INSERT INTO outcome (request_id, fingerprint, table_id, version, status, answer)
-        SELECT '{key}-2', fingerprint, table_id, version, status, convert_to('{newer.decode()}', 'UTF8')
+        INSERT INTO outcome (
+            request_id, fingerprint, table_id, version, status, answer, chain_id, number, hash
+        )
+        SELECT
+            '{key}-2', fingerprint, table_id, version, status, convert_to('{newer.decode()}', 'UTF8'),
+            gen_random_uuid(), 1, sha256('')
         FROM outcome WHERE request_id = '{key}'
         """,
     )

@@ -217,6 +217,25 @@ def test_of_a_report_with_a_file_that_was_never_marked_nothing_is_recorded(table
     assert len(table.markers(instant)) == 1
 
 
+@pytest.mark.parametrize("name", ["0", "a.parquet", ".", "\u20ac", "x" * 1_024])
+@pytest.mark.parametrize("ends", ["completes", "is rolled back", "is pending"])
+def test_what_is_no_data_file_is_not_reported_as_deleted_of_an_instant_that(
+    table: Table, ends: str, name: str
+) -> None:
+    instant = table.begun()
+    if ends == "completes":
+        succeeded(table.complete(instant))
+    if ends == "is rolled back":
+        instant = succeeded(table.roll_back(instant))["rolled_back_by"] or instant
+    file = {"partition_path": "", "file_name": name}
+
+    assert table.report(instant, file).status_code in (410, 422)
+    sweep = table.http.post(
+        f"/v1/tables/{table.name}/instants/{instant}/sweep", json={"unswept_since": instant, "found": [file]}
+    )
+    assert sweep.status_code in (409, 422)
+
+
 def test_a_published_file_is_not_reported_as_deleted(table: Table) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant))

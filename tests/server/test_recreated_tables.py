@@ -14,7 +14,7 @@ NAME = "shop.again"
 
 def recreate(http: httpx.Client) -> rest.Table:
     assert http.delete(f"/v1/tables/{NAME}").status_code == 204
-    rest.succeeded(http.post("/v1/tables", json=rest.table_body(NAME)))
+    rest.succeeded(http.post("/v1/tables", json=rest.table_body(NAME, reuse_base_path=True)))
     return rest.Table(http, NAME)
 
 

@@ -73,3 +73,39 @@ def test_a_server_whose_database_froze_says_soon_that_it_is_not_ready(freezer: F
         refused(table.http.get("/ready"), 503, "database-unavailable")
         assert time.monotonic() - asked < READY_SECONDS_MAX
         assert table.http.get("/health").status_code == 200
+
+
+def test_a_request_is_answered_in_time_whatever_the_database_does(
+    freezer: Freezer, dsn: str, new_server: Callable[..., ServerProcess]
+) -> None:
+    server = new_server(freezer.dsn, "--answer-seconds", "1")
+    # The database is given up after 20 seconds by default; the caller would give up before that.
+    with httpx.Client(base_url=server.url, timeout=10) as http:
+        table = rest.make_table(http)
+        key = new_key()
+        freezer.freeze()
+        late = [table.begin(key=key), http.get("/v1/namespaces"), table.begin()]
+        mark = table.mark("20260101000000000", rest.marker("20260101000000000"))
+        freezer.thaw()
+
+    for answer in (*late, mark):
+        refused(answer, 503, "database-unavailable")
+        assert answer.headers["Retry-After"] == "1"
+    assert late[0].headers["Idempotency-Key"] == late[0].json()["idempotency_key"] == key
+
+
+def test_a_command_that_was_answered_too_late_happens_once(
+    freezer: Freezer, dsn: str, new_server: Callable[..., ServerProcess]
+) -> None:
+    server = new_server(freezer.dsn, "--answer-seconds", "1", "--silent-seconds", "2")
+    with httpx.Client(base_url=server.url, timeout=60) as http:
+        table = rest.make_table(http)
+        key = new_key()
+        freezer.freeze()
+        refused(table.begin(key=key), 503, "database-unavailable")
+        freezer.thaw()
+        while (again := table.begin(key=key)).status_code == 503:
+            pass
+
+    succeeded(again)
+    assert len(database.query(dsn, "SELECT FROM chronolake.event WHERE request_id = %s", key)) == 1

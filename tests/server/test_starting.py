@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,27 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from chronolake_metastore.store import diagnosis
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
+from tests.server.command_line import TIMEOUT_SECONDS, complaint, run
 from tests.server.rest import refused, succeeded, write_stat
-
-TIMEOUT_SECONDS = 60
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the server's command line until it ends."""
-    return subprocess.run(
-        [sys.executable, "-m", "chronolake_metastore", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-
-
-def complaint(ended: subprocess.CompletedProcess[str]) -> str:
-    """What a command said that had to fail in a way that an operator can read."""
-    assert ended.returncode != 0
-    assert "Traceback" not in ended.stderr
-    return ended.stderr
 
 
 @pytest.fixture
@@ -435,8 +414,8 @@ def test_projections_that_were_lost_are_rebuilt_while_the_server_runs(
 
     assert ended.returncode == 0
     assert ended.stdout.startswith(
-        "rebuilt from 4 events; rows put right: clock 2, namespace 1, lake_table 1, schema_version 1, "
-        "instant 1, file 1;"
+        "rebuilt from 4 events; rows put right: clock 2, namespace 1, lake_table 1, base_path 1, "
+        "schema_version 1, instant 1, file 1;"
     )
     assert database.contents(dsn, *database.PROJECTIONS) == before
     assert table.begun() > requested_time

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.waiting_line import WaitingLine
+from chronolake_metastore.waiting_line import Bounds, WaitingLine
 
 SOON = 0.0
 NEVER = 3_600.0
@@ -20,14 +20,16 @@ class Waiting(msgspec.Struct, frozen=True):
     name: str
     tables: frozenset[str]
     files: int = 0
+    size_bytes: int = 0
 
 
-def waits(name: str, *tables: str, files: int = 0) -> Waiting:
-    return Waiting(name, frozenset(tables), files)
+def waits(name: str, *tables: str, files: int = 0, size_bytes: int = 0) -> Waiting:
+    return Waiting(name, frozenset(tables), files, size_bytes)
 
 
 def line(overdue_seconds: float, group_max: int = 100) -> WaitingLine[Waiting]:
-    return WaitingLine(length_max=4, group_max=group_max, files_max=10, overdue_seconds=overdue_seconds)
+    bounds = Bounds(length_max=4, bytes_max=100, group_max=group_max, group_bytes_max=50, files_max=10)
+    return WaitingLine(bounds, overdue_seconds=overdue_seconds)
 
 
 def names(group: list[Waiting]) -> str:
@@ -140,5 +142,30 @@ def test_who_leaves_is_told_of_all_that_wait_and_all_that_are_in_hand() -> None:
         await taken(waiting)
         waiting.put(waits("b", "t"))
         assert names(waiting.disband()) == "a b"
+
+    asyncio.run(scenario())
+
+
+def test_a_group_ends_at_its_bytes_and_has_one_command_at_least() -> None:
+    async def scenario() -> None:
+        waiting = line(NEVER)
+        for name, size_bytes in (("a", 80), ("b", 10)):
+            waiting.put(waits(name, name, size_bytes=size_bytes))
+        group = await taken(waiting)
+        assert names(group) == "a"
+        waiting.done(group)
+        assert names(await taken(waiting)) == "b"
+
+    asyncio.run(scenario())
+
+
+def test_commands_beyond_the_bytes_that_may_wait_are_refused_until_some_are_taken() -> None:
+    async def scenario() -> None:
+        waiting = line(NEVER)
+        waiting.put(waits("a", "a", size_bytes=500))
+        with pytest.raises(errors.Overloaded, match="500 bytes are waiting already"):
+            waiting.put(waits("b", "b", size_bytes=1))
+        await taken(waiting)
+        waiting.put(waits("b", "b", size_bytes=1))
 
     asyncio.run(scenario())

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from chronolake._markers import DirectMarkers
-from chronolake.storage import open_storage
+from chronolake._markers import Location
 from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name
 from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import TableType
 from chronolake_spark import base_files, bucket_writer, columns, errors
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob, Written
 from chronolake_spark.merge import Existing
+from chronolake_storage.claims import Owner
+from chronolake_storage.errors import StorageError
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))]
@@ -37,6 +43,7 @@ def job(tmp_path: Path) -> WriteJob:
         ordering_field="ts",
         existing=Existing.MERGE,
         stored={},
+        owner=Owner("metastore", "table", "shop.orders"),
     )
 
 
@@ -48,7 +55,6 @@ def row(
         columns.PARTITION_PATH: path,
         columns.BUCKET: bucket,
         columns.DELETE: delete,
-        columns.POSITION: 0,
         "id": None if delete else id,
         "name": name,
         "ts": ts,
@@ -63,7 +69,6 @@ def batch(*rows: Row) -> pa.RecordBatch:
             (columns.PARTITION_PATH, pa.string()),
             (columns.BUCKET, pa.int32()),
             (columns.DELETE, pa.bool_()),
-            (columns.POSITION, pa.int64()),
         ]
     )
     return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema([*control, *SCHEMA]))
@@ -85,8 +90,27 @@ def following(job: WriteJob, written: Written) -> WriteJob:
 
 def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
     """As on an executor that cannot reach the server."""
-    markers = DirectMarkers(lambda: open_storage(job.base_path), job.requested_time)
-    return bucket_writer.write(batches, job, task, markers)
+    location = Location(definition_at(job.base_path), None, base_files.NotReported())
+    return bucket_writer.write(batches, job, task, location.direct_markers(job.requested_time))
+
+
+def definition_at(base_path: str) -> Table:
+    return Table(
+        name="shop.orders",
+        table_id="table",
+        base_path=base_path,
+        type=TableType.COPY_ON_WRITE,
+        schema=[],
+        record_key_fields=["id"],
+        partition_fields=[],
+        ordering_field=None,
+        index=BucketIndex(),
+        tick=Tick.MILLISECOND,
+        properties={},
+        created_at=datetime.now(UTC),
+        schema_version=1,
+        metastore_id="metastore",
+    )
 
 
 def relative(stat: WriteStat) -> str:
@@ -180,7 +204,7 @@ def test_a_group_where_nothing_changes_writes_no_file(job: WriteJob):
     second = following(job, write([batch(row(1, 5))], job, TASK))
     written = write([batch(row(1, 4), row(9, delete=True))], second, TASK)
 
-    assert written == Written()
+    assert written == Written(rows=2, unchanged=2)
     assert len(files_of(job)) == 1
 
 
@@ -251,18 +275,27 @@ def test_a_task_that_fails_leaves_no_file(job: WriteJob):
     assert files_of(job) == []
 
 
-def test_a_file_that_fails_half_way_is_not_left_behind(tmp_path: Path):
-    folder = base_files.Folder.of(str(tmp_path))
-    good = pa.table({"id": pa.array(range(base_files.ROW_GROUP_ROWS))})
-
-    def tables() -> Iterator[pa.Table]:
-        yield good
+def test_a_file_that_fails_half_way_is_not_left_behind(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
+    def half(sink: pa.NativeFile, *_: object) -> None:
+        sink.write(b"PAR1")
         raise MemoryError
 
+    monkeypatch.setattr(base_files, "_write_rows", half)
     with pytest.raises(MemoryError):
-        base_files.write(folder, "p=1/half.parquet", good.schema, tables())
+        write([batch(row(1, path="p=1"))], job, TASK)
 
-    assert not list(tmp_path.rglob("*.parquet"))
+    assert files_of(job) == []
+
+
+def test_no_file_is_written_through_a_linked_partition_folder(job: WriteJob, tmp_path: Path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "p=1").symlink_to(tmp_path / "victim")
+
+    with pytest.raises(StorageError, match="p=1 is a link"):
+        write([batch(row(1, path="p=1"))], job, TASK)
+
+    assert list((tmp_path / "victim").iterdir()) == []
 
 
 def test_rows_of_a_group_that_do_not_come_together_are_refused(job: WriteJob):
@@ -283,3 +316,41 @@ def test_a_base_path_is_a_local_path_or_a_uri(tmp_path: Path, prefix: str):
     folder = base_files.Folder.of(f"{prefix}{tmp_path}/")
 
     assert folder.path("a.parquet") == f"{tmp_path}/a.parquet"
+
+
+ROWS = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 4), st.booleans()), max_size=12)
+
+
+@settings(max_examples=30)
+@given(batches=st.lists(ROWS, max_size=4), ordered=st.booleans())
+def test_every_row_of_every_batch_is_counted_once(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[int, int, bool]]], ordered: bool
+):
+    field = "ts" if ordered else None
+    job = WriteJob(str(tmp_path_factory.mktemp("t")), FIRST, SCHEMA, (), field, Existing.MERGE, {})
+    records = 0
+    for number, rows in enumerate(batches):
+        of_one_group = batch(*(row(id, ts, delete=delete) for id, ts, delete in rows))
+        order = pa.array(range(len(rows)), pa.int64())
+        job = replace(job, requested_time=f"202611211200000{number:02}")
+        written = write([of_one_group.append_column(f"{columns.ORDER_PREFIX}0", order)], job, TASK)
+        inserts = sum(stat.inserts for stat in written.stats)
+        updates = sum(stat.updates for stat in written.stats)
+        deletes = sum(stat.deletes for stat in written.stats)
+        records += inserts - deletes
+
+        assert written.rows == len(rows)
+        assert written.rows == inserts + updates + deletes + written.superseded + written.unchanged
+        assert written.superseded == len(rows) - len({id for id, *_ in rows})
+        job = following(job, written)
+        assert records == sum(len(rows_of(job, stat)) for stat in written.stats) or not written.stats
+
+
+def test_neither_an_upsert_nor_an_insert_that_drops_chooses_between_rows_that_nothing_orders(job: WriteJob):
+    differ = batch(row(1, name="a"), row(1, name="b"), row(2))
+
+    for existing in (Existing.MERGE, Existing.DROP):
+        with pytest.raises(errors.DuplicateKeys, match="1 rows have the record key of another row"):
+            write([differ], replace(job, existing=existing), TASK)
+    assert files_of(job) == []
+    assert write([batch(row(1), row(1))], job, TASK).superseded == 1

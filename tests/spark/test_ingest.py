@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.cli import main as command_line
-from chronolake.errors import TableNotFound
-from chronolake_model.vocabulary import Action, State
+from chronolake.errors import NamespaceNotFound, TableNotFound
 from chronolake_spark import SparkTable, table as spark_table
 from chronolake_spark.ingestion import Ingestion, Request
 
@@ -88,7 +87,7 @@ def test_text_with_quotes_and_line_breaks_is_read_whole(
     (tmp_path / "in" / file).write_text(text)
     result = ingest("--key", "id")
 
-    assert rows_of(table()) == [(1, 'a, "quoted"\nline', 1.5), (2, "b", None)]
+    assert rows_of(table()) == [(1, 'a, "quoted"\nline', Decimal("1.5")), (2, "b", None)]
     assert (result["created"], result["commits"][0]["inserts"]) == (True, 2)
 
 
@@ -150,6 +149,13 @@ def test_nanoseconds_of_pandas_are_read(ingest: Ingest, table: Callable[[], Spar
 
     found = table().snapshot().toArrow().to_pylist()
     assert found == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
+
+
+def test_parquet_columns_keep_the_types_of_their_files(ingest: Ingest, tmp_path: Path):
+    price = pa.array([Decimal("1.25")], pa.decimal128(10, 2))
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "price": price}), tmp_path / "in" / "a.parquet")
+
+    assert ingest("--key", "id", "--dry-run")["columns"] == {"id": "int", "price": "decimal(10,2)"}
 
 
 def test_a_folder_gives_the_format_that_most_files_have(
@@ -305,7 +311,7 @@ def test_names_of_files_are_no_patterns(
     assert rows_of(table()) == [(number,) for number in range(len(ODD_NAMES))]
 
 
-def test_of_two_ingests_that_make_a_table_both_succeed(
+def test_of_two_ingests_that_would_make_a_table_both_succeed(
     spark: SparkSession, client: chronolake.Client, table: Callable[[], SparkTable], tmp_path: Path, name: str
 ) -> None:
     requests = []
@@ -313,14 +319,189 @@ def test_of_two_ingests_that_make_a_table_both_succeed(
         file = tmp_path / f"{number}.csv"
         file.write_text(f"id,n\n{number},1\n")
         requests.append(Request(name, str(file), ("id",), str(tmp_path / "table")))
-    with ThreadPoolExecutor(2) as threads:
-        opened = list(threads.map(lambda request: Ingestion(client, spark, request).open_table()[1], requests))
-    for request in requests:
-        ingestion = Ingestion(client, spark, request)
-        list(ingestion.run(ingestion.open_table()[0]))
+    ingestions = [Ingestion(client, spark, request) for request in requests]
+    # Both find no table, and mean to make one.
+    both = [(ingestion, ingestion.prepare()) for ingestion in ingestions]
+    for ingestion, prepared in both:
+        list(ingestion.run(prepared))
 
-    assert sorted(opened) == [False, True]
     assert rows_of(table()) == [(0, 1), (1, 1)]
+
+
+def test_a_failed_ingest_leaves_neither_a_table_nor_a_namespace_and_the_next_try_works(
+    run: Callable[..., int],
+    ingest: Ingest,
+    client: chronolake.Client,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "in" / "a.jsonl"
+    file.write_text('{"id": 1}\n{"n": 2}\n')
+    name = ("--table", "unborn.t", "--key", "id")
+
+    assert run(*name) == 1
+    assert "the record key (id)" in capsys.readouterr().err
+    assert run(*name, "--table-type", "merge_on_read") == 1
+    assert "only copy_on_write tables" in json.loads(capsys.readouterr().err)["detail"]
+    with pytest.raises(NamespaceNotFound):
+        client.namespace("unborn")
+    assert not list((tmp_path / "table").rglob("*.parquet"))
+
+    file.write_text('{"id": 1}\n{"id": 2}\n')
+    assert ingest(*name)["commits"][0]["rows"]["inserted"] == 2
+
+
+def test_an_empty_table_that_a_killed_ingest_left_is_taken_over(
+    spark: SparkSession, client: chronolake.Client, ingest: Ingest, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "in" / "a.csv"
+    file.write_text("id,n\n1,10\n")
+    client.create_namespace("ingest", if_not_exists=True)
+    schema = [chronolake.Field("id", "bigint"), chronolake.Field("n", "bigint")]
+    client.create_table(name, base_path=str(tmp_path / "table"), schema=schema, record_key_fields=["id"])
+
+    assert [commit["inserts"] for commit in ingest("--key", "id")["commits"]] == [1]
+
+
+def test_a_file_that_changed_after_it_was_loaded_takes_nothing_back_unless_told(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file, later = tmp_path / "in" / "a.csv", tmp_path / "in" / "b.csv"
+    file.write_text("id,n\n1,10\n2,20\n")
+    ingest("--key", "id")
+    later.write_text("id,n\n1,11\n")
+    ingest()
+    file.write_text("id,n\n1,10\n2,22\n")
+
+    assert run() == 1
+    refused = json.loads(capsys.readouterr().err)
+    assert (refused["code"], refused["context"]["files"]) == ("source-changed", [str(file)])
+    assert rows_of(table()) == [(1, 11), (2, 20)]
+    assert run("--load-changed-files") == 0
+    shown = capsys.readouterr()
+    assert f"Warning: {file} changed after it was loaded" in shown.err
+    assert json.loads(shown.out)["changed"] == [str(file)]
+    assert rows_of(table()) == [(1, 10), (2, 22)]
+
+
+def test_an_ordering_field_keeps_newer_values_from_a_file_that_changed(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,at\n1,2\n")
+    ingest("--key", "id", "--ordering", "at")
+    (tmp_path / "in" / "a.csv").write_text("id,at\n1,1\n")
+
+    assert run() == 0
+    shown = capsys.readouterr()
+    assert "a.csv changed after it was loaded" in shown.err
+    assert json.loads(shown.out)["commits"][0]["rows"]["unchanged"] == 1
+    assert rows_of(table()) == [(1, 2)]
+
+
+def test_files_without_a_row_make_no_table_of_unknown_types(
+    run: Callable[..., int], ingest: Ingest, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,n\n")
+
+    assert run("--key", "id") == 1
+    assert "hold no row, so the types of id, n cannot be inferred" in capsys.readouterr().err
+    assert ingest("--key", "id", "--schema", "id INT, n INT")["columns"] == {"id": "int", "n": "int"}
+
+
+def test_an_interrupt_while_spark_starts_is_said(
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("chronolake_spark.sessions.borrowed", interrupted)
+
+    assert run("--key", "id") == 130
+    assert "Interrupted while Spark started" in capsys.readouterr().err
+
+
+def test_keys_that_are_written_differently_stay_different_rows(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1.1,1\n1.10,2\n1.9,3\n")
+    ingest("--key", "id")
+
+    assert rows_of(table()) == [("1.1", 1), ("1.10", 2), ("1.9", 3)]
+
+
+def test_a_dry_run_reads_everything_and_makes_nothing(
+    run: Callable[..., int],
+    ingest: Ingest,
+    client: chronolake.Client,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "in" / "a.csv"
+    file.write_text("id,code,price\n1,007,12345678901234567890.12\n,8,1.00\n")
+    options = ("--table", "dry.t", "--key", "id", "--dry-run")
+
+    assert run(*options) == 1
+    assert "the record key (id)" in capsys.readouterr().err
+    file.write_text("id,code,price\n1,007,12345678901234567890.12\n2,8,1.00\n")
+    found = ingest(*options)
+    assert (found["rows"], found["commits"], found["created"]) == (2, [], True)
+    assert found["columns"] == {"id": "bigint", "code": "string", "price": "decimal(38,2)"}
+    with pytest.raises(NamespaceNotFound):
+        client.namespace("dry")
+    assert not (tmp_path / "table").exists()
+
+
+def test_the_types_of_a_table_are_stated_and_shown_and_no_later_value_is_bent_to_them(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "1.csv").write_bytes("id,code,name\n1,007,\n2,8,é\n".encode("cp1252"))
+    options = ("--encoding", "cp1252", "--all-strings", "--schema", "id INT")
+    assert run("--key", "id", *options, "--encoding", "utf-8") == 1
+    assert "1.csv, line 3: byte 24 (0xe9)" in json.loads(capsys.readouterr().err)["detail"]
+    assert run("--key", "id", *options) == 0
+    assert "  id: int\n  code: string\n  name: string\n" in capsys.readouterr().err
+    later = tmp_path / "later.csv"
+    later.write_text('name,code,id\n"",1,03\n')
+
+    assert run("--source", str(later)) == 1
+    assert "later.csv, line 2, column id: '03' does not fit int" in capsys.readouterr().err
+    ingest("--source", str(later), "--schema", "id INT")
+    assert rows_of(table()) == [(1, "007", None), (2, "8", "é"), (3, "1", "")]
+
+
+def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "1.json").write_text('\n[\n  {"id": 1, "n": 1.5},\n  {"id": 1, "n": 22.25}\n]\n')
+    (tmp_path / "in" / "2.json").write_text('{"id": 2, "n": 3.125}\n')
+    result = ingest("--key", "id")
+
+    assert rows_of(table()) == [(1, Decimal("22.250")), (2, Decimal("3.125"))]
+    assert result["columns"] == {"id": "bigint", "n": "decimal(18,3)"}
+    (tmp_path / "in" / "3.json").write_text('[{"id": 3, "n": 1}]\n[{"id": 4, "n": 1}]\n')
+    assert run() == 1
+    assert "3.json, line 2: Extra data" in capsys.readouterr().err
+    (tmp_path / "in" / "3.json").write_bytes(b'{"id": 3, "n": 1}\n{"id": 4, "n": "\xe9"}\n')
+    assert run() == 1
+    assert "3.json, line 2: byte 34 (0xe9) is not utf-8; JSON files are UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -346,5 +527,7 @@ def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
         _, said = ingesting.communicate(timeout=60)
 
     assert (ingesting.returncode, "Traceback" in said) == (code, False), said
-    [written] = client.table(name).instants(action=Action.COMMIT)
-    assert written.state is State.ROLLED_BACK
+    assert f"Interrupted. {name} was not made, and nothing was loaded." in said
+    with pytest.raises(TableNotFound):
+        client.table(name)
+    assert not list((tmp_path / "t").rglob("*.parquet"))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
+from chronolake_model.record_keys import escape
 from chronolake_model.tables import Field
 from chronolake_spark import errors, keys
+from docs import vectors
 
 SPECIAL = "\"#%'*/:=?\\{}[]^"
 TEXTS = [
@@ -39,7 +45,7 @@ def evaluate(
 
 @given(st.text())
 def test_an_escaped_value_is_one_name_and_reads_back(value: str):
-    escaped = keys.escape(value)
+    escaped = escape(value)
 
     assert not set(escaped) & (set(SPECIAL) - {"%"})
     # What unquote reads as UTF-8 was ASCII, since only ASCII is escaped.
@@ -50,7 +56,69 @@ def test_an_escaped_value_is_one_name_and_reads_back(value: str):
 def test_spark_escapes_as_python_does(spark: SparkSession):
     paths = evaluate(spark, keys.partition_path([A]), [A], *((text,) for text in TEXTS))
 
-    assert paths == [f"a={keys.escape(text)}" for text in TEXTS]
+    assert paths == [f"a={escape(text)}" for text in TEXTS]
+
+
+VECTORS = json.loads(vectors.FILE.read_text(encoding="utf-8"))
+KEYS = [vector for vector in VECTORS["keys"] if vector["key"] is not None]
+FIELDS = sorted({json.dumps(vector["fields"]) for vector in KEYS})
+
+
+@pytest.fixture(params=["true", "false"], ids=["ANSI mode", "no ANSI mode"])
+def any_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    """Sessions in Tokyo, with and without the mode that changes how decimals are cast."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    yield spark
+    spark.conf.set("spark.sql.ansi.enabled", before)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.spark
+def test_spark_makes_of_every_test_vector_what_the_file_says(any_mode: SparkSession):
+    for text in FIELDS:
+        fields = [Field(name, type_.upper()) for name, type_ in json.loads(text)]
+        wanted = [
+            vector for vector in KEYS if json.dumps(vector["fields"]) == text and vector["key"] is not None
+        ]
+        frame = frame_of(any_mode, fields, [vector["values"] for vector in wanted])
+
+        hashes = sf.xxhash64(*(keys._text(field) for field in fields)).cast("string")
+        buckets = [keys.bucket(fields, count) for count in vectors.BUCKETS]
+        rows = frame.select(keys.record_key(fields), hashes, *buckets).collect()
+
+        assert [tuple(row) for row in rows] == [
+            (vector["key"], vector["xxhash64"], *vector["buckets"].values()) for vector in wanted
+        ]
+
+
+@pytest.mark.spark
+def test_spark_refuses_the_keys_that_the_file_has_no_text_for(spark: SparkSession):
+    for vector in VECTORS["keys"]:
+        if vector["key"] is None:
+            fields = [Field(*field) for field in vector["fields"]]
+            frame = frame_of(spark, fields, [vector["values"]])
+            with pytest.raises(PySparkException) as caught:
+                frame.select(keys.record_key(fields)).collect()
+            assert isinstance(errors.carried_in(str(caught.value)), errors.InvalidRecordKey)
+
+
+@pytest.mark.spark
+def test_spark_spells_every_partition_path_of_the_file(any_mode: SparkSession):
+    for vector in VECTORS["partition_paths"]:
+        fields = [Field(*field) for field in vector["fields"]]
+        frame = frame_of(any_mode, fields or [A], [vector["values"] or ["x"]])
+
+        assert frame.select(keys.partition_path(fields)).first()[0] == vector["path"]
+
+
+def frame_of(spark: SparkSession, fields: list[Field], rows: list[list[Any]]) -> DataFrame:
+    """The values of test vectors as a frame; they come as Arrow, which knows dates that Python does not."""
+    columns = [
+        vectors.column([row[index] for row in rows], field.type.lower()) for index, field in enumerate(fields)
+    ]
+    return spark.createDataFrame(pa.table(columns, names=[field.name for field in fields]))
 
 
 @pytest.mark.spark

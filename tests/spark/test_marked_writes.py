@@ -11,6 +11,7 @@ import pytest
 
 import chronolake
 from chronolake import Field, Marker, MarkerKind, MarkersType, errors
+from chronolake._markers import owner_of
 from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_reader, bucket_writer, columns
@@ -53,7 +54,6 @@ def batch(bucket: int, *ids: int, delete: bool = False) -> pa.RecordBatch:
             columns.PARTITION_PATH: [""] * count,
             columns.BUCKET: pa.array([bucket] * count, pa.int32()),
             columns.DELETE: [delete] * count,
-            columns.POSITION: [0] * count,
             "id": list(ids),
         }
     )
@@ -73,6 +73,7 @@ def job_of(table: chronolake.Table, write: chronolake.Write, *stored: WriteStat)
             for one in stored
         },
         storage_options=table.storage_options,
+        owner=owner_of(table.definition),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -36,7 +36,7 @@ def as_table(records: list[Record]) -> pa.Table:
         {
             columns.RECORD_KEY: pa.array([record.key for record in records], pa.string()),
             columns.DELETE: pa.array([record.delete for record in records], pa.bool_()),
-            columns.POSITION: pa.array(range(len(records)), pa.int64()),
+            f"{columns.ORDER_PREFIX}0": pa.array(range(len(records)), pa.int64()),
             "ordering": pa.array([record.ordering for record in records], pa.int64()),
             "value": pa.array([record.value for record in records], pa.int64()),
         }
@@ -86,7 +86,7 @@ def run(
 ) -> tuple[merge.Decision, list[Record]]:
     """The decision, and the records of the file that follows from it."""
     field = "ordering" if ordered else None
-    winners = merge.latest_per_key(as_table(incoming), field)
+    winners = merge.latest_per_key(as_table(incoming), field).records
     base = as_table(stored)
     decision = merge.decide(base, winners, ordering_field=field, existing=existing)
     kept = as_records(base.filter(pa.array(decision.kept)))
@@ -105,6 +105,8 @@ def test_merge_gives_what_a_record_by_record_merge_gives(
     before = {record.key for record in stored}
     assert decision.inserts == len(expected.keys() - before)
     assert decision.deletes == len(before - expected.keys())
+    changed = decision.inserts + decision.updates + decision.deletes
+    assert changed + decision.unchanged == len({record.key for record in incoming})
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["event-time", "commit-time"])
@@ -173,8 +175,47 @@ def test_every_type_of_ordering_field_orders(small: pa.Scalar, large: pa.Scalar)
     values = pa.array([large.as_py(), small.as_py()], large.type)
     table = twice.set_column(3, "ordering", values)
 
-    assert merge.latest_per_key(table, "ordering")["value"].to_pylist() == [1]
+    assert merge.latest_per_key(table, "ordering").records["value"].to_pylist() == [1]
     decision = merge.decide(
         table.slice(0, 1), table.slice(1), ordering_field="ordering", existing=Existing.MERGE
     )
     assert not decision.changed
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["event-time", "commit-time"])
+@given(incoming=INCOMING)
+def test_rows_that_differ_and_that_nothing_orders_are_ambiguous_and_no_others(
+    incoming: list[Record], ordered: bool
+):
+    table = as_table(incoming).drop_columns([f"{columns.ORDER_PREFIX}0"])
+    found = merge.latest_per_key(table, "ordering" if ordered else None)
+    outcomes = {
+        tuple(sorted(map(outcome, latest(order, ordered=ordered).values())))
+        for order in (incoming, incoming[::-1])
+    }
+
+    assert (found.ambiguous > 0) >= (len(outcomes) > 1)
+    assert (found.ambiguous > 0) == any(differ(incoming, ordered=ordered))
+    assert (found.ambiguous_key is None) == (found.ambiguous == 0)
+
+
+def outcome(record: Record) -> tuple[Any, ...]:
+    """What a winner leaves: of a delete its key alone."""
+    return (record.key, "deleted") if record.delete else (record.key, str(record))
+
+
+def differ(records: list[Record], *, ordered: bool) -> Iterator[bool]:
+    """For each key, whether its winner depends on the order of the rows."""
+    for key in {record.key for record in records}:
+        of_key = [record for record in records if record.key == key]
+        tied = [one for one in of_key if all(wins(one, other, ordered=ordered) for other in of_key)]
+        yield len({outcome(record) for record in tied}) > 1
+
+
+def test_nulls_nans_and_nested_values_are_compared_by_what_they_are():
+    same = as_table([Record("a", None, 1), Record("a", None, 1)]).drop_columns([f"{columns.ORDER_PREFIX}0"])
+    equal = same.append_column("f", pa.array([math.nan] * 2)).append_column("n", pa.array([[1, None]] * 2))
+
+    assert merge.latest_per_key(equal, None).ambiguous == 0
+    assert merge.latest_per_key(same.append_column("f", pa.array([math.nan, None])), None).ambiguous == 1
+    assert merge.latest_per_key(same.append_column("n", pa.array([[1], [2]])), None).ambiguous == 1

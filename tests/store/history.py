@@ -175,9 +175,11 @@ class History:
         """Renew the lease of an instant."""
         self.done(leases.RenewLease(table, parse_time(requested_time), wire.Heartbeat()))
 
-    def roll_back(self, table: str, requested_time: str, writer: str = "nightly") -> None:
-        """Roll an instant back."""
-        rollback = wire.RollbackInstant(writer, "given up")
+    def roll_back(
+        self, table: str, requested_time: str, writer: str = "nightly", files_to_delete: Sequence[str] = ()
+    ) -> None:
+        """Roll an instant back; with files to delete the rollback stays pending."""
+        rollback = wire.RollbackInstant(writer, "given up", files_to_delete=[*files_to_delete])
         self.done(rollbacks.RollbackInstant(table, parse_time(requested_time), rollback))
 
 
@@ -193,6 +195,11 @@ def file_of(requested_time: str, bucket: int) -> WriteStat:
     return WriteStat("", file_id, base_file_name(file_id, "0-0-0", requested_time), 100, 10)
 
 
+def _many_files(requested_time: str) -> list[str]:
+    """More than the payload of an event has room for."""
+    return [file_of(requested_time, bucket).file_name for bucket in range(150)]
+
+
 def make_history(lake: History) -> dict[str, str]:
     """Three tables, one of them dropped, with a conflict, a rollback, and pending instants; times by name."""
     lake.make_namespace("shop")
@@ -203,6 +210,8 @@ def make_history(lake: History) -> dict[str, str]:
     times["first"], times["first completed"] = lake.write("shop.orders", 0, 1, 2)
     lake.pass_seconds(60)
     lake.write("shop.dropped", 0)
+    failed = lake.begin("shop.dropped")
+    lake.roll_back("shop.dropped", failed, files_to_delete=_many_files(failed))
     note = wire_schemas.AddColumn("note", "string")
     lake.change_schema("shop.orders", note, wire_schemas.RenameColumn("note", "remark"))
     loser = lake.begin("shop.orders", writer="hourly", actor="bob")

@@ -23,14 +23,20 @@ def on_real_database(machine: type[_Machine], new_database: Callable[[], str]) -
     return type("OnRealDatabase", (machine,), names)
 
 
-def play(machine: type[RuleBasedStateMachine], steps: int, examples: int = EXAMPLES) -> None:
-    """Play so many examples of so many steps, unless the environment has another number of them."""
+def play(
+    machine: type[RuleBasedStateMachine], steps: int, examples: int = EXAMPLES, *, derandomize: bool = False
+) -> None:
+    """Play so many examples of so many steps, unless the environment has another number of them.
+
+    With ``derandomize`` they are the same in each run.
+    """
     run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps if STEPS is None else int(STEPS),
             deadline=None,
+            derandomize=derandomize,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -164,13 +164,13 @@ class Log:
             if time > until:
                 break
             if kind == "InstantRequested" and payload["action"] in _SERVICES:
-                for group in _groups(payload["plan"]["file_groups"]):
+                for group in _groups(payload["plan"]["file_groups"]["first"]):
                     state.pending[group, instant] = payload["action"]
             elif kind == "InstantCompleted":
                 _settle(state, instant)
                 for written_at in payload["staged"] or [version]:
                     state.files += self._files(written_at, instant, time)
-                for group in _groups(payload["replaced_file_groups"]):
+                for group in _groups(payload["replaced_file_groups"].get("first", [])):
                     state.replaced[group] = instant, time
             elif kind == "InstantRolledBack":
                 _settle(state, instant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from collections.abc import Sequence
 
 import msgspec
@@ -23,16 +24,18 @@ from chronolake_metastore.domain import (
     instants,
     leases,
     namespaces,
+    rollbacks,
     schemas,
     staging,
     tables,
 )
+from chronolake_metastore.domain.answers import START, ChainHead, grow
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import Finding
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import event_log
+from chronolake_metastore.store import answers, event_log
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
 from chronolake_model import (
@@ -55,6 +58,8 @@ EVENTS = 3 + ORDERS_EVENTS + 2 + 2
 """Of the catalog, of ``shop.orders``, of ``shop.gone``, which is dropped, and of ``shop.clicks``, whose schema
 is changed."""
 WRITER = "one"
+LOG = ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
+"""The tables of the log."""
 
 
 class History:
@@ -177,26 +182,46 @@ def report_deletions(dsn: str) -> None:
     asyncio.run(run(History(dsn, "deletions")))
 
 
-def refuse(dsn: str) -> None:
-    """Have a command refused that concerns the catalog alone."""
+def plan(dsn: str) -> None:
+    """Have version 4 of shop.clicks request a rollback whose plan names 150 files."""
 
     async def run(history: History) -> None:
-        with pytest.raises(AssertionError, match="no namespace"):
-            await history.run(namespaces.DropNamespace("none"))
+        time = await history.begin("shop.clicks")
+        request = wire.RollbackInstant(WRITER, files_to_delete=[f"file-{number}" for number in range(150)])
+        await history.run(rollbacks.RollbackInstant("shop.clicks", time, request))
         await history.close()
 
-    asyncio.run(run(History(dsn)))
+    asyncio.run(run(History(dsn, "plans")))
+
+
+def refuse(dsn: str, *names: str) -> None:
+    """Have a command refused that concerns the catalog alone, or one on each of the named tables.
+
+    A table that is there is asked for an instant that is not.
+    """
+
+    async def run(history: History) -> None:
+        for name in names:
+            command = leases.RenewLease(name, Micros(1_000), wire.Heartbeat())
+            with pytest.raises(AssertionError, match="no "):
+                await history.run(command)
+        if not names:
+            with pytest.raises(AssertionError, match="no namespace"):
+                await history.run(namespaces.DropNamespace("none"))
+        await history.close()
+
+    asyncio.run(run(History(dsn, f"refused-{uuid.uuid4()}")))
 
 
 def tamper(dsn: str, *statements: str) -> None:
     """Do what the database refuses even to its owner, as a superuser who knows how."""
     with psycopg.connect(dsn) as connection:
         connection.execute("SET search_path TO chronolake")
-        for table in ("event", "write_stat", "deleted_file", "outcome"):
+        for table in LOG:
             connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER {table}_append_only".encode())
         for statement in statements:
             assert connection.execute(statement.encode()).rowcount > 0, statement
-        for table in ("event", "write_stat", "outcome"):
+        for table in LOG:
             connection.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {table}_append_only".encode())
 
 
@@ -212,6 +237,61 @@ def reseal(dsn: str, version: int) -> None:
     [event] = [event for event in _log(dsn) if (event.table_id, event.version) == (table_id, version)]
     digest = events.hash_of(event).hex()
     tamper(dsn, rf"UPDATE event SET hash = '\x{digest}' WHERE table_id = '{table_id}' AND version = {version}")
+
+
+def reseal_answers(dsn: str) -> None:
+    """Give all outcomes the hashes that fit what they say now, and the chains the heads."""
+
+    async def run() -> list[str]:
+        database = Database(Settings(dsn=dsn))
+        session = Session(database)
+        async with session.begin() as tx:
+            page = await answers.read(tx, answers.BEGINNING)
+        await session.close()
+        await database.close()
+        heads: dict[uuid.UUID, ChainHead] = {}
+        statements = []
+        for one in page:
+            head = grow(heads.get(one.chain_id, START), one.chain_id, one.outcome, one.refusal)
+            heads[one.chain_id] = head
+            statements.append(
+                rf"UPDATE outcome SET hash = '\x{head.hash.hex()}' WHERE request_id = '{one.request_id}'"
+            )
+        return statements
+
+    tamper(
+        dsn,
+        *asyncio.run(run()),
+        "UPDATE answer_chain a SET hash = o.hash FROM outcome o "
+        "WHERE (o.chain_id, o.number) = (a.chain_id, a.number)",
+    )
+
+
+def forget_answer_chains(dsn: str) -> None:
+    """Make the database what it was before the chains of answers, and before lists of events beside them."""
+    heads: dict[uuid.UUID, bytes] = {}
+    statements = []
+    for event in _log(dsn):
+        previous = heads.get(event.table_id, b"")
+        old = msgspec.structs.replace(event, previous_hash=previous, answers=None, answers_hash=None)
+        heads[event.table_id] = digest = events.hash_of(old)
+        statements.append(
+            rf"UPDATE event SET (previous_hash, hash) = ('\x{previous.hex()}', '\x{digest.hex()}') "
+            f"WHERE (table_id, version) = ('{event.table_id}', {event.version})"
+        )
+        statements.append(rf"UPDATE clock SET hash = '\x{digest.hex()}' WHERE table_id = '{event.table_id}'")
+    tamper(dsn, *statements)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET search_path TO chronolake")
+        connection.execute("DROP TABLE event_entry CASCADE")
+        connection.execute("ALTER TABLE event DROP COLUMN payload_bytes")
+        connection.execute("DROP TABLE answer_chain, base_path")
+        connection.execute("GRANT UPDATE, DELETE ON clock, wall_clock TO chronolake_server")
+        connection.execute("DROP FUNCTION folder")
+        connection.execute("DROP TYPE folder_range")
+        connection.execute("ALTER TABLE outcome DROP COLUMN chain_id, DROP COLUMN number, DROP COLUMN hash")
+        connection.execute("ALTER TABLE event DROP COLUMN answers, DROP COLUMN answers_hash")
+        connection.execute("UPDATE alembic_version SET version_num = '0017'")
 
 
 def _log(dsn: str) -> Sequence[events.StoredEvent]:

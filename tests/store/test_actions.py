@@ -175,7 +175,7 @@ def test_a_table_service_plans_waits_is_executed_and_takes_the_name_that_hudi_gi
     returned = wire.ReturnToRequested("executor", "out of memory")
     back = lake.answer(instants.ReturnToRequested(MOR, parse_time(planned.requested_time), returned))
     assert (back.state, back.lease_expires_at) == (State.REQUESTED, None)
-    assert back.plan == wire.RecordedPlan([group(1)])
+    assert back.plan == wire.RecordedPlan([group(1)], file_groups_count=1)
     again = take(lake, planned, "another")
     stats = {
         Action.COMPACTION: [stat(again, 1)],

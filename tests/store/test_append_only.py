@@ -5,12 +5,16 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-LOG = ("event", "write_stat", "outcome", "refusal")
+LOG = ("event", "event_entry", "write_stat", "outcome", "refusal", "metastore")
 CHANGES = (
-    "UPDATE chronolake.{table} SET table_id = table_id",
+    "UPDATE chronolake.{table} SET {column} = {column}",
     "DELETE FROM chronolake.{table}",
     "TRUNCATE chronolake.{table}",
 )
+
+
+def of(change: str, table: str) -> bytes:
+    return change.format(table=table, column="metastore_id" if table == "metastore" else "table_id").encode()
 
 
 @pytest.mark.parametrize("table", LOG)
@@ -19,7 +23,7 @@ def test_the_servers_role_may_not_change_the_log(dsn: str, table: str, change: s
     with psycopg.connect(dsn) as connection:
         connection.execute("SET ROLE chronolake_server")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(change.format(table=table).encode())
+            connection.execute(of(change, table))
 
 
 @pytest.mark.parametrize("table", LOG)
@@ -29,7 +33,7 @@ def test_not_even_the_owner_may_change_the_log(dsn: str, table: str, change: str
         psycopg.connect(dsn) as connection,
         pytest.raises(psycopg.errors.RestrictViolation, match="append-only"),
     ):
-        connection.execute(change.format(table=table).encode())
+        connection.execute(of(change, table))
 
 
 @pytest.mark.parametrize("table", LOG)
@@ -38,7 +42,7 @@ def test_replication_mode_does_not_switch_the_refusal_off(dsn: str, table: str, 
     with psycopg.connect(dsn) as connection:
         connection.execute("SET session_replication_role = replica")
         with pytest.raises(psycopg.errors.RestrictViolation):
-            connection.execute(change.format(table=table).encode())
+            connection.execute(of(change, table))
 
 
 @pytest.mark.parametrize("table", LOG)

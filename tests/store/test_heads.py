@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from chronolake_metastore import errors, object_storage
@@ -16,9 +17,18 @@ from chronolake_metastore.domain.heads import Heads, decode, encode
 from chronolake_metastore.domain.proof import Check, Finding
 from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import answers
+from tests.fix_stores import Store
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
 from tests.store.test_verify import EVENT, found, run
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "access_key",
+    "AWS_SECRET_ACCESS_KEY": "secret_key",
+    "AWS_DEFAULT_REGION": "region",
+    "AWS_ENDPOINT_URL": "endpoint_override",
+}
 
 
 @pytest.fixture
@@ -33,6 +43,16 @@ def collect(dsn: str) -> Heads:
     return asyncio.run(heads.collect(Settings(dsn=dsn)))
 
 
+CUT = {(Check.HEAD, "shop.orders", 9), (Check.HEAD, "shop.orders", None)}
+"""What shows of ``cut_short``: the last event of the log, and the last outcome."""
+SET_BACK = f"""
+    UPDATE answer_chain a SET (number, hash) = (
+        SELECT o.number, o.hash FROM outcome o WHERE o.chain_id = a.chain_id ORDER BY o.number DESC LIMIT 1
+    )
+    WHERE a.chain_id = {ORDERS}
+"""
+
+
 def cut_short(dsn: str) -> None:
     """Take the last two events of shop.orders away with all that follows from them, and set its clock back."""
     tamper(
@@ -42,6 +62,7 @@ def cut_short(dsn: str) -> None:
         f"DELETE FROM event {EVENT} ANY ('{{8, 9}}')",
         "UPDATE clock SET (version, last_time, hash) = (e.version, e.time, e.hash) FROM event e "
         f"WHERE (clock.table_id, e.table_id, e.version) = ({ORDERS}, {ORDERS}, 7)",
+        SET_BACK,
     )
 
 
@@ -70,7 +91,38 @@ def test_a_log_that_was_cut_short_with_its_clock_shows_only_in_the_heads(lake: s
     cut_short(lake)
 
     assert found(lake) == set()
-    assert found(lake, documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
+    assert found(lake, documents=[kept]) == CUT
+
+
+def test_outcomes_that_were_cut_off_with_the_head_of_their_chain_show_only_in_the_heads(lake: str) -> None:
+    tampering.refuse(lake, "shop.orders", "shop.none")
+    kept = collect(lake)
+    tamper(
+        lake,
+        f"DELETE FROM refusal WHERE table_id = {ORDERS}",
+        f"DELETE FROM outcome WHERE table_id = {ORDERS} AND status = 404",
+        SET_BACK,
+        "DELETE FROM refusal WHERE table_name = 'shop.none'",
+        "DELETE FROM outcome WHERE table_id IS NULL",
+        f"DELETE FROM answer_chain WHERE chain_id = '{answers.chain_of('shop.none')}'",
+    )
+
+    assert found(lake) == set()
+    assert found(lake, documents=[kept]) == {
+        (Check.HEAD, "shop.orders", None),
+        (Check.HEAD, "(no table)", None),
+    }
+
+
+def test_a_document_from_before_the_chains_of_answers_is_read(lake: str) -> None:
+    document = msgspec.structs.replace(collect(lake), schema_version=1, answers=[], digest="")
+    unsealed = msgspec.json.encode(document, order="sorted")
+    content = encode(msgspec.structs.replace(document, digest=hashlib.sha256(unsealed).hexdigest()))
+
+    old = decode(document.name, content)
+
+    assert b"answers" not in content
+    assert tampering.verify(lake, documents=[old]).holds
 
 
 def test_a_log_whose_end_was_written_anew_shows_only_in_the_heads(lake: str) -> None:
@@ -91,14 +143,14 @@ def test_one_table_is_held_to_its_own_heads(lake: str) -> None:
     cut_short(lake)
 
     assert found(lake, table="shop.clicks", documents=[kept]) == set()
-    assert found(lake, table="shop.orders", documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
+    assert found(lake, table="shop.orders", documents=[kept]) == CUT
 
 
 def test_the_heads_are_those_of_the_log_whatever_the_clocks_say(lake: str) -> None:
     before = collect(lake)
-    tamper(lake, "DELETE FROM clock")
+    tamper(lake, "DELETE FROM clock", "DELETE FROM answer_chain")
 
-    assert collect(lake).heads == before.heads
+    assert (collect(lake).heads, collect(lake).answers) == (before.heads, before.answers)
     assert {head.table for head in before.heads} == {"(catalog)", "shop.orders", "shop.gone", "shop.clicks"}
 
 
@@ -116,7 +168,9 @@ def test_a_document_reads_back_as_it_was_written(lake: str) -> None:
     [
         ('"version": 9', '"version": 8'),
         ('"table": "shop.orders"', '"table": "shop.others"'),
-        ('"schema_version": 1', '"schema_version": 2'),
+        ('"schema_version": 2', '"schema_version": 3'),
+        ('"schema_version": 2', '"schema_version": 1'),
+        ('"number": 9', '"number": 8'),
         ("{", "["),
         ('"written_at": "2', '"written_at": "1'),
     ],
@@ -158,7 +212,7 @@ def test_the_commands_keep_heads_and_hold_the_log_to_them(lake: str, tmp_path: P
         f"{first}: the heads of 4 logs\n",
         f"{second}: the heads of 4 logs\n",
     )
-    assert json.loads((folder / first).read_text())["schema_version"] == 1
+    assert json.loads((folder / first).read_text())["schema_version"] == 2
     assert (held.returncode, "2 documents of heads" in held.stdout) == (0, True)
     assert (cut.returncode, cut.stdout.count("shop.orders version 9: head: ")) == (1, 2)
 
@@ -174,22 +228,17 @@ def test_a_folder_without_heads_proves_nothing(lake: str, tmp_path: Path) -> Non
 # ---------------------------------------------------------------------------------- storage
 
 
-def local_folder(folder: Path) -> Folder:
-    """A folder of this machine."""
-    return object_storage.open_folder(str(folder))
+@pytest.fixture
+def heads_folder(store: Store, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A folder of this machine, and one in S3."""
+    options = store.options or {}
+    for name, option in ENVIRONMENT.items():
+        monkeypatch.setenv(name, options.get(option, "x"))
+    return object_storage.open_folder(store.base_path)
 
 
-def stored_folder(_: Path) -> Folder:
-    """A folder behind obstore, as S3 would be."""
-    return object_storage.open_folder("memory:///lake/heads")
-
-
-each_folder = pytest.mark.parametrize("make", [local_folder, stored_folder])
-
-
-@each_folder
-def test_what_was_created_is_listed_and_read(make: Callable[[Path], Folder], tmp_path: Path) -> None:
-    folder = make(tmp_path)
+def test_what_was_created_is_listed_and_read(heads_folder: Folder) -> None:
+    folder = heads_folder
     folder.create("b", b"two")
     folder.create("a", b"one")
 
@@ -197,9 +246,8 @@ def test_what_was_created_is_listed_and_read(make: Callable[[Path], Folder], tmp
     assert (folder.read("a"), folder.read("b")) == (b"one", b"two")
 
 
-@each_folder
-def test_nothing_is_overwritten(make: Callable[[Path], Folder], tmp_path: Path) -> None:
-    folder = make(tmp_path)
+def test_nothing_is_overwritten(heads_folder: Folder) -> None:
+    folder = heads_folder
     folder.create("a", b"one")
 
     with pytest.raises(errors.ConfigurationError, match="exists already"):
@@ -207,10 +255,9 @@ def test_nothing_is_overwritten(make: Callable[[Path], Folder], tmp_path: Path) 
     assert (folder.names(), folder.read("a")) == (["a"], b"one")
 
 
-@each_folder
-def test_what_is_not_there_is_said(make: Callable[[Path], Folder], tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(heads_folder: Folder) -> None:
     with pytest.raises(errors.ConfigurationError, match="nothing"):
-        make(tmp_path).read("nothing")
+        heads_folder.read("nothing")
 
 
 def test_without_the_extra_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
+from chronolake_metastore.domain.proof import Check
 from chronolake_metastore.store import migrations, schema
 from chronolake_metastore.store.migrations import Migrated
 from tests.store import tampering
@@ -58,7 +59,8 @@ BEFORE_SCHEMA_VERSIONS = """
     DROP VIEW audit_schemas, audit_markers, audit_deletions;
     DROP FUNCTION refuse_late_marker;
     DROP TABLE marker, deleted_file, reader;
-    DROP TABLE schema_version;
+    DROP TABLE schema_version, metastore;
+    DROP FUNCTION this_database;
     ALTER TABLE instant DROP COLUMN schema_version, DROP COLUMN unswept_since;
     ALTER TABLE write_stat DROP COLUMN column_stats;
     ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version, DROP COLUMN cleaned_by;
@@ -73,6 +75,7 @@ def test_tables_of_before_schema_versions_are_as_a_replay_of_their_log_would_mak
         lake.make_table("shop.orders")
         lake.make_table("shop.dropped")
         lake.drop_table("shop.dropped")
+    tampering.forget_answer_chains(dsn)
     with psycopg.connect(dsn) as connection:
         connection.execute("SET search_path TO chronolake")
         connection.execute(BEFORE_SCHEMA_VERSIONS)
@@ -91,10 +94,13 @@ def test_tables_of_before_schema_versions_are_as_a_replay_of_their_log_would_mak
 def test_deletions_of_before_sweeps_are_due_as_a_replay_of_their_log_would_have_them(dsn: str) -> None:
     tampering.make(dsn)
     tampering.report_deletions(dsn)
+    tampering.forget_answer_chains(dsn)
     due = "SELECT requested_time, unswept_since FROM chronolake.instant WHERE unswept_since IS NOT NULL"
     with psycopg.connect(dsn) as connection:
         known = connection.execute(due).fetchall()
         connection.execute("ALTER TABLE chronolake.instant DROP COLUMN unswept_since")
+        connection.execute("DROP TABLE chronolake.metastore")
+        connection.execute("DROP FUNCTION chronolake.this_database")
         connection.execute("UPDATE chronolake.alembic_version SET version_num = '0014'")
 
     assert migrations.upgrade(dsn) == Migrated("0014", schema.REVISION, [])
@@ -102,3 +108,24 @@ def test_deletions_of_before_sweeps_are_due_as_a_replay_of_their_log_would_have_
     assert tampering.verify(dsn).findings == []
     with psycopg.connect(dsn) as connection:
         assert connection.execute(due).fetchall() == known != []
+
+
+CHAINED = "SELECT request_id, chain_id, number, hash FROM chronolake.outcome ORDER BY request_id"
+
+
+def test_outcomes_of_before_their_chains_are_put_into_them_as_servers_would_have_done(dsn: str) -> None:
+    tampering.make(dsn)
+    tampering.refuse(dsn)
+    tampering.refuse(dsn, "shop.orders", "shop.none")
+    with psycopg.connect(dsn) as connection:
+        chained = connection.execute(CHAINED).fetchall()
+    tampering.forget_answer_chains(dsn)
+
+    assert migrations.upgrade(dsn) == Migrated("0017", schema.REVISION, [])
+
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute(CHAINED).fetchall() == chained
+    tampering.stage(dsn)
+    assert tampering.verify(dsn).findings == []
+    tampering.tamper(dsn, "UPDATE refusal SET actor = 'mallory' WHERE table_name = 'shop.none'")
+    assert [finding.check for finding in tampering.verify(dsn).findings] == [Check.OUTCOME]

@@ -214,6 +214,45 @@ def test_a_change_of_what_was_reported_as_deleted_is_found(lake: str, change: st
     assert {(check, table) for check, table, _ in everywhere} == {(Check.DELETIONS, "shop.clicks")}
 
 
+def test_the_lists_of_events_are_verified_and_rebuilt_from(lake: str) -> None:
+    tampering.plan(lake)
+
+    assert tampering.verify(lake).findings == []
+    assert set(tampering.rebuild(lake).repaired.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("UPDATE event_entry SET name = 'another' WHERE ordinal = 7", "entry 7 of plan-files"),
+        ("UPDATE event_entry SET name = 'another' WHERE ordinal = 149", "the digest over plan-files"),
+        ("UPDATE event_entry SET partition_path = '' WHERE ordinal = 149", "the digest over plan-files"),
+        (
+            "UPDATE event_entry SET version = 3 WHERE ordinal = 149",
+            "entry 149 of plan-files: ordinal and version",
+        ),
+        (
+            "UPDATE event_entry SET ordinal = 150 WHERE ordinal = 149",
+            "entry 150 of plan-files: ordinal and version",
+        ),
+        (
+            "UPDATE event_entry SET list = 'plan-instants' WHERE ordinal = 149",
+            "plan-instants that no event names",
+        ),
+        ("DELETE FROM event_entry WHERE ordinal = 149", "the entries of plan-files"),
+        ("DELETE FROM event_entry", "the entries of plan-files"),
+    ],
+)
+def test_a_change_of_a_list_of_an_event_is_found_and_named(lake: str, change: str, named: str) -> None:
+    tampering.plan(lake)
+    tamper(lake, change)
+
+    findings = tampering.verify(lake).findings
+
+    assert {(finding.check, finding.table) for finding in findings} == {(Check.LISTS, "shop.clicks")}
+    assert named in {finding.what for finding in findings}
+
+
 def test_two_events_that_were_swapped_are_found(lake: str) -> None:
     versions = f"UPDATE event SET version = CASE version WHEN 6 THEN 800 ELSE 600 END {EVENT}"
     tamper(
@@ -286,6 +325,10 @@ PROJECTED = [
     f"UPDATE clock SET tick_us = 1 WHERE table_id = {ORDERS}",
     f"DELETE FROM clock WHERE table_id = {ORDERS}",
     f"INSERT INTO clock SELECT {NOBODY}, tick_us, last_time, version, hash FROM clock LIMIT 1",
+    f"UPDATE answer_chain SET number = number + 1 WHERE chain_id = {ORDERS}",
+    f"UPDATE answer_chain SET hash = sha256('') WHERE chain_id = {ORDERS}",
+    f"DELETE FROM answer_chain WHERE chain_id = {ORDERS}",
+    f"INSERT INTO answer_chain SELECT {NOBODY}, number, hash FROM answer_chain LIMIT 1",
     'UPDATE namespace SET properties = \'{"a": "b"}\'',
     "DELETE FROM namespace",
     "INSERT INTO namespace VALUES ('old', '{}', now())",
@@ -339,14 +382,25 @@ def test_a_finding_says_which_column_differs_and_how(lake: str) -> None:
 
 
 def test_projections_that_are_gone_are_found_and_rebuilt(lake: str) -> None:
-    gone = ("clock", "namespace", "lake_table", "schema_version", "instant", "file")
+    gone = (
+        "clock",
+        "answer_chain",
+        "namespace",
+        "lake_table",
+        "base_path",
+        "schema_version",
+        "instant",
+        "file",
+    )
     tamper(lake, *(f"DELETE FROM {name}" for name in gone))
 
-    assert len(tampering.verify(lake).findings) == 4 + 1 + 3 + 4 + 4 + 3
+    assert len(tampering.verify(lake).findings) == 4 + 4 + 1 + 3 + 3 + 4 + 4 + 3
     assert tampering.rebuild(lake).repaired == {
         "clock": 4,
+        "answer_chain": 4,
         "namespace": 1,
         "lake_table": 3,
+        "base_path": 3,
         "schema_version": 4,
         "instant": 4,
         "file": 3,

@@ -95,7 +95,7 @@ def _print_preview(console: Console, seen: CleanPreview) -> None:
 def _print(console: Console, table: str, done: list[Instant]) -> None:
     for one in done:
         assert one.plan is not None
-        files = len(one.plan.files_to_delete)
+        files = one.plan.files_to_delete_count
         what = f"{files:,} files deleted" if one.completion_time else f"{files:,} files wait to be deleted"
         console.print(
             f"{table} {one.requested_time}: {what}; served from {one.plan.cleaned_before} on",

@@ -160,10 +160,10 @@ def print_instant(console: Console, found: Instant) -> None:
         pairs += [(name.replace("_", " "), getattr(summary, name)) for name in summary.__struct_fields__]
     if (plan := found.plan) is not None:
         pairs += [
-            ("plan: groups", _some([group_name(one) for one in plan.file_groups])),
+            ("plan: groups", _some([group_name(one) for one in plan.file_groups], plan.file_groups_count)),
             ("plan: details", plan.details),
-            ("plan: instants", _some(plan.instants)),
-            ("plan: delete", _some(plan.files_to_delete)),
+            ("plan: instants", _some(plan.instants, plan.instants_count)),
+            ("plan: delete", _some(plan.files_to_delete, plan.files_to_delete_count)),
         ]
     output.print_table(console, output.pairs_of(pairs))
 

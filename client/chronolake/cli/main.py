@@ -10,6 +10,7 @@ import typer
 
 from chronolake import _transport, errors
 from chronolake.cli import (
+    checks,
     cleans,
     context,
     events,
@@ -69,6 +70,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("partitions")(options.with_common_options(files.partitions))
     app.command("file-group")(options.with_common_options(files.file_group))
     app.command("clean")(options.with_common_options(cleans.clean))
+    app.command("check")(options.with_common_options(checks.check))
     app.command("orphans")(options.with_common_options(orphans.orphans))
     app.command("sweep")(options.with_common_options(sweeps.sweep))
     app.command("events")(options.with_common_options(events.events))

@@ -172,6 +172,13 @@ PropertyOption = Annotated[
 IfNotExistsOption = Annotated[
     bool, typer.Option("--if-not-exists", help="Take the one of this name, when there is one, as it is.")
 ]
+ReuseBasePathOption = Annotated[
+    bool,
+    typer.Option(
+        "--reuse-base-path",
+        help="Take the base path over from dropped tables: nothing of theirs is deleted there any more.",
+    ),
+]
 StorageOption = Annotated[
     list[str] | None,
     typer.Option(

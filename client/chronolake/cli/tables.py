@@ -70,6 +70,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
     tick: Annotated[Tick, typer.Option("--tick", help="The step of the table's clock.")] = Tick.MILLISECOND,
     property_: options.PropertyOption = None,
     if_not_exists: options.IfNotExistsOption = False,
+    reuse_base_path: options.ReuseBasePathOption = False,
 ) -> None:
     """Make a table."""
     schema = [field_of(text) for text in field]
@@ -86,6 +87,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
             tick=tick,
             properties=options.properties(property_ or []),
             if_not_exists=if_not_exists,
+            reuse_base_path=reuse_base_path,
         ).definition
     output.show(made, lambda console: _print_definition(console, made))
 

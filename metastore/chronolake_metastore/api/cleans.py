@@ -43,8 +43,8 @@ async def plan_clean(
     summary="Preview a clean",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_REQUEST, ProblemCode.BODY_TOO_LARGE
+    responses=problems.of_body(
+        ProblemCode.TABLE_NOT_FOUND,
     ),
 )
 async def preview_clean(

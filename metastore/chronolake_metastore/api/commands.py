@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from litestar import Request as LitestarRequest, Response
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import addresses, parameters, problems
 from chronolake_metastore.api.parameters import KEY_HEADER, ActorHeader, IdempotencyKey
 from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.commands.group import Request
@@ -49,7 +49,7 @@ def provide_caller(
         actor=ANONYMOUS
         if chronolake_actor is None
         else parameters.header("Chronolake-Actor", chronolake_actor),
-        path=request.scope["path"],
+        path=addresses.sent(request.scope),
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if request.client is None else request.client.host,
         # From the state of the application: a dependency more would cost what a fifth of a request does.
@@ -68,6 +68,7 @@ async def submit(caller: Caller, command: commands.Command) -> Response[Any]:
         caller.actor,
         path=caller.path,
         address=caller.address,
+        size_bytes=len(canonical),
     )
     answer = await caller.sequencer.submit(request)
     # Whoever sent no key may ask for the outcome under the one that the server made up.

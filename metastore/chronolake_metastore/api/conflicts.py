@@ -21,11 +21,9 @@ from chronolake_model.problems import ProblemCode
     summary="Would this conflict?",
     status_code=200,
     tags=["Timeline"],
-    responses=problems.of_query(
+    responses=problems.of_body(
         ProblemCode.TABLE_NOT_FOUND,
         ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.INVALID_REQUEST,
-        ProblemCode.BODY_TOO_LARGE,
     ),
 )
 async def find_conflicts(

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
-from litestar import get
+from litestar import Request, get
 from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, QueryParameter
-from litestar.response import ServerSentEvent, ServerSentEventMessage
+from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import following, parameters, problems
+from chronolake_metastore.api.following import FollowerStream, Following
 from chronolake_metastore.api.parameters import Limit
-from chronolake_metastore.bell import Bell
+from chronolake_metastore.followers import Client, Followers
 from chronolake_metastore.queries import events as queries
+from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.store.engine import Database
 from chronolake_model.events import EventPage
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Bound
 
 TAGS = ["Events"]
-POLL_SECONDS = 0.5
-"""How long a stream sleeps at most before it looks again; a command of this server wakes it at once."""
-QUIET_SECONDS = 15.0
-"""After so long without an event a stream says that it lives, for proxies that cut silent connections."""
-ALIVE = ServerSentEventMessage(comment="nothing new", data=None)
-"""Without data, or else followers would take it for an event."""
-
 After = Annotated[
     str | None,
     QueryParameter(name="after", description="The `cursor` of an event or page; the beginning unless given."),
@@ -65,47 +58,50 @@ async def list_events(
     "/events/stream",
     summary="Follow the log",
     tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+    media_type=following.MEDIA_TYPE,
+    responses=problems.of_query(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INVALID_CURSOR,
+        ProblemCode.TOO_MANY_STREAMS,
+        ProblemCode.OVERLOADED,
+    ),
 )
 async def follow_events(
-    database: NamedDependency[Database],
-    bell: NamedDependency[Bell],
+    request: Request[Any, Any, Any],
+    followers: NamedDependency[Followers],
+    catching_up: NamedDependency[CatchingUp],
     after: After = None,
     table: OfTable = None,
     last_event_id: Annotated[
         str | None,
         HeaderParameter(name="Last-Event-ID", description="Where a broken stream goes on; before `after`."),
     ] = None,
-) -> ServerSentEvent:
-    """Server-sent events: one for each event of the log, with its cursor as the id, as they come."""
+) -> Stream:
+    """Server-sent events: one for each event of the log, with its cursor as the id, as they come.
+
+    The server ends a stream that is not read, or that falls too far behind: connect again with the id of the
+    last event. After a table's last event, when it was dropped, its stream ends.
+    """
     name = _table(table)
     place = last_event_id or after
     if place == Bound.LATEST:
         # Who connects anew before the first event came would pass over what happened in between.
         raise errors.InvalidCursor("a stream goes on behind a cursor; GET /v1/events?after=latest gives one")
-    # The first page is read before the stream begins: what is wrong with the request is answered as a problem.
-    first = await queries.page(database, name, place, parameters.PAGE_MAX)
-    return ServerSentEvent(_stream(database, bell, name, first))
+    follower = followers.admit(_client_of(request))
+    try:
+        # Before the stream begins: what is wrong with the request is answered as a problem.
+        position = await catching_up.begin(name, place)
+    except BaseException:
+        followers.leave(follower)
+        raise
+    return FollowerStream(
+        Following(followers, catching_up, follower, position), lambda: followers.leave(follower)
+    )
 
 
-async def _stream(
-    database: Database, bell: Bell, table: str | None, page: EventPage
-) -> AsyncIterator[ServerSentEventMessage]:
-    quiet = 0.0
-    while True:
-        for event in page.events:
-            yield ServerSentEventMessage(
-                id=event.cursor, event=event.type, data=msgspec.json.encode(event).decode()
-            )
-        quiet = 0.0 if page.events else quiet
-        if page.caught_up:
-            if bell.is_closed:
-                return
-            quiet += await bell.wait(POLL_SECONDS)
-            if quiet >= QUIET_SECONDS:
-                yield ALIVE
-                quiet = 0.0
-        page = await queries.page(database, table, page.cursor, parameters.PAGE_MAX)
+def _client_of(request: Request[Any, Any, Any]) -> Client:
+    host, port = request.scope["client"] or ("unknown", 0)
+    return Client(host, int(port))
 
 
 def _table(name: str | None) -> str | None:

@@ -227,8 +227,8 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     summary="Look completion times up",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_REQUEST, ProblemCode.BODY_TOO_LARGE
+    responses=problems.of_body(
+        ProblemCode.TABLE_NOT_FOUND,
     ),
 )
 async def look_up_completion_times(

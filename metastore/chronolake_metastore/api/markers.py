@@ -37,10 +37,8 @@ _OF_INSTANT = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND)
     summary="Create markers",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_query(
+    responses=problems.of_body(
         *_OF_INSTANT,
-        ProblemCode.INVALID_REQUEST,
-        ProblemCode.BODY_TOO_LARGE,
         ProblemCode.INVALID_MARKER,
         ProblemCode.ILLEGAL_TRANSITION,
         ProblemCode.LEASE_LIVE,

@@ -6,18 +6,48 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import msgspec
+from litestar import Request, Router
+from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import OpenAPI, Operation, RequestBody
 
+from chronolake_metastore.api import schemas_of_bodies
 from chronolake_metastore.api.parameters import KEY_HEADER
+from chronolake_metastore.api.parameters_in_openapi import describe
+from chronolake_model.files import ARROW
+from chronolake_model.problems import MEDIA_TYPE, ProblemCode
 
 Json = dict[str, Any]
 
-_LIMITS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _KEY_USED: Final = {
     "description": "Under which key the command was carried out; the server makes one up when none is sent.",
     "schema": {"type": "string"},
 }
+_RETRY_AFTER: Final = {
+    "description": "After how many seconds to send the request again.",
+    "schema": {"type": "integer", "minimum": 1},
+    "required": True,
+}
+_ADDRESS_TOO_LONG: Final = {"description": "The address is longer than 65,534 bytes; without a body."}
+_EVENT: Final[Json] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "The event's cursor."},
+        "event": {"type": "string", "description": "The event's type."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/LoggedEvent"},
+        },
+    },
+}
+_BINARY: Final[Json] = {"schema": {"type": "string", "format": "binary"}}
+_EVENT_STREAM: Final = "text/event-stream"
+_ALREADY_DONE: Final = {
+    "/v1/tables/{table}/cleans": "The clean that is pending already; or null when nothing is to be cleaned.",
+    "/v1/tables/{table}/savepoints": "The instant was pinned already, by this savepoint.",
+}
+"""Commands that answer 200 when they find what they would make, and why."""
 
 
 @dataclass
@@ -27,6 +57,16 @@ class OptionalBody(Operation):
     def __post_init__(self) -> None:
         if isinstance(self.request_body, RequestBody):
             self.request_body.required = False
+
+
+def router() -> Router:
+    """Where the document is; below it is nothing, which Litestar would say in HTML."""
+
+    def refuse_below(request: Request[Any, Any, Any]) -> None:
+        if request.path_params:
+            raise NotFoundException()
+
+    return Router("/openapi.json", route_handlers=[], before_request=refuse_below, include_in_schema=False)
 
 
 @dataclass
@@ -41,28 +81,61 @@ class Config(OpenAPIConfig):
 
 @dataclass
 class Document(OpenAPI):
-    """The document, mended: limits of integers are integers, and commands tell their keys."""
+    """The document, mended where Litestar's says less than the API does, or something else."""
 
     def to_schema(self) -> Json:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         """The document as JSON has it."""
         # Defaults are still values of ours here, which only some encoders of JSON know.
         document: Json = msgspec.to_builtins(super().to_schema())
-        _make_integer_limits(document)
-        for methods in document["paths"].values():
+        components = document["components"]["schemas"]
+        document["components"]["schemas"] = schemas_of_bodies.exact(components)
+        for path, methods in document["paths"].items():
             for operation in methods.values():
-                if any(one["name"] == KEY_HEADER for one in operation.get("parameters", ())):
-                    for response in operation["responses"].values():
-                        response.setdefault("headers", {})[KEY_HEADER] = _KEY_USED
+                _mend(path, operation)
         return document
 
 
-def _make_integer_limits(value: object) -> None:
-    """Litestar makes floats of all limits; strict readers refuse them for integers."""
-    if isinstance(value, dict):
-        if value.get("type") == "integer":
-            value.update({name: int(value[name]) for name in _LIMITS if name in value})
-        for below in value.values():
-            _make_integer_limits(below)
-    elif isinstance(value, list):
-        for below in value:
-            _make_integer_limits(below)
+def _mend(path: str, operation: Json) -> None:
+    for parameter in operation.get("parameters", ()):
+        describe(parameter)
+    responses = operation["responses"]
+    if "requestBody" not in operation:
+        _leave_out_problems_of_bodies(responses)
+    responses.get("204", {}).pop("content", None)
+    _say_what_else_is_answered(path, responses)
+    responses["414"] = dict(_ADDRESS_TOO_LONG)
+    takes_key = any(one["name"] == KEY_HEADER for one in operation.get("parameters", ()))
+    for status, response in responses.items():
+        headers = response.setdefault("headers", {})
+        if takes_key and status != "414":
+            headers[KEY_HEADER] = _KEY_USED
+        if status == "503":
+            headers["Retry-After"] = _RETRY_AFTER
+        if not headers:
+            del response["headers"]
+
+
+def _say_what_else_is_answered(path: str, responses: Json) -> None:
+    if path in _ALREADY_DONE and "201" in responses:
+        responses["200"] = responses["201"] | {"description": _ALREADY_DONE[path], "headers": {}}
+    whole = responses.get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if {} in whole.get("oneOf", ()):
+        # How Litestar describes a stream beside a page.
+        [page] = [one for one in whole["oneOf"] if one]
+        responses["200"]["content"] = {"application/json": {"schema": page}, ARROW: _BINARY}
+    if path.endswith("/published"):
+        responses["200"]["content"] = {ARROW: _BINARY}
+    if path == "/v1/events/stream":
+        responses["200"]["content"] = {_EVENT_STREAM: {"schema": _EVENT}}
+
+
+def _leave_out_problems_of_bodies(responses: Json) -> None:
+    """Take the problems of bodies away from an operation that has none."""
+    for code in (ProblemCode.INVALID_REQUEST, ProblemCode.BODY_TOO_LARGE, ProblemCode.UNSUPPORTED_MEDIA_TYPE):
+        response = responses.get(str(code.status))
+        if response is None or MEDIA_TYPE not in response["content"]:
+            continue
+        left = [one for one in response["description"].split(" or ") if one != f"`{code}`"]
+        response["description"] = " or ".join(left)
+        if not left:
+            del responses[str(code.status)]

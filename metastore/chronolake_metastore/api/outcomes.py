@@ -37,4 +37,5 @@ async def get_outcome(
 def _exact(request: Request[Any, Any, Any]) -> str:
     """The key as it was sent: the path that the handler gets has lost double, leading and trailing slashes."""
     raw: bytes = request.scope["raw_path"]
-    return unquote(raw.decode("ascii").partition("/outcomes/")[2], errors="surrogateescape")
+    text = raw.decode(errors="surrogateescape").partition("/outcomes/")[2]
+    return unquote(text, errors="surrogateescape")

@@ -22,6 +22,7 @@ SKIP_MAX: Final = 1_000_000
 FILES_PAGE_DEFAULT: Final = 1_000
 FILES_PAGE_MAX: Final = 10_000
 IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
+LEASE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 KEY_HEADER: Final = "Idempotency-Key"
 
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -31,8 +32,9 @@ _NAME = re.compile(NAME_PATTERN, re.ASCII)
 TableInPath = FromPath[str]
 RequestedTimeInPath = FromPath[str]
 
-Limit = Annotated[int, QueryParameter(ge=1, le=PAGE_MAX, description="Entries of a page at most.")]
-FilesLimit = Annotated[int, QueryParameter(ge=1, le=FILES_PAGE_MAX, description="Entries of a page at most.")]
+_LIMIT: Final = "Entries of a page at most; it may end before, at a number of bytes."
+Limit = Annotated[int, QueryParameter(ge=1, le=PAGE_MAX, description=_LIMIT)]
+FilesLimit = Annotated[int, QueryParameter(ge=1, le=FILES_PAGE_MAX, description=_LIMIT)]
 Cursor = Annotated[
     str | None, QueryParameter(name="cursor", description="`next_cursor` of the page before, unchanged.")
 ]

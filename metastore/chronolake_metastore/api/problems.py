@@ -11,9 +11,10 @@ from typing import Any, Final
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.types import ExceptionHandlersMap
+from litestar.types import ExceptionHandlersMap, HTTPScope
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.api import addresses
 from chronolake_metastore.api.parameters import KEY_HEADER
 from chronolake_model.problems import MEDIA_TYPE, Problem, ProblemCode, problem
 
@@ -42,9 +43,13 @@ _ALWAYS: Final = (
     ProblemCode.INTERNAL_ERROR,
     ProblemCode.DATABASE_UNAVAILABLE,
 )
-_OF_COMMANDS: Final = (
+_OF_BODIES: Final = (
     ProblemCode.INVALID_REQUEST,
     ProblemCode.BODY_TOO_LARGE,
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE,
+)
+_OF_COMMANDS: Final = (
+    *_OF_BODIES,
     ProblemCode.IDEMPOTENCY_KEY_REUSED,
     ProblemCode.OVERLOADED,
 )
@@ -59,7 +64,7 @@ class InvalidRequest(errors.TimelineError):
 def of_query(*codes: ProblemCode) -> dict[int, ResponseSpec]:
     """The problems of an endpoint that reads, for its OpenAPI."""
     by_status: dict[int, list[ProblemCode]] = defaultdict(list)
-    for code in (*codes, *_ALWAYS):
+    for code in dict.fromkeys((*codes, *_ALWAYS)):
         by_status[code.status].append(code)
     return {
         status: ResponseSpec(
@@ -72,6 +77,11 @@ def of_query(*codes: ProblemCode) -> dict[int, ResponseSpec]:
     }
 
 
+def of_body(*codes: ProblemCode) -> dict[int, ResponseSpec]:
+    """The problems of an endpoint that takes a body and is no command, for its OpenAPI."""
+    return of_query(*codes, *_OF_BODIES)
+
+
 def of_command(*codes: ProblemCode) -> dict[int, ResponseSpec]:
     """The problems of an endpoint that takes a command, for its OpenAPI."""
     return of_query(*codes, *_OF_COMMANDS)
@@ -82,9 +92,9 @@ def answer(
 ) -> Response[Problem]:
     """The problem ``code`` as an answer to ``request``."""
     key = request.scope["state"].get(_KEY_OF_CALLER)
-    document = problem(code, detail, request.url.path, context or {}, idempotency_key=key)
+    document = problem(code, detail, addresses.sent(request.scope), context or {}, idempotency_key=key)
     headers = _headers(request)
-    if code.status == 503:
+    if code.status in (429, 503):
         headers["Retry-After"] = RETRY_AFTER_SECONDS
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
 
@@ -92,6 +102,12 @@ def answer(
 def note_key(request: Request[Any, Any, Any], key: str) -> None:
     """Remember under which idempotency key a command is carried out, for whatever it is answered."""
     request.scope["state"][_KEY_OF_CALLER] = key
+
+
+def noted_key(scope: HTTPScope) -> str | None:
+    """The key that ``note_key`` remembered for the request of ``scope``."""
+    key: str | None = scope["state"].get(_KEY_OF_CALLER)
+    return key
 
 
 def _headers(request: Request[Any, Any, Any]) -> dict[str, str]:
@@ -148,14 +164,14 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
     code = _BY_STATUS.get(exc.status_code)
     if code is None:
         code = ProblemCode.INVALID_REQUEST if exc.status_code < 500 else ProblemCode.INTERNAL_ERROR
-    response = answer(request, code, f"{request.method} {request.url.path}: {exc.detail}")
+    response = answer(request, code, f"{request.method} {addresses.sent(request.scope)}: {exc.detail}")
     for name, value in (exc.headers or {}).items():
         response.headers[name] = value
     return response
 
 
 def _bug(request: Request[Any, Any, Any], exc: Exception) -> Response[Problem]:
-    _log.error("request failed", method=request.method, path=request.url.path, exc_info=exc)
+    _log.error("request failed", method=request.method, path=addresses.sent(request.scope), exc_info=exc)
     detail = (
         "the fault is the server's own and is in its log; nothing tells whether the request was carried out"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -19,6 +21,7 @@ from chronolake_model.problems import ProblemCode
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
 
 TAGS = ["Readers"]
+_LEASE_ID: Final = re.compile(parameters.LEASE_ID_PATTERN)
 LeaseInPath = FromPath[str]
 
 
@@ -26,10 +29,8 @@ LeaseInPath = FromPath[str]
     "/tables/{table:str}/readers",
     summary="Begin reading",
     tags=TAGS,
-    responses=problems.of_query(
+    responses=problems.of_body(
         ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INVALID_REQUEST,
-        ProblemCode.BODY_TOO_LARGE,
         ProblemCode.HISTORY_CLEANED,
     ),
 )
@@ -50,11 +51,9 @@ async def begin_reading(
     summary="Renew a reader's lease",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_query(
+    responses=problems.of_body(
         ProblemCode.TABLE_NOT_FOUND,
         ProblemCode.READER_NOT_FOUND,
-        ProblemCode.INVALID_REQUEST,
-        ProblemCode.BODY_TOO_LARGE,
     ),
 )
 async def renew_reading(
@@ -102,9 +101,9 @@ async def list_readers(
 
 
 def _lease(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as exc:
+    # Other forms, which UUID takes too, are not the one that was answered.
+    if not _LEASE_ID.fullmatch(text):
         raise errors.InvalidParameter(
             "lease_id: it is the lease_id that beginning to read was answered with", parameter="lease_id"
-        ) from exc
+        )
+    return UUID(text)

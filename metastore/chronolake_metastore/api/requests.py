@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 from litestar import Request
+from litestar.exceptions import InternalServerException
 
+from chronolake_metastore.api import duplicates, media_types
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
@@ -24,24 +26,40 @@ class StrictRequest(Request[Any, Any, Any]):
     """
 
     async def body(self) -> bytes:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
-        """The body as it came; ``{}`` where it was left out and may be."""
-        body = await super().body()
+        """The body as it was sent; ``{}`` where it was left out and may be.
+
+        Raises ``InvalidRequest`` when it cannot be read to its end.
+        """
         may_be_empty = issubclass(getattr(self.route_handler, "operation_class", object), OptionalBody)
+        body = await self._sent()
         return b"{}" if may_be_empty and not body else body
 
+    async def _sent(self) -> bytes:
+        try:
+            return await super().body()
+        except InternalServerException as exc:
+            # The only one there: the HTTP server could not read the body to its end.
+            raise InvalidRequest("body: it breaks off, or its chunks are malformed") from exc
+
     async def json(self) -> Any:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
-        """The body as the handler's ``data``; raises ``InvalidRequest``."""
+        """The body as the handler's ``data``; raises ``InvalidRequest`` or ``UnsupportedMediaType``."""
         body = await self.body()
         if not body:
             raise InvalidRequest("the request needs a JSON body")
+        if await self._sent():
+            media_types.refuse_other(self.headers)
         wanted = self.route_handler.parsed_fn_signature.parameters["data"].annotation
         try:
-            return msgspec.json.decode(body, type=wanted)
+            decoded = msgspec.json.decode(body, type=wanted)
+            twice = duplicates.find(body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise InvalidRequest(f"body: {exc}") from exc
         except RecursionError as exc:
             # msgspec looks through an object of unknown type for its tag, as deep as it goes.
             raise InvalidRequest("body: it nests too deep") from exc
+        if twice is not None:
+            raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
+        return decoded
 
 
 def refuse_nul(document: bytes) -> None:

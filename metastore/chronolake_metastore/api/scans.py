@@ -25,13 +25,11 @@ from chronolake_model.scans import Scan
     summary="The live file slices that could match a filter",
     status_code=200,
     tags=["Files"],
-    responses=problems.of_query(
+    responses=problems.of_body(
         ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INVALID_REQUEST,
         ProblemCode.INVALID_CURSOR,
         ProblemCode.INVALID_FILTER,
         ProblemCode.HISTORY_CLEANED,
-        ProblemCode.BODY_TOO_LARGE,
     ),
 )
 async def scan(

@@ -8,6 +8,7 @@ from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
+from chronolake_metastore import local_paths
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
@@ -25,12 +26,19 @@ TAGS = ["Tables"]
     summary="Create a table",
     tags=TAGS,
     responses=problems.of_command(
-        ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.TABLE_EXISTS, ProblemCode.INVALID_TABLE
+        ProblemCode.NAMESPACE_NOT_FOUND,
+        ProblemCode.TABLE_EXISTS,
+        ProblemCode.BASE_PATH_TAKEN,
+        ProblemCode.INVALID_TABLE,
     ),
 )
 async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> Response[Table]:
-    """Make a table; its first event is version 1 of its log."""
-    return await submit(caller, tables.CreateTable(data))
+    """Make a table; its first event is version 1 of its log.
+
+    Its base path neither is nor lies in nor contains that of another table, however it is spelt. That of a
+    dropped table is taken over only with `reuse_base_path`: nothing of the dropped table is deleted there then.
+    """
+    return await submit(caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
 
 
 @get(

@@ -1,4 +1,4 @@
-"""``chronolake-metastore``: serve, migrate, verify, heads, rebuild, openapi."""
+"""``chronolake-metastore``: serve, migrate, verify, heads, rebuild, claim, openapi."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import typer
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.app import create_app
-from chronolake_metastore.cli import proving, serving
-from chronolake_metastore.cli.options import DataDir, Dsn, Level, Log, Reader, dsn_of
+from chronolake_metastore.cli import claiming, proving, serving
+from chronolake_metastore.cli.options import (
+    DataDir,
+    Dsn,
+    Level,
+    Log,
+    Reader,
+    StorageEndpoints,
+    dsn_of,
+    source_of,
+)
 from chronolake_metastore.commands import verifying
 from chronolake_metastore.settings import DATA_DIR, RequestLog, Settings
 from chronolake_metastore.store import migrations
@@ -106,6 +115,15 @@ def serve(  # noqa: PLR0913 - one argument per setting
             "given up and the commands are sent again.",
         ),
     ] = 20.0,
+    answer_seconds: Annotated[
+        float,
+        typer.Option(
+            envvar="CHRONOLAKE_ANSWER_SECONDS",
+            min=1.0,
+            help="How long after its last byte a request is answered at the latest: with 503 when the "
+            "database takes longer. Streams must have begun by then.",
+        ),
+    ] = 30.0,
     pool_size: Annotated[
         int, typer.Option(envvar="CHRONOLAKE_POOL_SIZE", min=1, max=1000, help="Connections for reading.")
     ] = 8,
@@ -145,10 +163,71 @@ def serve(  # noqa: PLR0913 - one argument per setting
             "files.",
         ),
     ] = 60,
+    storage_endpoints: StorageEndpoints = None,
+    page_bytes_max: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_PAGE_BYTES_MAX",
+            min=1_024,
+            help="Bytes of a page of a list, about: it ends there, or at its limit of entries.",
+        ),
+    ] = 4 * 1024 * 1024,
+    bodies_bytes_max: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_BODIES_BYTES_MAX",
+            min=1_024,
+            help="Bytes of large requests under way (over 1 MiB each), and as many of small ones; beyond that "
+            "503. One address may have half of either.",
+        ),
+    ] = 128 * 1024 * 1024,
     max_body_bytes: Annotated[
         int,
         typer.Option(envvar="CHRONOLAKE_MAX_BODY_BYTES", min=1024, help="The largest request body accepted."),
     ] = 64 * 1024 * 1024,
+    followers_max: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_FOLLOWERS_MAX",
+            min=1,
+            help="Streams of events that this server has open at most; more are answered 503.",
+        ),
+    ] = 2_000,
+    followers_per_client_max: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_FOLLOWERS_PER_CLIENT_MAX",
+            min=1,
+            help="Streams of events that one address has open at most; more are answered 429. Behind a proxy "
+            "all clients have one address.",
+        ),
+    ] = 1_000,
+    follower_stall_seconds: Annotated[
+        float,
+        typer.Option(
+            envvar="CHRONOLAKE_FOLLOWER_STALL_SECONDS",
+            min=1.0,
+            help="How long a follower may read nothing while there is something to read; then its connection "
+            "is ended.",
+        ),
+    ] = 30.0,
+    ring_bytes: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_RING_BYTES",
+            min=1024,
+            help="Memory for the newest events, which all followers share; a stream that falls behind them is "
+            "ended.",
+        ),
+    ] = 32 * 1024 * 1024,
+    catch_up_bytes: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_CATCH_UP_BYTES",
+            min=1024,
+            help="Memory for large events on their way to followers that catch up with the log.",
+        ),
+    ] = 32 * 1024 * 1024,
     request_log: Annotated[
         RequestLog,
         typer.Option(
@@ -161,11 +240,11 @@ def serve(  # noqa: PLR0913 - one argument per setting
     """Serve the REST API until stopped (Ctrl-C, SIGTERM)."""
     telemetry.configure(log_format, log_level)
     serving.refuse_open_door(host, allow_anonymous=allow_anonymous)
-    chosen = dsn_of(dsn, data_dir)
+    source = source_of(dsn, data_dir)
     if dsn is None if migrate is None else migrate:
-        serving.migrate(chosen)
+        serving.migrate(source.dsn)
     settings = Settings(
-        dsn=chosen,
+        dsn=source.dsn,
         host=host,
         port=port,
         role=role,
@@ -173,15 +252,24 @@ def serve(  # noqa: PLR0913 - one argument per setting
         marker_batch_max=marker_batch_max,
         marker_interval_ms=marker_interval_ms,
         silent_seconds=silent_seconds,
+        answer_seconds=answer_seconds,
         pool_size=pool_size,
         drift_max_ms=drift_max_ms,
         reaper_seconds=reaper_seconds,
         deleter_seconds=deleter_seconds,
         deleter_lease_seconds=deleter_lease_seconds,
+        storage_endpoints=storage_endpoints or (),
+        page_bytes_max=page_bytes_max,
+        bodies_bytes_max=bodies_bytes_max,
         max_body_bytes=max_body_bytes,
+        followers_max=followers_max,
+        followers_per_client_max=followers_per_client_max,
+        follower_stall_seconds=follower_stall_seconds,
+        ring_bytes=ring_bytes,
+        catch_up_bytes=catch_up_bytes,
         request_log=request_log,
     )
-    serving.run(settings)
+    serving.run(settings, source.embedded)
 
 
 @app.command()
@@ -273,6 +361,40 @@ def rebuild(
     """
     telemetry.configure(log_format, log_level)
     typer.echo(proving.rebuild(Settings(dsn=dsn_of(dsn, data_dir))))
+
+
+@app.command()
+def claim(  # noqa: PLR0913 - one argument per setting
+    *,
+    dsn: Dsn = None,
+    data_dir: DataDir = DATA_DIR,
+    role: Annotated[
+        str, typer.Option(help="The role to take on in the database; one that servers have.")
+    ] = "chronolake_server",
+    table: Annotated[
+        str | None, typer.Option(help="One table, namespace.table, and no other.", metavar="TABLE")
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Take the claims of other metastores too, and those that cannot be read."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+    ] = False,
+    storage_endpoints: StorageEndpoints = None,
+    log_format: Log = LogFormat.CONSOLE,
+    log_level: Level = LogLevel.WARNING,
+) -> None:
+    """Claim the storage of all tables for this database, after it was moved, restored or promoted.
+
+    The metastore gets a new identity if its PostgreSQL is another one than before. From then on servers and
+    clients of the old database delete nothing. Storage is reached as servers reach it. It may be run again.
+    Ends with 1 when a table was not claimed: each says why.
+    """
+    telemetry.configure(log_format, log_level)
+    settings = Settings(dsn=dsn_of(dsn, data_dir), role=role, storage_endpoints=storage_endpoints or ())
+    if not claiming.claim(settings, table, force=force, dry_run=dry_run):
+        raise typer.Exit(1)
 
 
 @app.command()

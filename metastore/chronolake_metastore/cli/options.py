@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from chronolake_metastore import embedded, errors
+from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.store import diagnosis
 from chronolake_metastore.telemetry import LogFormat, LogLevel
 
@@ -28,6 +30,16 @@ DataDir = Annotated[
         envvar="CHRONOLAKE_DATA_DIR", help="Where the embedded PostgreSQL lives, when no DSN is given."
     ),
 ]
+StorageEndpoints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-endpoint",
+        envvar="CHRONOLAKE_STORAGE_ENDPOINTS",
+        help="An endpoint of S3, as a URL, that tables may name as their property storage.endpoint_override. "
+        "Credentials are sent to no other one. May be given several times; the variable separates by spaces.",
+        metavar="URL",
+    ),
+]
 Reader = Annotated[str, typer.Option(help="The role to take on in the database; one that may read is enough.")]
 Log = Annotated[LogFormat, typer.Option(envvar="CHRONOLAKE_LOG_FORMAT", help="How log lines look.")]
 Level = Annotated[
@@ -38,14 +50,27 @@ Level = Annotated[
 ]
 
 
+class Source(msgspec.Struct, frozen=True):
+    """The database that a command line names; ``embedded`` when this process has started it."""
+
+    dsn: str
+    embedded: EmbeddedPostgres | None = None
+
+
 def dsn_of(given: str | None, data_dir: Path) -> str:
+    """The DSN of ``source_of``."""
+    return source_of(given, data_dir).dsn
+
+
+def source_of(given: str | None, data_dir: Path) -> Source:
     """The DSN that was given, or that of the embedded PostgreSQL, which is started.
 
     Raises ``ConfigurationError``, also for an empty DSN: somebody meant a database, and what was to name it did
     not. An empty one of our own would look as if all tables were lost.
     """
     if given is None and _DSN_VARIABLE not in os.environ:
-        return embedded.start(data_dir)
+        started = embedded.start(data_dir)
+        return Source(started.dsn, started)
     if not (given or "").strip():
         raise errors.ConfigurationError(
             f"the DSN is empty; let --dsn or {_DSN_VARIABLE} name a PostgreSQL, or give neither (unset "
@@ -53,4 +78,4 @@ def dsn_of(given: str | None, data_dir: Path) -> str:
         )
     assert given is not None
     diagnosis.refuse_malformed(given)
-    return given
+    return Source(given)

@@ -32,7 +32,7 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
     """Verify, and show how far it is; raises ``ConfigurationError`` or ``DatabaseUnavailable``."""
 
     async def run(progress: Progress) -> Report:
-        await readiness.check_at_start(settings)
+        await readiness.check_at_start(settings, writes=False)
         return await verifying.verify(
             settings, progress, table=table, documents=documents, findings_max=findings_max
         )
@@ -64,7 +64,7 @@ def keep_heads(settings: Settings, folder: str) -> str:
     """Write the heads of all logs into a folder; gives what it did in a line."""
 
     async def run() -> Heads:
-        await readiness.check_at_start(settings)
+        await readiness.check_at_start(settings, writes=False)
         return await heads.collect(settings)
 
     opened = object_storage.open_folder(folder)

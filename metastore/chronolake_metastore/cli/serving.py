@@ -8,18 +8,26 @@ import ipaddress
 import json
 import signal
 import socket
-from typing import Any
+from typing import Any, Final
 
 import uvloop
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import request_log
+from chronolake_metastore.api import bodies, deadlines, request_log
 from chronolake_metastore.app import create_app
+from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import migrations
+
+EMBEDDED_SECONDS: Final = 1.0
+"""How often to look whether the embedded PostgreSQL runs."""
+
+_CONNECTION_BUFFER_BYTES = 64 * 1024
+"""Of a connection, for what was not yet read or written. The headers of a request have to fit, too."""
 
 _log = telemetry.logger(__name__)
 
@@ -33,11 +41,14 @@ def refuse_open_door(host: str, *, allow_anonymous: bool) -> None:
         )
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ``ConfigurationError`` or ``DatabaseUnavailable`` at the start."""
+def run(settings: Settings, embedded: EmbeddedPostgres | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; an ``embedded`` PostgreSQL that ends meanwhile is started again.
+
+    Raises ``ConfigurationError`` or ``DatabaseUnavailable`` at the start.
+    """
     _refuse_taken_port(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, embedded))
 
 
 def migrate(dsn: str) -> None:
@@ -46,7 +57,7 @@ def migrate(dsn: str) -> None:
         _log.warning("PostgreSQL warns", warning=warning)
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     await readiness.check_at_start(settings)
     app = create_app(settings)
     # What is there now stays. To look through all of it for garbage, again and again, would stop everybody.
@@ -55,11 +66,16 @@ async def _serve(settings: Settings) -> None:
     # And a group of commands makes thousands of objects, hardly any of which refer to each other in a circle.
     gc.set_threshold(20_000, 20, 20)
     server = Server(
-        request_log.logged(app, settings.request_log),
+        request_log.logged(
+            deadlines.answered_in_time(bodies.bounded(app, settings.bodies_bytes_max), settings.answer_seconds),
+            settings.request_log,
+        ),
         address=settings.host,
         port=settings.port,
         interface=Interfaces.ASGI,
         backlog=1024,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(max_buffer_size=_CONNECTION_BUFFER_BYTES),
         websockets=False,
         log_access=False,
         log_enabled=False,
@@ -67,15 +83,30 @@ async def _serve(settings: Settings) -> None:
 
     def stop() -> None:
         # The server waits for requests to end, and a stream ends when it is told that the server stops.
-        app.state.bell.close()
+        app.state.followers.close()
         server.stop()
 
     loop = asyncio.get_running_loop()
     for stopping in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stopping, stop)
     _log.info("serving", url=f"http://{settings.host}:{settings.port}", openapi="/openapi.json")
-    await server.serve()
+    async with asyncio.TaskGroup() as tasks:
+        keeper = tasks.create_task(_keep_running(embedded)) if embedded is not None else None
+        await server.serve()
+        if keeper is not None:
+            keeper.cancel()
     _log.info("stopped")
+
+
+async def _keep_running(embedded: EmbeddedPostgres) -> None:
+    """Start an embedded PostgreSQL again each time that it has ended, until cancelled."""
+    while True:
+        await asyncio.sleep(EMBEDDED_SECONDS)
+        try:
+            if await asyncio.to_thread(embedded.keep_running):
+                _log.warning("the embedded PostgreSQL had ended; it was started again")
+        except errors.ConfigurationError as exc:
+            _log.error("the embedded PostgreSQL has ended and does not start; trying again", reason=str(exc))
 
 
 def _refuse_taken_port(settings: Settings) -> None:

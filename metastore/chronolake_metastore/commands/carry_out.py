@@ -15,6 +15,7 @@ from chronolake_metastore.domain import (
     deletions,
     instants,
     leases,
+    lists,
     reconciling,
     savepoints,
     staging,
@@ -83,7 +84,9 @@ def _begin(lake: Lake, command: instants.BeginInstant, origin: Origin) -> Answer
     table = lake.table(command.table)
     payload = instants.begin(table, command, lake.others, origin.now)
     if command.request.count is None:
-        event = lake.append(table.table_id, origin, payload)
+        plan = command.request.plan
+        listed = lists.NOTHING_LISTED if plan is None else lists.listed(plan_file_groups=plan.file_groups)
+        event = lake.append(table.table_id, origin, payload, listed=listed)
         return answer_instant(201, lake, table, event.time)
     events = [lake.append(table.table_id, origin, payload) for _ in range(command.request.count)]
     return answer(201, InstantPage(_documents(lake, table, events), None), table.table_id)
@@ -118,14 +121,19 @@ def _complete_together(lake: Lake, command: transactions.CompleteTogether, origi
 def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin) -> tables.Table:
     table = lake.table(command.table)
     instant = lake.instant(table, command.requested_time)
-    payload = instants.complete(table, instant, command.request, lake.others, origin.now, lake.staged)
+    unplanned = lake.unplanned.get(id(command), ())
+    payload = instants.complete(
+        table, instant, command.request, lake.others, origin.now, lake.staged, unplanned
+    )
     if command.request.cleaned_before is not None:
         payload = _cleaned(lake, table, instant, payload, parse_time(command.request.cleaned_before))
     if (undeleted := lake.undeleted.get((table.table_id, instant.requested_time))) is not None:
         cleans.refuse_undeleted(table, instant, *undeleted)
     if (reconciled := lake.reconciled.get(id(command))) is not None:
         reconciling.refuse(table, instant, command.request.write_stats, reconciled)
-    lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
+    replaced = lists.listed(replaced_file_groups=command.request.replaced_file_groups)
+    stats = command.request.write_stats
+    lake.append(table.table_id, origin, payload, instant.requested_time, stats, replaced)
     return table
 
 
@@ -140,7 +148,8 @@ def _cleaned(
 def _stage(lake: Lake, command: staging.StageWriteStats, origin: Origin) -> Answer:
     table = lake.table(command.table)
     instant = lake.instant(table, command.requested_time)
-    payload = staging.stage(table, instant, command.request, lake.others, origin.now)
+    unplanned = lake.unplanned.get(id(command), ())
+    payload = staging.stage(table, instant, command.request, lake.others, origin.now, unplanned)
     event = lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
     requested_time = format_time(instant.requested_time, table.definition.tick)
     staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)

@@ -10,7 +10,7 @@ from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import namespaces, schemas, tables
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.commands import CatalogCommand
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.events import BasePathTakenOver, Origin
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -49,15 +49,20 @@ def _drop_namespace(lake: Lake, command: namespaces.DropNamespace, origin: Origi
 def _create_table(lake: Lake, command: tables.CreateTable, origin: Origin) -> Answer:
     definition = command.request
     namespace, _ = split_table_name(definition.name)
-    payload = tables.create(lake.namespaces.get(namespace), lake.tables.get(definition.name), command)
+    payload = tables.create(
+        lake.namespaces.get(namespace), lake.tables.get(definition.name), command, lake.neighbours
+    )
     # The request id is unique as long as the log exists; so is what is made of it, without randomness.
     table_id = uuid.uuid5(CATALOG_ID, origin.request_id)
     # Not behind a dropped table of this name: its writers must not meet their instants again in this one.
-    last = lake.last_times.get(definition.name, Micros(0))
+    for taken in payload.took_over:
+        lake.append(taken, origin, BasePathTakenOver(by=table_id, name=definition.name))
+    ended = [lake.clocks[taken].last_time for taken in payload.took_over]
+    last = max(lake.last_times.get(definition.name, Micros(0)), *ended, Micros(0))
     start = Micros(last - last % definition.tick.micros)
     lake.clocks[table_id] = Clock(table_id, definition.tick, start)
     lake.append(table_id, origin, payload)
-    return answer(201, tables.document(lake.tables[definition.name]), table_id)
+    return answer(201, tables.document(lake.tables[definition.name], lake.metastore_id), table_id)
 
 
 def _change_schema(lake: Lake, command: schemas.ChangeSchema, origin: Origin) -> Answer:

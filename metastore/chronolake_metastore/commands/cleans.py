@@ -11,7 +11,7 @@ from uuid import UUID
 
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import cleans, instants
+from chronolake_metastore.domain import cleans, instants, lists
 from chronolake_metastore.domain.cleans import PlanClean, PlannedAhead
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Origin
@@ -83,7 +83,9 @@ def carry_out(lake: Lake, command: PlanClean, origin: Origin) -> Answer:
     plan = cleans.plan(lake.planned_ahead.files)
     if plan is None:
         return answer(200, PlannedClean(table.name, None), table.table_id)
-    event = lake.append(table.table_id, origin, cleans.request(table, command, plan, origin.now))
+    listed = lists.listed(plan_files=[one.path for one in lake.planned_ahead.files])
+    request = cleans.request(table, command, plan, origin.now)
+    event = lake.append(table.table_id, origin, request, listed=listed)
     return _answer(201, lake, table, event.time)
 
 

@@ -11,7 +11,7 @@ from chronolake_metastore.domain import deletions, sweeps
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted, ReportDeletions
 from chronolake_metastore.domain.sweeps import RecordSweep
-from chronolake_metastore.store import deletions as stored
+from chronolake_metastore.store import deletions as stored, event_lists
 from chronolake_metastore.store.markers import OfInstant
 from chronolake_metastore.store.transaction import Transaction
 from chronolake_model.markers import DeletedFile
@@ -46,11 +46,14 @@ async def load(tx: Transaction, lake: Lake, commands: Sequence[Command], ahead: 
     files = _files_of(command)
     if table is None or instant is None or not files:
         return
+    if deletions.goes_by_plan(instant):
+        unplanned = await event_lists.unplanned_files(tx, table.table_id, instant.requested_time, files)
+        lake.contradicted = msgspec.structs.replace(lake.contradicted, unplanned=unplanned)
     # What a restore has undone was published too, and is read as of before.
     if instant.state in sweeps.ENDED:
         of = OfInstant(table.table_id, deletions.marked_by(instant))
         published = await stored.published(tx, of, files)
-        lake.contradicted = msgspec.structs.replace(ahead, published=published)
+        lake.contradicted = msgspec.structs.replace(lake.contradicted, published=published)
 
 
 def _files_of(command: _Report) -> list[DeletedFile]:

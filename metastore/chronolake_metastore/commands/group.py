@@ -7,38 +7,55 @@ neighbours alone; a group costs the same few statements whatever its size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import cleans as cleaning, deleting, needs, reconciling, staging
+from chronolake_metastore.commands import (
+    base_paths as claiming,
+    cleans as cleaning,
+    deleting,
+    needs,
+    planning,
+    reconciling,
+    staging,
+)
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.carry_out import carry_out
 from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import restores
+from chronolake_metastore.domain.answers import START, grow
 from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.lists import Entry
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.store import (
+    answers,
+    base_paths,
     catalog,
     cleans,
     clocks,
     deletions,
+    event_lists,
     event_log,
     file_groups,
     files as stored_files,
+    identity,
     instants as stored_instants,
     outcomes,
     refusals,
     schemas,
 )
+from chronolake_metastore.store.event_lists import OfEvent
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 
-_ALONE = (staging.completes_staged, deleting.reports, cleaning.plans)
+_NOTHING: Final[Mapping[OfEvent, Sequence[Entry]]] = {}
+_ALONE = (claiming.makes_table, staging.completes_staged, deleting.reports, cleaning.plans)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -50,6 +67,8 @@ class Request(msgspec.Struct, frozen=True):
     actor: str
     path: str = ""
     address: str | None = None
+    size_bytes: int = 0
+    """The length of the command in its canonical form."""
 
 
 Result = Answer | errors.TimelineError
@@ -98,8 +117,8 @@ def _cut(requests: Sequence[Request]) -> list[list[Request]]:
     """Requests that may share a transaction.
 
     A restore brings back what was in file groups before, which nothing loads that does not ask for it; nor does
-    anything else know the file groups of what was staged, what of a report of deletions cannot be, or which
-    files a clean may delete.
+    anything else know the file groups of what was staged, what of a report of deletions cannot be, which files
+    a clean may delete, or which tables a base path overlaps with.
     """
     cut: list[list[Request]] = [[]]
     for request in requests:
@@ -123,6 +142,8 @@ async def _run_together(session: Session, requests: Sequence[Request], drift_max
         await reconciling.load(tx, lake, commands, reconciled)
         await deleting.load(tx, lake, commands, contradicted)
         await cleaning.load(tx, lake, commands, now)
+        await planning.load(tx, lake, commands)
+        await claiming.load(tx, lake, commands)
         before = dict(lake.clocks)
         records = _Records(known)
         results = [_decide(lake, request, now, records) for request in requests]
@@ -159,6 +180,8 @@ async def _load(
         found_instants,
         found_others,
         found_pasts,
+        found_identity,
+        found_answers,
         *more,
     ) = await tx.batch(
         [
@@ -171,10 +194,13 @@ async def _load(
             stored_instants.find(needs.instants_named(commands), needs.instants_ended(commands)),
             file_groups.find_others(needs.file_groups_named(commands)),
             cleans.find_pasts(needs.cleans_of(commands)),
+            identity.find() if needs.tables_made(commands) else None,
+            answers.find(needs.tables_named(commands), needs.catalog_if_named(commands)),
             *_find_for_undoing(commands),
         ]
     )
     lake.clocks = clocks.locked(locked)
+    lake.answers = answers.found(found_answers)
     for namespace, tables_in in catalog.found_namespaces(found_namespaces):
         lake.namespaces[namespace.name] = namespace
         lake.tables_in[namespace.name] = tables_in
@@ -188,6 +214,8 @@ async def _load(
             lake.know_marks((table_id, time), has_markers=has_markers, had_deletions=had_deletions)
     lake.others = file_groups.found_others(found_others)
     lake.pasts = cleans.found_pasts(found_pasts)
+    if found_identity:
+        lake.metastore_id = identity.found(found_identity).metastore_id
     return lake, clocks.now_from(now), outcomes.found(known)
 
 
@@ -209,6 +237,7 @@ def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Res
         if outcome.fingerprint != request.fingerprint:
             return errors.IdempotencyKeyReused(request.request_id)
         return _result(outcome)
+    refusal = None
     try:
         answer = carry_out(lake, request.command, Origin(request.actor, request.request_id, now))
     except errors.Unavailable as exc:
@@ -222,8 +251,22 @@ def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Res
         outcome = _outcome(lake, request, now, refusal.table_id, refusal.status, document)
     else:
         outcome = _outcome(lake, request, now, answer.table_id, answer.status, answer.body)
+    outcome = _chained(lake, request.command, outcome, refusal)
     records.add(outcome)
     return _result(outcome)
+
+
+def _chained(
+    lake: Lake, command: Command, outcome: outcomes.Outcome, refusal: refusals.Refusal | None
+) -> outcomes.Outcome:
+    """The outcome as the next of its chain: of its table, or of the name of a table that is not there."""
+    chain_id = outcome.table_id
+    if chain_id is None:
+        chain_id = answers.chain_of(needs.tables_of(command)[0])
+    columns = None if refusal is None else refusal.columns()
+    head = grow(lake.answers.get(chain_id, START), chain_id, outcome.columns(), columns)
+    lake.answers[chain_id] = head
+    return msgspec.structs.replace(outcome, chain_id=chain_id, number=head.number, hash=head.hash)
 
 
 def _result(outcome: outcomes.Outcome) -> Result:
@@ -282,8 +325,12 @@ def _table_meant(lake: Lake, command: Command) -> UUID | None:
 
 
 def _save(lake: Lake, records: _Records) -> list[Statement]:
-    """The log first, then what it comes to; where all was refused, there is nothing that it comes to."""
-    saved = [outcomes.append(records.decided)]
+    """The log first, then its projections; where all was refused, only the chains of answers have grown."""
+    grown = {outcome.chain_id for outcome in records.decided}
+    saved = [
+        outcomes.append(records.decided),
+        answers.save({chain_id: head for chain_id, head in lake.answers.items() if chain_id in grown}),
+    ]
     if records.refused:
         saved.append(refusals.append(records.refused))
     if not lake.events:
@@ -291,7 +338,10 @@ def _save(lake: Lake, records: _Records) -> list[Statement]:
     saved.append(event_log.append(lake.events))
     if lake.written:
         saved.append(event_log.append_write_stats(lake.written))
-    saved.extend(project(lake))
+    if lake.listed:
+        # Ahead of the projections, which are made of them.
+        saved.append(event_lists.append(lake.listed))
+    saved.extend(project(lake, {one.of: one.entries for one in lake.listed}))
     # Behind the instant's row, which those who create markers hold before they come to the markers.
     saved.extend(deletions.append(deleted) for deleted in lake.deleted)
     # Behind all that ends instants.
@@ -299,8 +349,11 @@ def _save(lake: Lake, records: _Records) -> list[Statement]:
     return saved if late is None else [*saved, late]
 
 
-def project(lake: Lake) -> list[Statement]:
-    """Write what has changed in ``lake`` into the projections."""
+def project(lake: Lake, listed: Mapping[OfEvent, Sequence[Entry]] = _NOTHING) -> list[Statement]:
+    """Write what has changed in ``lake`` into the projections.
+
+    ``listed`` has the files of cleans that were planned; the other lists are read where they are written to.
+    """
     written: list[Statement] = []
     if lake.dropped_namespaces:
         written.append(catalog.delete_namespaces(lake.dropped_namespaces))
@@ -308,6 +361,7 @@ def project(lake: Lake) -> list[Statement]:
         written.append(catalog.save_namespaces([lake.namespaces[name] for name in lake.made_namespaces]))
     if lake.changed_tables:
         written.append(catalog.save_tables(list(lake.changed_tables.values())))
+    written.extend(base_paths.save(lake.made_base_paths, lake.taken_base_paths))
     if lake.schemas:
         written.append(schemas.append(lake.schemas))
     if lake.changed_instants:
@@ -323,6 +377,6 @@ def project(lake: Lake) -> list[Statement]:
     if lake.restored:
         written.extend(file_groups.restore(lake.restored))
     if lake.cleaned:
-        written.append(cleans.project(lake.cleaned))
+        written.append(cleans.project([(one, listed[one.files]) for one in lake.cleaned]))
     written.append(clocks.save(lake.clocks.values()))
     return written

@@ -8,23 +8,27 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands.verifying import CATALOG
 from chronolake_metastore.domain import heads
 from chronolake_metastore.domain.clock import CATALOG_ID
-from chronolake_metastore.domain.heads import Head, Heads
+from chronolake_metastore.domain.heads import AnswersHead, Head, Heads
 from chronolake_metastore.domain.proof import Check, Finding
 from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import clocks, proof
+from chronolake_metastore.store import answers, clocks, proof
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session
 from chronolake_model.times import Tick, format_time
 
 
 async def collect(settings: Settings) -> Heads:
-    """The head of each table's log at this moment; raises ``DatabaseUnavailable``."""
+    """The head of each table's log, and of each chain of answers, at this moment.
+
+    Raises ``DatabaseUnavailable``.
+    """
     database = Database(settings)
     session = Session(database)
     try:
         async with session.begin() as tx:
             found = await proof.chain_heads(tx)
+            found_answers = await answers.heads(tx)
             [now] = await tx.batch([clocks.read_now()])
     finally:
         await session.close()
@@ -40,6 +44,15 @@ async def collect(settings: Settings) -> Heads:
                 hash=head.hash.hex(),
             )
             for head in found
+        ],
+        [
+            AnswersHead(
+                table=CATALOG if last.chain_id == CATALOG_ID else last.table,
+                chain_id=str(last.chain_id),
+                number=last.head.number,
+                hash=last.head.hash.hex(),
+            )
+            for last in found_answers
         ],
     )
 

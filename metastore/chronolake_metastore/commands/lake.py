@@ -8,18 +8,34 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, events, files, instants, namespaces, schemas, sweeps, tables
+from chronolake_metastore.domain import (
+    base_paths,
+    conflicts,
+    events,
+    files,
+    instants,
+    lists,
+    namespaces,
+    schemas,
+    sweeps,
+    tables,
+)
+from chronolake_metastore.domain.answers import START, ChainHead
+from chronolake_metastore.domain.base_paths import BasePath, Neighbour
 from chronolake_metastore.domain.cleans import NOTHING_PLANNED, Past, PlannedAhead
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import Deed, Other
 from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted
 from chronolake_metastore.domain.files import NOTHING_STAGED, FileGroup, Staged
+from chronolake_metastore.domain.lists import NOTHING_LISTED, Listed, ListName
 from chronolake_metastore.domain.reconciling import Reconciliation
 from chronolake_metastore.store.cleans import CleanedFiles
 from chronolake_metastore.store.deletions import DeletedFiles
+from chronolake_metastore.store.event_lists import OfEvent, StoredList
 from chronolake_metastore.store.event_log import WrittenFiles
 from chronolake_metastore.store.file_groups import PlannedGroups, Replacement, Restored
 from chronolake_metastore.store.files import Publication
@@ -29,16 +45,24 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time
 from chronolake_model.vocabulary import Action
 
+NO_METASTORE: Final = UUID(int=0)
+
 
 class Lake:
     """Clocks, namespaces, tables, instants and file groups, as far as they were loaded, and what changed."""
 
     def __init__(self) -> None:
         self.clocks: dict[UUID, Clock] = {}
+        # The heads of the chains of answers; a chain that is not here has no outcome yet.
+        self.answers: dict[UUID, ChainHead] = {}
         self.namespaces: dict[str, namespaces.Namespace] = {}
         self.tables_in: dict[str, int] = {}
         self.tables: dict[str, tables.Table] = {}
         self.last_times: dict[str, Micros] = {}
+        # Of the database; known when a table is to be made.
+        self.metastore_id: UUID = NO_METASTORE
+        # Tables whose base paths overlap with that of the one that is to be made.
+        self.neighbours: list[Neighbour] = []
         self.instants: dict[tuple[UUID, Micros], instants.Instant] = {}
         self.others: dict[FileGroup, tuple[Other, ...]] = {}
         self.staged: Staged = NOTHING_STAGED
@@ -52,7 +76,10 @@ class Lake:
         self.had_deletions: set[tuple[UUID, Micros]] = set()
         # By the identity of the command: two of a group may complete one instant with other write stats.
         self.reconciled: dict[int, Reconciliation] = {}
+        # By the identity of the command: the file groups that its instant's plan does not name.
+        self.unplanned: dict[int, Sequence[FileGroupName]] = {}
         self.events: list[events.Event] = []
+        self.listed: list[StoredList] = []
         self.written: list[WrittenFiles] = []
         self.deleted: list[DeletedFiles] = []
         self.publications: list[Publication] = []
@@ -62,6 +89,9 @@ class Lake:
         self.settled: list[tuple[UUID, Micros]] = []
         self.cleaned: list[CleanedFiles] = []
         self.schemas: list[SchemaOfTable] = []
+        self.made_base_paths: list[BasePath] = []
+        # By the dropped table, the one that took its base path over.
+        self.taken_base_paths: dict[UUID, UUID] = {}
         self.changed_tables: dict[UUID, tables.Table] = {}
         self.changed_instants: set[tuple[UUID, Micros]] = set()
         self.made_namespaces: set[str] = set()
@@ -74,6 +104,7 @@ class Lake:
     def forget_changes(self) -> None:
         """Regard what has changed as written; what is known stays."""
         self.events.clear()
+        self.listed.clear()
         self.written.clear()
         self.publications.clear()
         self.replacements.clear()
@@ -83,6 +114,8 @@ class Lake:
         self.others.clear()
         self.cleaned.clear()
         self.schemas.clear()
+        self.made_base_paths.clear()
+        self.taken_base_paths.clear()
         self.changed_tables.clear()
         self.changed_instants.clear()
         self.made_namespaces.clear()
@@ -130,19 +163,42 @@ class Lake:
         payload: events.Payload,
         instant: Micros | None = None,
         write_stats: Sequence[WriteStat] = (),
+        listed: Listed = NOTHING_LISTED,
     ) -> events.Event:
-        """Append an event to a table's log, and bring the state up to it."""
-        event = events.next_event(self.clocks[table_id], origin, payload, instant)
+        """Append an event to a table's log, and bring the state up to it.
+
+        ``write_stats`` and the lists in ``listed`` are rows beside the event.
+        """
+        answers = self.answers.get(table_id, START)
+        event = events.next_event(self.clocks[table_id], origin, payload, instant, answers)
         self.events.append(event)
         if write_stats:
             self.written.append(WrittenFiles(table_id, event.version, write_stats))
         self.apply(event)
+        self._list(event, listed)
         if write_stats and isinstance(payload, events.InstantCompleted):
             assert instant is not None
             completed = self.instants[table_id, instant]
             touched = conflicts.deeds(completed.begun_as, files.touches(write_stats), [])
             self._know(table_id, touched, completed)
         return event
+
+    def _list(self, event: events.Event, listed: Listed) -> None:
+        """Keep the lists of an event as rows, and let the commands behind see the file groups in them."""
+        assert listed.keys() == events.lists_of(event.payload).keys(), "the payload seals its lists"
+        for name, entries in listed.items():
+            assert event.instant is not None
+            of = OfEvent(event.table_id, event.instant, event.version, name)
+            self.listed.append(StoredList(of, entries))
+            instant = self.instants[event.table_id, event.instant]
+            match name:
+                case ListName.PLAN_FILE_GROUPS:
+                    self._know_planned(event.table_id, instant, lists.file_groups(entries))
+                case ListName.REPLACED_FILE_GROUPS:
+                    touched = conflicts.deeds(instant.begun_as, [], lists.file_groups(entries))
+                    self._know(event.table_id, touched, instant)
+                case _:
+                    pass
 
     def apply(self, event: events.Event) -> None:
         """Bring the state up to ``event``, live and on rebuild alike."""
@@ -161,6 +217,8 @@ class Lake:
                 self._create_table(payload, event)
             case events.TableDropped():
                 self._drop_table(payload, event)
+            case events.BasePathTakenOver():
+                self.taken_base_paths[event.table_id] = payload.by
             case events.TableSchemaChanged():
                 self._change_schema(payload, event)
             case events.FilesDeleted() | events.DeletionsSwept():
@@ -174,6 +232,7 @@ class Lake:
         self.clocks.setdefault(event.table_id, Clock(event.table_id, payload.definition.tick))
         self._know_schema(table, event)
         self._count_table(table.name, 1)
+        self.made_base_paths.append(base_paths.of_new_table(event.table_id, payload))
 
     def _change_schema(self, payload: events.TableSchemaChanged, event: events.Event) -> None:
         table = self.tables[payload.name]
@@ -210,7 +269,7 @@ class Lake:
                 self._know_plan(event.table_id, after)
             case events.InstantCompleted() as payload:
                 self._settle(event.table_id, after)
-                self._publish(event, event.instant, after, payload)
+                self._publish(event, event.instant, payload)
                 if after.action is Action.RESTORE:
                     self.restored.append(Restored(event.table_id, event.instant))
                 if payload.cleaned_before is not None:
@@ -238,54 +297,56 @@ class Lake:
         """From its plan on: whoever was told a time that is served must not find its files gone."""
         if instant.plan is not None and instant.plan.cleaned_before is not None:
             self._clean(table_id, instant.plan.cleaned_before)
-            paths = instant.plan.files_to_delete
-            self.cleaned.append(CleanedFiles(table_id, instant.requested_time, paths))
+            self.cleaned.append(CleanedFiles(table_id, instant.requested_time, instant.version))
 
     def _plan(self, table_id: UUID, instant: instants.Instant) -> None:
-        groups = _planned(instant)
-        if groups:
-            self.plans.append(PlannedGroups(table_id, instant.requested_time, groups))
-            self._know_plan(table_id, instant)
+        if _plans_groups(instant):
+            self.plans.append(PlannedGroups(table_id, instant.requested_time))
 
     def _settle(self, table_id: UUID, instant: instants.Instant) -> None:
         """Forget what was planned: it has happened, or will not."""
-        if _planned(instant):
+        if _plans_groups(instant):
             self.settled.append((table_id, instant.requested_time))
             self._forget_plan(table_id, instant)
 
     def _know_plan(self, table_id: UUID, instant: instants.Instant) -> None:
         """Let the commands behind this one see the plan as it stands: who holds it, and until when."""
-        self._forget_plan(table_id, instant)
+        if _plans_groups(instant):
+            groups = self._forget_plan(table_id, instant)
+            self._know_planned(table_id, instant, groups)
+
+    def _know_planned(self, table_id: UUID, instant: instants.Instant, groups: Iterable[FileGroupName]) -> None:
         deed = conflicts.planned_deed(instant.begun_as)
         if deed is not None:
-            self._know(table_id, [(deed, name) for name in _planned(instant)], instant)
+            self._know(table_id, [(deed, name) for name in groups], instant)
 
-    def _forget_plan(self, table_id: UUID, instant: instants.Instant) -> None:
-        for name in _planned(instant):
-            group = FileGroup(table_id, name.partition_path, name.file_id)
-            self.others[group] = tuple(
+    def _forget_plan(self, table_id: UUID, instant: instants.Instant) -> list[FileGroupName]:
+        """Forget who plans for file groups; gives those groups, as far as they were loaded."""
+        forgotten = []
+        for group, others in self.others.items():
+            left = tuple(
                 other
-                for other in self.others.get(group, ())
+                for other in others
                 if other.completion_time is not None or other.requested_time != instant.requested_time
             )
+            if group.table_id == table_id and len(left) < len(others):
+                forgotten.append((group, left))
+        self.others.update(forgotten)
+        return [FileGroupName(group.partition_path, group.file_id) for group, _ in forgotten]
 
     def _publish(
         self,
         event: events.Event,
         requested_time: Micros,
-        instant: instants.Instant,
         payload: events.InstantCompleted,
     ) -> None:
-        replaced = payload.replaced_file_groups
         if payload.summary.files:
             self.publications.extend(
                 Publication(event.table_id, version, requested_time, event.time)
                 for version in payload.staged or [event.version]
             )
-        if replaced:
-            self.replacements.append(Replacement(event.table_id, requested_time, event.time, replaced))
-            touched = conflicts.deeds(instant.begun_as, [], replaced)
-            self._know(event.table_id, touched, instant)
+        if payload.replaced_file_groups.count:
+            self.replacements.append(Replacement(event.table_id, requested_time, event.time))
 
     def _know(
         self, table_id: UUID, touched: Iterable[tuple[Deed, FileGroupName]], instant: instants.Instant
@@ -304,8 +365,8 @@ class Lake:
             self.others[group] = (*self.others.get(group, ()), other)
 
 
-def _planned(instant: instants.Instant) -> Sequence[FileGroupName]:
-    return [] if instant.plan is None else instant.plan.file_groups
+def _plans_groups(instant: instants.Instant) -> bool:
+    return instant.plan is not None and instant.plan.file_groups.count > 0
 
 
 def new_lake() -> Lake:

@@ -15,7 +15,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands.replaying import LogReader, Progress, Refusal, Replay, unwatched
 from chronolake_metastore.domain.events import StoredEvent, decode
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import proof, shadows
+from chronolake_metastore.store import answers, proof, shadows
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Transaction
 
@@ -31,10 +31,12 @@ class Rebuilt(msgspec.Struct, frozen=True):
 async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt:
     """Make every projection what a replay of the whole log gives, row for row, in one transaction.
 
-    Raises ``ConfigurationError`` when the log cannot be replayed, and ``DatabaseUnavailable``; either way
-    nothing has changed.
+    Raises ``ConfigurationError`` when the log cannot be replayed, or when the login may not change the
+    projections, and ``DatabaseUnavailable``; in each case nothing has changed.
     """
-    database = Database(settings)
+    # The role of the servers may neither lock the clocks against commands nor delete them; the login may, if it
+    # is the owner of the schema.
+    database = Database(msgspec.structs.replace(settings, role="none"))
     reader, replay = LogReader(), Replay()
     length = 0
 
@@ -50,6 +52,7 @@ async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt
     try:
         async with shadows.opened(database) as shadow:
             async with shadow.replaying() as tx:
+                await shadow.refuse_to_repair_without_rights(tx)
                 length = await proof.log_length(tx, None)
                 await replay.begin(tx)
             await reader.read_most(shadow, take)
@@ -57,6 +60,7 @@ async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt
             async with shadow.while_commands_wait() as tx:
                 began = time.monotonic()
                 await reader.read_rest(tx, take)
+                await tx.batch([answers.project(await answers.heads(tx))])
                 progress("comparing", 0, 0)
                 repaired = await shadow.repair(tx)
             return Rebuilt(reader.events, repaired, time.monotonic() - began)

@@ -16,7 +16,7 @@ from chronolake_metastore.commands.group import project
 from chronolake_metastore.commands.lake import new_lake
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.domain.events import Event, StoredEvent
-from chronolake_metastore.store import event_log, instants as stored_instants
+from chronolake_metastore.store import event_lists, event_log, instants as stored_instants
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.shadows import Shadows
 from chronolake_metastore.store.transaction import Transaction
@@ -112,13 +112,15 @@ class Replay:
         }
         for event in events:
             self._apply_one(event)
-            if lake.restored:
-                # What completes behind a restore is projected behind it, as it was when it happened.
+            if lake.restored or lake.cleaned:
+                # What completes behind a restore is projected behind it, as it was when it happened. The list
+                # of a clean may be long, so only one is in memory at a time.
                 await self._project(tx)
         await self._project(tx)
 
     async def _project(self, tx: Transaction) -> None:
-        await tx.batch(project(self._lake))
+        listed = {one.files: await event_lists.read(tx, one.files) for one in self._lake.cleaned}
+        await tx.batch(project(self._lake, listed))
         self._clocks.update(self._lake.clocks)
         self._lake.forget_changes()
 

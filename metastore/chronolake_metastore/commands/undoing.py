@@ -6,7 +6,7 @@ from typing import assert_never
 
 from chronolake_metastore.commands.answers import Answer, answer_instant
 from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import restores, rollbacks, savepoints
+from chronolake_metastore.domain import lists, restores, rollbacks, savepoints
 from chronolake_metastore.domain.events import Origin, Plan
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
@@ -50,7 +50,8 @@ def _plan(lake: Lake, table: Table, command: rollbacks.RollbackInstant, target: 
 
 
 def _undo(lake: Lake, table: Table, command: rollbacks.RollbackInstant, plan: Plan, origin: Origin) -> None:
-    requested = lake.append(table.table_id, origin, rollbacks.request(command, plan, origin.now))
+    listed = lists.listed(plan_files=command.request.files_to_delete)
+    requested = lake.append(table.table_id, origin, rollbacks.request(command, plan, origin.now), listed=listed)
     undo = rollbacks.undo(command, requested.time)
     lake.append(table.table_id, origin, undo, command.requested_time)
     if not rollbacks.has_files(plan):
@@ -86,7 +87,9 @@ def _restore(lake: Lake, command: restores.RestoreTable, origin: Origin) -> Answ
             _undo(lake, table, rollback, plan, origin)
         else:
             undone.append(instant)
-    requested = lake.append(table.table_id, origin, restores.request(command, undone, origin.now))
+    listed = lists.listed(plan_instants=[instant.requested_time for instant in undone])
+    request = restores.request(command, undone, origin.now)
+    requested = lake.append(table.table_id, origin, request, listed=listed)
     undo = restores.undo(command, requested.time)
     for instant in undone:
         lake.append(table.table_id, origin, undo, instant.requested_time)

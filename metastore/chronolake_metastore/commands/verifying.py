@@ -14,7 +14,9 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.commands import verifying_lists
 from chronolake_metastore.commands.replaying import LogReader, Progress, Replay, unwatched
+from chronolake_metastore.commands.verifying_answers import AnswersVerification
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import (
@@ -115,6 +117,7 @@ class _Verification:
         self._reader = LogReader(table_id)
         self._chains = Chains()
         self._replay = Replay()
+        self._answers = AnswersVerification(table_id, self._name, self.found)
         self._names = {CATALOG_ID: CATALOG}
         self._damaged: set[UUID] = set()
         self._files = 0
@@ -127,9 +130,12 @@ class _Verification:
         async with shadow.replaying() as tx:
             await self._replay.begin(tx)
         await self._reader.read_most(shadow, self._take)
+        self._progress("following the chains of answers", 0, 0)
+        await self._answers.read_most(shadow)
         self._progress("looking for what has no event", 0, 0)
         async with shadow.replaying() as tx:
             await self._find_orphans(tx)
+            await self._answers.find_orphans(tx, self._findings_max + 1)
         for document in documents:
             self._documents += 1
             if isinstance(document, Finding):
@@ -138,9 +144,11 @@ class _Verification:
             # The next document is fetched from storage, however long that takes, in no transaction.
             async with shadow.replaying() as tx:
                 await self._check_heads(tx, document)
+                await self._answers.check_heads(tx, document)
         async with shadow.at_one_moment() as tx:
             await self._reader.read_rest(tx, self._take)
             self._close_the_log()
+            await self._answers.read_rest(tx)
             self._progress("comparing the projections", 0, 0)
             left_out = self._damaged
             rows = await shadow.differences(tx, self._table_id, left_out, self._findings_max + 1)
@@ -178,8 +186,10 @@ class _Verification:
             if event is not None:
                 events.append(event)
         await self._check_outcomes(tx, page)
+        await self._answers.check_events(tx, page)
         await self._check_write_stats(tx, events)
         await self._check_deletions(tx, events)
+        await verifying_lists.check(tx, events, self._name, self.found)
         await self._replay.apply(tx, [event for event in events if not self._is_damaged(event.table_id)])
         self._progress("reading the log", self._reader.events + len(page), self._length)
 
@@ -277,6 +287,8 @@ class _Verification:
         for (table_id, version), count in await proof.deleted_files_without_event(tx, self._table_id, limit):
             what = "deleted files that no event reported"
             self.found(Finding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files"))
+        for finding in await verifying_lists.find_orphans(tx, self._table_id, limit, self._name):
+            self.found(finding)
         for (table_id, version), request_id in await proof.outcomes_without_event(tx, self._table_id, limit):
             what = f"the version that the outcome of {request_id!r} names"
             self.found(Finding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING))
@@ -315,7 +327,7 @@ class _Verification:
         assert either is not None
         named = ", ".join(f"{column}={either[column]}" for column in difference.key if column != "table_id")
         what = f"{difference.projection}({named})" if named else difference.projection
-        table = CATALOG if difference.table_id is None else self._name(difference.table_id)
+        table = CATALOG if difference.table_id is None else self._answers.name_of(difference.table_id)
         # Rows may be long: say the columns that differ.
         differing = None
         if expected is not None and found is not None:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Plan
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
@@ -101,7 +102,8 @@ def plan(files: Sequence[Deletable]) -> Plan | None:
     """
     if not files:
         return None
-    return Plan(files_to_delete=[one.path for one in files], cleaned_before=max(one.left_at for one in files))
+    paths = lists.seal([one.path for one in files])
+    return Plan(files_to_delete=paths, cleaned_before=max(one.left_at for one in files))
 
 
 def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:

@@ -22,7 +22,7 @@ from chronolake_metastore.domain.instants import (
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import markers as wire
-from chronolake_model.markers import DeletedFile, file_at, is_file_of
+from chronolake_model.markers import DeletedFile, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State
 
@@ -39,9 +39,10 @@ class ReportDeletions(msgspec.Struct, frozen=True, tag=True):
 
 
 class Contradicted(msgspec.Struct, frozen=True):
-    """Of the files that are reported, those that no marker has named, and those that are published."""
+    """Of the files that are reported, those that no marker names, or no plan, and those that are published."""
 
     unmarked: Sequence[DeletedFile] = ()
+    unplanned: Sequence[DeletedFile] = ()
     published: Sequence[DeletedFile] = ()
 
 
@@ -61,10 +62,9 @@ def named(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
     return sorted(set(reported))
 
 
-def not_planned(instant: Instant, reported: Iterable[DeletedFile]) -> list[DeletedFile]:
-    """The files of a report that the plan of a clean, or of a rollback, does not name."""
-    planned = set(map(file_at, instant.plan.files_to_delete if instant.plan else []))
-    return [one for one in named(reported) if one not in planned]
+def goes_by_plan(instant: Instant) -> bool:
+    """Whether the plan of the instant says which files may be reported: of a clean, or of a rollback."""
+    return cleans.is_planned(instant) or instant.action is Action.ROLLBACK
 
 
 def report(
@@ -89,25 +89,25 @@ def deleted(
     """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
     if cleans.is_planned(instant):
-        unplanned = not_planned(instant, reported)
-        _refuse(unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
+        _refuse(contradicted.unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
     else:
-        strange = _strange(instant, contradicted.unmarked, marker)
+        strange = _strange(instant, contradicted, marker)
         _refuse(strange, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     recorded = named(reported)
     return FilesDeleted(of=marked_by(instant), files=len(recorded), deletions_digest=files.digest(recorded))
 
 
-def _strange(instant: Instant, unmarked: Sequence[DeletedFile], marked_by: str) -> Sequence[DeletedFile]:
+def _strange(instant: Instant, contradicted: Contradicted, marked_by: str) -> Sequence[DeletedFile]:
     """Those of the files without a marker that there may not be: neither marked in storage, nor in a plan.
 
     What a rollback names has to be of its target too: what is recorded servers delete again, if it comes late.
     """
+    unmarked = contradicted.unmarked
     if has_direct_markers(instant):
         return [one for one in unmarked if not is_file_of(one, marked_by)]
     if instant.action is Action.ROLLBACK:
-        unplanned = set(not_planned(instant, unmarked))
+        unplanned = set(contradicted.unplanned)
         return [one for one in unmarked if one in unplanned or not is_file_of(one, marked_by)]
     return unmarked
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain.answers import START, ChainHead
 from chronolake_metastore.domain.clock import Clock, next_time
+from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.schemas import SchemaChange
@@ -33,7 +35,14 @@ class NamespaceDropped(Payload, frozen=True, kw_only=True):
 
 
 class TableCreated(Payload, frozen=True, kw_only=True):
+    """``base_path_key`` is the base path in its one form; without it nobody looked whether it overlaps.
+
+    ``took_over`` are the dropped tables whose base paths this one took over.
+    """
+
     definition: CreateTable
+    base_path_key: str | None = None
+    took_over: list[UUID] = []
 
 
 class TableSchemaChanged(Payload, frozen=True, kw_only=True):
@@ -53,8 +62,15 @@ class TableDropped(Payload, frozen=True, kw_only=True):
     name: str
 
 
+class BasePathTakenOver(Payload, frozen=True, kw_only=True):
+    """A new table, ``name`` with the id ``by``, has a base path that overlaps with that of this dropped one."""
+
+    by: UUID
+    name: str
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an instant is to do.
+    """What an instant is to do. The entries of its lists are rows beside the event (lists.py).
 
     ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
     a rollback or a clean has to delete, relative to the table's base path; or a rollback goes ``by_markers``,
@@ -63,10 +79,10 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     the table is served as of, unless another clean went further.
     """
 
-    file_groups: list[FileGroupName] = []
+    file_groups: Sealed[FileGroupName] = Sealed()
     details: dict[str, str] = {}
-    instants: list[Micros] = []
-    files_to_delete: list[str] = []
+    instants: Sealed[Micros] = Sealed()
+    files_to_delete: Sealed[str] = Sealed()
     by_markers: bool = False
     direct_markers: bool = False
     cleaned_before: Micros | None = None
@@ -131,7 +147,7 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     summary: WriteSummary
     extra_metadata: dict[str, str]
     write_stats_digest: str
-    replaced_file_groups: list[FileGroupName] = []
+    replaced_file_groups: Sealed[FileGroupName] = Sealed()
     schema_version: int | None = None
     staged: list[int] = []
     cleaned_before: Micros | None = None
@@ -183,6 +199,21 @@ class LeaseRenewed(Payload, frozen=True, kw_only=True):
     writer: str | None = None
 
 
+def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
+    """The lists of a payload that have entries: rows beside its event."""
+    found: dict[ListName, Sealed[Any]] = {}
+    match payload:
+        case InstantRequested(plan=Plan() as plan):
+            found[ListName.PLAN_FILE_GROUPS] = plan.file_groups
+            found[ListName.PLAN_FILES] = plan.files_to_delete
+            found[ListName.PLAN_INSTANTS] = plan.instants
+        case InstantCompleted():
+            found[ListName.REPLACED_FILE_GROUPS] = payload.replaced_file_groups
+        case _:
+            pass
+    return {name: sealed for name, sealed in found.items() if sealed.count}
+
+
 PAYLOADS: Final[dict[str, type[Payload]]] = {
     payload.__name__: payload
     for payload in (
@@ -191,6 +222,7 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
         TableCreated,
         TableSchemaChanged,
         TableDropped,
+        BasePathTakenOver,
         InstantRequested,
         InstantInflight,
         InstantReturnedToRequested,
@@ -207,7 +239,11 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One row of the log. ``instant`` is the requested time of the instant that changed, if one did."""
+    """One row of the log. ``instant`` is the requested time of the instant that changed, if one did.
+
+    ``answers`` is how many outcomes the table's chain of answers had before, ``answers_hash`` the hash of the
+    last of them; events without them are older than those chains.
+    """
 
     table_id: UUID
     version: int
@@ -218,6 +254,8 @@ class Event(msgspec.Struct, frozen=True):
     payload: Payload
     previous_hash: bytes
     hash: bytes
+    answers: int | None = None
+    answers_hash: bytes | None = None
 
     @property
     def type(self) -> str:
@@ -238,6 +276,8 @@ class StoredEvent(msgspec.Struct, frozen=True):
     payload: str
     previous_hash: bytes
     hash: bytes
+    answers: int | None = None
+    answers_hash: bytes | None = None
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -248,10 +288,17 @@ class Origin(msgspec.Struct, frozen=True):
     now: Micros
 
 
-def next_event(clock: Clock, origin: Origin, payload: Payload, instant: Micros | None = None) -> Event:
+def next_event(
+    clock: Clock,
+    origin: Origin,
+    payload: Payload,
+    instant: Micros | None = None,
+    answers: ChainHead = START,
+) -> Event:
     """The event that ``clock`` gives the next time, version and place in the chain to.
 
-    A request of an instant is itself the instant: its time is the instant's requested time.
+    A request of an instant is itself the instant: its time is the instant's requested time. ``answers`` is the
+    head of the table's chain of answers, which the event's hash covers.
     """
     time = next_time(clock, origin.now)
     if isinstance(payload, InstantRequested):
@@ -268,7 +315,9 @@ def next_event(clock: Clock, origin: Origin, payload: Payload, instant: Micros |
         request_id=origin.request_id,
         payload=payload,
         previous_hash=clock.head,
-        hash=_seal(clock.head, clock.table_id, version, said),
+        hash=_seal(clock.head, clock.table_id, version, (*said, answers.number, answers.hash.hex())),
+        answers=answers.number,
+        answers_hash=answers.hash,
     )
 
 
@@ -286,12 +335,22 @@ def encode_payload(payload: Payload) -> bytes:
 
 
 def hash_of(event: Event | StoredEvent) -> bytes:
-    """SHA-256 over the event and its predecessor's hash, both in canonical JSON.
+    """SHA-256 over the event, its predecessor's hash, and the head of the answers, in canonical JSON.
 
     Of a stored event it is taken over the payload as it is stored, whatever this release makes of it.
     """
     payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
-    said = event.type, event.instant, event.time, event.actor, event.request_id, payload
+    said: tuple[object, ...] = (
+        event.type,
+        event.instant,
+        event.time,
+        event.actor,
+        event.request_id,
+        payload,
+    )
+    if event.answers is not None or event.answers_hash is not None:
+        digest = None if event.answers_hash is None else event.answers_hash.hex()
+        said = *said, event.answers, digest
     return _seal(event.previous_hash, event.table_id, event.version, said)
 
 
@@ -320,4 +379,6 @@ def decode(stored: StoredEvent) -> Event:
         payload=payload,
         previous_hash=stored.previous_hash,
         hash=stored.hash,
+        answers=stored.answers,
+        answers_hash=stored.answers_hash,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
@@ -10,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import column_stats
+from chronolake_metastore.domain import column_stats, digests
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import (
@@ -34,6 +33,9 @@ class FileGroup(msgspec.Struct, frozen=True):
     partition_path: str
     file_id: str
 
+
+digest = digests.digest
+Digest = digests.Digest
 
 Touched = tuple[Touch, FileGroupName]
 """A file group, and how it was written to."""
@@ -121,30 +123,6 @@ def total(summaries: Iterable[WriteSummary]) -> WriteSummary:
     """The totals over several of them."""
     sums = map(sum, zip(*map(msgspec.structs.astuple, summaries), strict=True))
     return WriteSummary(*sums)
-
-
-def digest(stats: Sequence[msgspec.Struct]) -> str:
-    """SHA-256, in hex, over the stats (or other rows) in their order: what seals them into the event's hash."""
-    return hashlib.sha256(msgspec.json.encode(stats)).hexdigest()
-
-
-class Digest:
-    """``digest`` of stats that come one by one."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(b"[")
-        self.files = 0
-
-    def add(self, stat: msgspec.Struct) -> None:
-        """Take in the next stat."""
-        self._hash.update(b"," + msgspec.json.encode(stat) if self.files else msgspec.json.encode(stat))
-        self.files += 1
-
-    def hexdigest(self) -> str:
-        """The digest of the stats so far."""
-        whole = self._hash.copy()
-        whole.update(b"]")
-        return whole.hexdigest()
 
 
 def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -> FileKind:

@@ -11,7 +11,9 @@ import msgspec
 from chronolake_model.times import Micros, Tick, format_time
 
 _NAME: Final = re.compile(r"heads-[0-9]{20}\.json", re.ASCII)
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
+_SCHEMA_VERSIONS: Final = (1, _SCHEMA_VERSION)
+"""Documents of form 1 have no heads of answers."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -24,13 +26,29 @@ class Head(msgspec.Struct, frozen=True):
     hash: str
 
 
-class Heads(msgspec.Struct, frozen=True):
-    """The heads of all tables at one moment; ``digest`` is SHA-256, in hex, over all the rest."""
+class AnswersHead(msgspec.Struct, frozen=True):
+    """The last outcome of a chain of answers: its number, its hash in hex.
+
+    ``table`` is empty for the chains of outcomes that concern no table.
+    """
+
+    table: str
+    chain_id: str
+    number: int
+    hash: str
+
+
+class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The heads of all tables, and of all chains of answers, at one moment.
+
+    ``digest`` is SHA-256, in hex, over all the rest.
+    """
 
     schema_version: int
     written_at: str
     heads: list[Head]
     digest: str
+    answers: list[AnswersHead] = []
 
     @property
     def name(self) -> str:
@@ -38,9 +56,10 @@ class Heads(msgspec.Struct, frozen=True):
         return f"heads-{self.written_at}.json"
 
 
-def seal(written_at: Micros, heads: list[Head]) -> Heads:
+def seal(written_at: Micros, heads: list[Head], answers: list[AnswersHead]) -> Heads:
     """The document of these heads."""
-    return _sealed(Heads(_SCHEMA_VERSION, format_time(written_at, Tick.MICROSECOND), heads, ""))
+    moment = format_time(written_at, Tick.MICROSECOND)
+    return _sealed(Heads(_SCHEMA_VERSION, moment, heads, "", answers))
 
 
 def encode(document: Heads) -> bytes:
@@ -54,8 +73,9 @@ def decode(name: str, content: bytes) -> Heads:
         document = msgspec.json.decode(content, type=Heads)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ValueError(f"it is no document of heads: {exc}") from exc
-    if document.schema_version != _SCHEMA_VERSION:
-        raise ValueError(f"its form {document.schema_version} is not known here, only {_SCHEMA_VERSION}")
+    if document.schema_version not in _SCHEMA_VERSIONS:
+        known = " and ".join(map(str, _SCHEMA_VERSIONS))
+        raise ValueError(f"its form {document.schema_version} is not known here, only {known}")
     if document != _sealed(document):
         raise ValueError("its digest does not fit what it says")
     if document.name != name:

@@ -7,13 +7,13 @@ of a savepoint, by its release (savepoints.py).
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Final
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import actions, conflicts, files, plans
+from chronolake_metastore.domain import actions, conflicts, files, lists, plans
 from chronolake_metastore.domain.events import (
     Event,
     InstantCompleted,
@@ -28,6 +28,7 @@ from chronolake_metastore.domain.events import (
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
+from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
@@ -121,7 +122,8 @@ def _plan(table: Table, request: wire.BeginInstant) -> Plan | None:
     is_direct = (request.markers or table.markers_type) is MarkersType.DIRECT
     if request.plan is None:
         return Plan(direct_markers=True) if is_direct else None
-    return Plan(request.plan.file_groups, request.plan.details, direct_markers=is_direct)
+    groups = lists.seal(request.plan.file_groups)
+    return Plan(groups, request.plan.details, direct_markers=is_direct)
 
 
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
@@ -169,8 +171,9 @@ def complete(
     others: conflicts.Others,
     now: Micros,
     staged: files.Staged = files.NOTHING_STAGED,
+    unplanned: Sequence[FileGroupName] = (),
 ) -> InstantCompleted:
-    """Publish an inflight instant.
+    """Publish an inflight instant; ``unplanned`` are its file groups that its plan does not name.
 
     Raises ``IllegalTransition``, ``InstantRolledBack``, ``InvalidWriteStat``, ``InvalidPlan`` or
     ``WriteConflict``.
@@ -182,7 +185,7 @@ def complete(
     files.check_staged(request, staged)
     _refuse_unknown_schema(table, request.schema_version)
     written = [*files.touches(stats), *staged.touched]
-    plans.check_touched(instant.begun_as, instant.plan, written, replaced)
+    plans.check_touched(instant.begun_as, instant.plan, written, replaced, unplanned)
     touched = conflicts.deeds(instant.begun_as, written, replaced)
     conflicts.refuse(table, instant.requested_time, touched, others, now)
     plans.check_groups(table, touched, others)
@@ -190,7 +193,7 @@ def complete(
         summary=files.total(staged.chunks.values()) if request.staged else files.summarise(stats),
         extra_metadata=request.extra_metadata,
         write_stats_digest=files.digest(stats),
-        replaced_file_groups=replaced,
+        replaced_file_groups=lists.seal(replaced),
         schema_version=request.schema_version or instant.schema_version,
         staged=request.staged,
     )
@@ -356,10 +359,13 @@ def format_if(time: Micros | None, tick: Tick) -> str | None:
 
 def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
     return wire.RecordedPlan(
-        file_groups=plan.file_groups,
+        file_groups=plan.file_groups.first,
+        file_groups_count=plan.file_groups.count,
         details=plan.details,
-        instants=[format_time(time, tick) for time in plan.instants],
-        files_to_delete=plan.files_to_delete,
+        instants=[format_time(time, tick) for time in plan.instants.first],
+        instants_count=plan.instants.count,
+        files_to_delete=plan.files_to_delete.first,
+        files_to_delete_count=plan.files_to_delete.count,
         by_markers=plan.by_markers,
         direct_markers=plan.direct_markers,
         cleaned_before=format_if(plan.cleaned_before, tick),

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
-from chronolake_model.files import FileGroupName
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.vocabulary import Action, IndexType, Touch
 
 
@@ -43,10 +43,17 @@ def check(table: Table, request: wire.BeginInstant, rules: Rules, others: Others
 
 
 def check_touched(
-    action: Action, plan: Plan | None, written: Sequence[Touched], replaced: Sequence[FileGroupName]
+    action: Action,
+    plan: Plan | None,
+    written: Sequence[Touched],
+    replaced: Sequence[FileGroupName],
+    unplanned: Sequence[FileGroupName],
 ) -> None:
-    """Raise ``InvalidPlan`` when the action may not touch file groups so, or its plan does not have them."""
-    check_written(action, plan, written)
+    """Raise ``InvalidPlan`` when the action may not touch file groups so, or its plan does not have them.
+
+    ``unplanned`` are those of the file groups that the plan does not name.
+    """
+    check_written(action, written, unplanned)
     if replaced and Touch.REPLACED not in RULES[action].touches:
         raise errors.InvalidPlan(f"a {action} has no {Touch.REPLACED} files", action=action)
     if len(set(replaced)) < len(replaced):
@@ -57,24 +64,36 @@ def check_touched(
             "a file group that is replaced cannot be written too: nobody would ever see it; write another",
             file_groups=[msgspec.to_builtins(name) for name in replaced if name in names][:GROUPS_NAMED_MAX],
         )
-    if action is Action.CLUSTERING and set(replaced) != _planned(plan):
+    planned = 0 if plan is None else plan.file_groups.count
+    if action is Action.CLUSTERING and (unplanned or len(replaced) != planned):
         raise errors.InvalidPlan("a clustering replaces all file groups of its plan, and no others")
 
 
-def check_written(action: Action, plan: Plan | None, written: Sequence[Touched]) -> None:
+def asked_of_plan(
+    action: Action, written: Sequence[WriteStat], replaced: Sequence[FileGroupName]
+) -> list[FileGroupName]:
+    """The file groups of a request that the plan of an instant with this action has to name."""
+    match action:
+        case Action.COMPACTION | Action.LOGCOMPACTION:
+            return list(dict.fromkeys(FileGroupName(stat.partition_path, stat.file_id) for stat in written))
+        case Action.CLUSTERING:
+            return list(dict.fromkeys(replaced))
+        case _:
+            return []
+
+
+def check_written(action: Action, written: Sequence[Touched], unplanned: Sequence[FileGroupName]) -> None:
     """Raise ``InvalidPlan`` when the action may not write to file groups so, or its plan does not have them."""
     strange_touches = {touch for touch, _ in written} - RULES[action].touches
     if strange_touches:
         raise errors.InvalidPlan(
             f"a {action} has no {' and no '.join(sorted(strange_touches))} files", action=action
         )
-    if action in (Action.COMPACTION, Action.LOGCOMPACTION):
-        strange = {name for _, name in written} - _planned(plan)
-        if strange:
-            raise errors.InvalidPlan(
-                f"{len(strange)} of the file groups are not in the plan of the {action}; one is "
-                f"{min(name.file_id for name in strange)!r}"
-            )
+    if unplanned and action in (Action.COMPACTION, Action.LOGCOMPACTION):
+        raise errors.InvalidPlan(
+            f"{len(unplanned)} of the file groups are not in the plan of the {action}; one is "
+            f"{min(name.file_id for name in unplanned)!r}"
+        )
 
 
 def check_groups(table: Table, touched: Sequence[tuple[Deed, FileGroupName]], others: Others) -> None:
@@ -108,10 +127,6 @@ def previous_group(name: FileGroupName) -> FileGroupName | None:
     if generation == 0:
         return None
     return FileGroupName(name.partition_path, bucket_file_id(bucket, generation - 1))
-
-
-def _planned(plan: Plan | None) -> set[FileGroupName]:
-    return set() if plan is None else set(plan.file_groups)
 
 
 def _key(table: Table, name: FileGroupName) -> FileGroup:

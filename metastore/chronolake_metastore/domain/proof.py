@@ -8,6 +8,8 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain import answers
+from chronolake_metastore.domain.answers import ChainHead, StoredAnswer
 from chronolake_metastore.domain.events import StoredEvent, hash_of
 from chronolake_model.times import Micros, Tick, format_time
 
@@ -27,6 +29,7 @@ class Check(enum.StrEnum):
     REPLAY = "replay"
     WRITE_STATS = "write-stats"
     DELETIONS = "deletions"
+    LISTS = "lists"
     OUTCOME = "outcome"
     PROJECTION = "projection"
     HEAD = "head"
@@ -104,6 +107,30 @@ class Chains:
     def is_broken(self, table_id: UUID) -> bool:
         """Whether versions of the table were not met where they belong."""
         return table_id in self._missing
+
+
+class AnswerChains:
+    """Each chain of answers, followed outcome by outcome; it holds a head per chain."""
+
+    def __init__(self) -> None:
+        self.heads: dict[UUID, ChainHead] = {}
+
+    def follow(self, answer: StoredAnswer, table: str) -> list[Finding]:
+        """What does not hold of the next outcome of a chain, by itself and behind its predecessor."""
+        head = self.heads.get(answer.chain_id, answers.START)
+        self.heads[answer.chain_id] = ChainHead(answer.number, answer.hash)
+        named = f"the outcome of {answer.request_id!r}, number {answer.number} of its chain"
+        if answer.number != head.number + 1:
+            # The predecessor is not known, so nothing can be said of the hash.
+            what = f"{named}: its predecessor"
+            expected = f"number {answer.number - 1}"
+            found = f"number {head.number}" if head.number else NOTHING
+            return [Finding(Check.OUTCOME, table, answer.version, what, expected, found)]
+        sealed = answers.seal(head.hash, answer.chain_id, answer.number, answer.outcome, answer.refusal)
+        if sealed == answer.hash:
+            return []
+        what = f"{named}: its hash, over its columns and those of its refusal"
+        return [Finding(Check.OUTCOME, table, answer.version, what, sealed.hex(), answer.hash.hex())]
 
 
 def _finding(check: Check, table: str, event: StoredEvent, what: str, expected: str, found: str) -> Finding:

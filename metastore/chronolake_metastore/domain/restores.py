@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.events import InstantRequested, InstantRolledBack, Plan
 from chronolake_metastore.domain.instants import Instant, illegal
@@ -23,6 +24,8 @@ from chronolake_model.vocabulary import Action
 
 INSTANTS_MAX = 10_000
 """Instants that one restore rolls back."""
+UNDONE_REASON_CHARS_MAX = 200
+"""Of the reason of a restore, with each instant that it rolls back."""
 
 
 class RestoreTable(msgspec.Struct, frozen=True, tag=True):
@@ -54,13 +57,15 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
 
 def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> InstantRequested:
     """The restore, which completes in the same transaction."""
-    instants = Plan(instants=[instant.requested_time for instant in undone])
-    return at_once(Action.RESTORE, command.request.writer, command.savepoint, instants, now)
+    plan = Plan(instants=lists.seal([instant.requested_time for instant in undone]))
+    return at_once(Action.RESTORE, command.request.writer, command.savepoint, plan, now)
 
 
 def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
     """What happens to each instant of the plan."""
-    return InstantRolledBack(by=command.request.writer, reason=_reason(command), rollback=restore)
+    # There may be thousands: the completion of the restore has the whole reason.
+    reason = _reason(command)[:UNDONE_REASON_CHARS_MAX]
+    return InstantRolledBack(by=command.request.writer, reason=reason, rollback=restore)
 
 
 def rollback(command: RestoreTable, instant: Instant) -> RollbackInstant:

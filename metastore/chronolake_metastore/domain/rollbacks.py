@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chronolake_metastore.domain import files
+from chronolake_metastore.domain import files, lists
 from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantInflight,
@@ -67,13 +67,15 @@ def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> Plan:
     named = command.request.files_to_delete
     is_direct = has_direct_markers(target)
     return Plan(
-        files_to_delete=named, by_markers=(is_marked or is_direct) and not named, direct_markers=is_direct
+        files_to_delete=lists.seal(named),
+        by_markers=(is_marked or is_direct) and not named,
+        direct_markers=is_direct,
     )
 
 
 def has_files(plan: Plan) -> bool:
     """Whether the plan of a rollback asks for anything to be deleted."""
-    return plan.by_markers or bool(plan.files_to_delete)
+    return plan.by_markers or plan.files_to_delete.count > 0
 
 
 def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequested:

@@ -16,7 +16,7 @@ from chronolake_metastore.domain import column_types, tables
 from chronolake_metastore.domain.events import TableSchemaChanged
 from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_model import schemas as wire
-from chronolake_model.tables import COLUMNS_MAX, Field, SchemaField
+from chronolake_model.tables import COLUMNS_MAX, SCHEMA_BYTES_MAX, Field, SchemaField, refuse_larger
 from chronolake_model.times import Micros, to_datetime
 
 _COLUMNS_NAMED_MAX: Final = 50
@@ -53,6 +53,11 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
     columns = _Columns(definition)
     for asked in request.changes:
         columns.change(asked)
+    try:
+        refuse_larger("the schema", columns.fields, SCHEMA_BYTES_MAX)
+        refuse_larger("changes", request.changes, SCHEMA_BYTES_MAX)
+    except ValueError as exc:
+        raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
     return TableSchemaChanged(
         name=table.name,
         schema_version=present + 1,

@@ -6,6 +6,8 @@ before the table is locked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from chronolake_metastore.domain import conflicts, files, plans
@@ -13,6 +15,7 @@ from chronolake_metastore.domain.events import WriteStatsStaged
 from chronolake_metastore.domain.instants import Instant, refuse_another, refuse_unless
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
+from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import State
 
@@ -24,9 +27,14 @@ class StageWriteStats(msgspec.Struct, frozen=True, tag=True):
 
 
 def stage(
-    table: Table, instant: Instant, request: wire.StageWriteStats, others: conflicts.Others, now: Micros
+    table: Table,
+    instant: Instant,
+    request: wire.StageWriteStats,
+    others: conflicts.Others,
+    now: Micros,
+    unplanned: Sequence[FileGroupName],
 ) -> WriteStatsStaged:
-    """Keep write stats until the instant completes.
+    """Keep write stats until the instant completes; ``unplanned`` are file groups that its plan does not name.
 
     Raises ``IllegalTransition``, ``InstantRolledBack``, ``LeaseLive``, ``InvalidWriteStat``, ``InvalidPlan``,
     or ``WriteConflict`` when completing would lose a conflict already.
@@ -36,7 +44,7 @@ def stage(
     stats = request.write_stats
     files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
     written = files.touches(stats)
-    plans.check_written(instant.begun_as, instant.plan, written)
+    plans.check_written(instant.begun_as, written, unplanned)
     touched = conflicts.deeds(instant.begun_as, written, [])
     conflicts.refuse(table, instant.requested_time, touched, others, now)
     return WriteStatsStaged(summary=files.summarise(stats), write_stats_digest=files.digest(stats))

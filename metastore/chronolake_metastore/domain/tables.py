@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import column_types
+from chronolake_metastore.domain import base_paths, column_types
+from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import storage, tables as wire
+from chronolake_model import base_paths as keys, record_keys, storage, tables as wire
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, GRACE_SECONDS_MAX
@@ -97,17 +98,29 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class CreateTable(msgspec.Struct, frozen=True, tag=True):
+    """``base_path_key`` is the key with local links resolved, if somebody resolved them."""
+
     request: wire.CreateTable
+    base_path_key: str | None = None
 
 
 class DropTable(msgspec.Struct, frozen=True, tag=True):
     name: str
 
 
-def create(namespace: Namespace | None, existing: Table | None, command: CreateTable) -> TableCreated:
-    """Make a table; raises ``InvalidTable``, ``NamespaceNotFound`` or ``TableExists``."""
+def create(
+    namespace: Namespace | None,
+    existing: Table | None,
+    command: CreateTable,
+    neighbours: Sequence[Neighbour] = (),
+) -> TableCreated:
+    """Make a table, whose base path overlaps with those of ``neighbours``.
+
+    Raises ``InvalidTable``, ``NamespaceNotFound``, ``TableExists`` or ``BasePathTaken``.
+    """
     definition = command.request
     _check(definition)
+    key = base_path_key(command)
     if namespace is None:
         raise errors.NamespaceNotFound(split_table_name(definition.name)[0])
     if existing is not None:
@@ -115,7 +128,19 @@ def create(namespace: Namespace | None, existing: Table | None, command: CreateT
             f"the table {definition.name!r} exists already; use it, drop it, or choose another name",
             table=definition.name,
         )
-    return TableCreated(definition=definition)
+    base_paths.refuse_taken(definition, neighbours)
+    return TableCreated(
+        definition=definition, base_path_key=key, took_over=[neighbour.table_id for neighbour in neighbours]
+    )
+
+
+def base_path_key(command: CreateTable) -> str:
+    """The key of a new table's base path; raises ``InvalidTable``."""
+    try:
+        key = keys.canonical(command.request.base_path)
+        return key if command.base_path_key is None else keys.canonical(command.base_path_key)
+    except ValueError as exc:
+        raise errors.InvalidTable(str(exc)) from exc
 
 
 def drop(existing: Table | None, command: DropTable) -> TableDropped:
@@ -159,12 +184,13 @@ def evolve_cleaned(table: Table, before: Micros) -> Table:
     return msgspec.structs.replace(table, cleaned_before=max(before, table.cleaned_before or before))
 
 
-def document(table: Table) -> wire.Table:
+def document(table: Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -> wire.Table:
     """The table as the REST API shows it."""
     definition = table.definition
     return wire.Table(
         name=definition.name,
         table_id=str(table.table_id),
+        metastore_id=str(metastore_id),
         base_path=definition.base_path,
         type=definition.type,
         schema=definition.schema,
@@ -179,6 +205,7 @@ def document(table: Table) -> wire.Table:
         cleaned_before=(
             None if table.cleaned_before is None else format_time(table.cleaned_before, definition.tick)
         ),
+        took_over=[str(one) for one in took_over],
     )
 
 
@@ -205,6 +232,7 @@ def _check(definition: wire.CreateTable) -> None:
     _check_named("record_key_fields", definition.record_key_fields, names)
     _check_named("partition_fields", definition.partition_fields, names)
     _check_named("ordering_field", ordering, names)
+    _check_separable(definition.record_key_fields)
     types = {field.name: field.type for field in definition.schema}
     for role, columns in (
         ("record key", definition.record_key_fields),
@@ -219,6 +247,19 @@ def _check(definition: wire.CreateTable) -> None:
                     f"{', '.join(refused)} cannot be used",
                     column=column,
                 )
+
+
+def _check_separable(record_key_fields: list[str]) -> None:
+    """Refuse names that would let the text ``a:1,b:2`` of a key have two readings."""
+    if len(record_key_fields) == 1:
+        return
+    for column in record_key_fields:
+        if any(separator in column for separator in record_keys.SEPARATORS):
+            raise errors.InvalidTable(
+                f"the record key field {column!r} has a comma or a colon in its name, which separate the "
+                "fields of a record key of several; rename it",
+                column=column,
+            )
 
 
 def _check_schema(schema: Iterable[wire.Field]) -> None:

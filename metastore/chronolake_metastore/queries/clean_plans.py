@@ -25,7 +25,7 @@ async def preview(database: Database, table_name: str, policy: CleanPolicy) -> C
     return CleanPreview(
         table=table.name,
         cleaned_before=None if plan is None else format_if(plan.cleaned_before, table.definition.tick),
-        files_to_delete=[] if plan is None else plan.files_to_delete,
+        files_to_delete=[one.path for one in found[:FILES_TO_CLEAN_MAX]],
         size_bytes=sum(one.size_bytes for one in found[:FILES_TO_CLEAN_MAX]),
         more=len(found) > FILES_TO_CLEAN_MAX,
     )

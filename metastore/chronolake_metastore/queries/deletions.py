@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.deletions import marked_by
-from chronolake_metastore.queries import cursors, markers
+from chronolake_metastore.queries import cursors, markers, paging
 from chronolake_metastore.store import deletions as stored
 from chronolake_metastore.store.deletions import FIRST
 from chronolake_metastore.store.engine import Database
@@ -39,8 +39,14 @@ async def page(
             cursors.refuse_unless(place.requested_time == requested_time)
         after = FIRST if place is None else place.file
         of = OfInstant(table.table_id, marked_by(instant))
-        found = await stored.page(connection, of, after, limit, unpublished=unpublished)
+
+        async def fetch(last: DeletedFile | None, number: int) -> list[DeletedFile]:
+            return await stored.page(connection, of, last or after, number, unpublished=unpublished)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
     more = None
-    if len(found) == limit:
+    if is_cut:
         more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))
     return DeletedFilePage(table.name, format_time(requested_time, table.definition.tick), found, more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -18,17 +18,22 @@ from chronolake_model.times import Bound, Tick, format_time, to_datetime
 _BIGINT_MAX = 2**63 - 1
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Behind the event of this transaction and position."""
 
-    transaction_id: Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] = "0"
-    position: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)] = 0
+    transaction_id: Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")]
+    position: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
-class _TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
+class TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
     """Behind this version of one table's log."""
 
-    version: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)] = 0
+    version: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
+
+
+# Not defaults of the fields: a cursor that leaves a field out is not one that a page gave.
+_BEGINNING = LogPlace(transaction_id="0", position=0)
+_BEGINNING_OF_TABLE = TablePlace(version=0)
 
 
 async def page(database: Database, table_name: str | None, after: str | None, limit: int) -> EventPage:
@@ -45,35 +50,59 @@ async def _page_of_all(database: Database, after: str | None, limit: int) -> Eve
     async with database.reading() as connection:
         if after == Bound.LATEST:
             end = await feed.end(connection)
-            place = _Place(end.transaction_id, end.position)
+            place = LogPlace(end.transaction_id, end.position)
         else:
-            place = _Place() if after is None else cursors.decode(after, _Place)
-        found = await feed.page(connection, Cursor(place.transaction_id, place.position), limit)
-    places = [_Place(entry.transaction_id, entry.position) for entry in found]
-    return _answer(found, places, place, limit)
+            place = place_in_log(after)
+        cursor = Cursor(place.transaction_id, place.position)
+        found, caught_up = await feed.page(connection, cursor, limit, database.page_bytes_max)
+    places = [place_of(entry) for entry in found]
+    return _answer(found, places, place, caught_up=caught_up)
 
 
 async def _page_of_table(database: Database, table_name: str, after: str | None, limit: int) -> EventPage:
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         if after == Bound.LATEST:
-            place = _TablePlace(await feed.end_of_table(connection, table.table_id))
+            place = TablePlace(await feed.end_of_table(connection, table.table_id))
         else:
-            place = _TablePlace() if after is None else cursors.decode(after, _TablePlace)
-        found = await feed.page_of_table(connection, table.table_id, place.version, limit)
-    places = [_TablePlace(entry.version) for entry in found]
-    return _answer(found, places, place, limit)
+            place = place_in_table(after)
+        found, caught_up = await feed.page_of_table(
+            connection, table.table_id, place.version, limit, database.page_bytes_max
+        )
+    places = [place_in_table_of(entry) for entry in found]
+    return _answer(found, places, place, caught_up=caught_up)
 
 
 def _answer(
-    found: list[Entry], places: list[_Place] | list[_TablePlace], start: object, limit: int
+    found: list[Entry], places: list[LogPlace] | list[TablePlace], start: object, *, caught_up: bool
 ) -> EventPage:
-    events = [_document(entry, cursors.encode(place)) for entry, place in zip(found, places, strict=True)]
+    events = [document(entry, cursors.encode(place)) for entry, place in zip(found, places, strict=True)]
     cursor = events[-1].cursor if events else cursors.encode(start)
-    return EventPage(events, cursor, caught_up=len(events) < limit)
+    return EventPage(events, cursor, caught_up)
 
 
-def _document(entry: Entry, cursor: str) -> LoggedEvent:
+def place_in_log(after: str | None) -> LogPlace:
+    """The place that a cursor over all tables stands for; raises ``InvalidCursor``."""
+    return _BEGINNING if after is None else cursors.decode(after, LogPlace)
+
+
+def place_in_table(after: str | None) -> TablePlace:
+    """The place that a cursor over one table stands for; raises ``InvalidCursor``."""
+    return _BEGINNING_OF_TABLE if after is None else cursors.decode(after, TablePlace)
+
+
+def place_of(entry: Entry) -> LogPlace:
+    """The place behind ``entry`` in the log of all tables."""
+    return LogPlace(entry.transaction_id, entry.position)
+
+
+def place_in_table_of(entry: Entry) -> TablePlace:
+    """The place behind ``entry`` in the log of its table."""
+    return TablePlace(entry.version)
+
+
+def document(entry: Entry, cursor: str) -> LoggedEvent:
+    """The event as clients get it, with the ``cursor`` behind it."""
     tick = entry.tick or Tick.MILLISECOND
     return LoggedEvent(
         cursor=cursor,
@@ -87,6 +116,11 @@ def _document(entry: Entry, cursor: str) -> LoggedEvent:
         issued_at=to_datetime(entry.time),
         actor=entry.actor,
         request_id=entry.request_id,
-        payload=entry.payload,
+        payload=_payload(entry.payload),
         hash=entry.hash,
     )
+
+
+def _payload(payload: dict[str, Any] | str) -> Any:
+    # What is text already is passed on as it is: it may be large, and was valid when it was stored.
+    return msgspec.Raw(payload.encode()) if isinstance(payload, str) else payload

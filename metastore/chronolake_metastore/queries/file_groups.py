@@ -8,11 +8,11 @@ import msgspec
 
 from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
-from chronolake_metastore.queries import cursors, files, tables
+from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import slices as stored
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
-from chronolake_metastore.store.slices import AsOf, ReplacedGroup
+from chronolake_metastore.store.slices import AsOf, PendingGroup, ReplacedGroup
 from chronolake_model import slices as wire
 from chronolake_model.times import ReadTime, Tick, format_time
 
@@ -56,13 +56,16 @@ async def history(
         compactions = await stored.pending_compactions(connection, at, [group])
         replaced = await stored.replacement(connection, at, group)
     whole = slices.cut(published, compactions[group], None if replaced is None else replaced.replacement)
-    page = [one for one in whole.all if place is None or one.time > place.slice_time][:limit]
+    tick = table.definition.tick
+    behind = [one for one in whole.all if place is None or one.time > place.slice_time]
+    page = paging.cut(
+        behind[:limit], lambda one: paging.json_bytes(_slice(whole, one, tick)), database.page_bytes_max
+    )
     more = (
         cursors.encode(_HistoryPlace(table.table_id, time, group, page[-1].time))
-        if len(page) == limit
+        if len(page) < len(behind)
         else None
     )
-    tick = table.definition.tick
     return wire.FileGroupHistory(
         table=table.name,
         as_of=format_time(time, tick),
@@ -88,9 +91,16 @@ async def replaced(
         after = FIRST if place is None else place.group
         if time is None:
             return wire.ReplacedFileGroups(table.name, None, [], None)
-        found = await stored.replaced(connection, AsOf(table.table_id, time), after, limit)
+        at = AsOf(table.table_id, time)
+
+        async def fetch(last: ReplacedGroup | None, number: int) -> list[ReplacedGroup]:
+            return await stored.replaced(connection, at, after if last is None else last.group, number)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
     more = None
-    if len(found) == limit:
+    if is_cut:
         more = cursors.encode(_ReplacedPlace(table.table_id, time, found[-1].group))
     tick = table.definition.tick
     groups = [wire.ReplacedFileGroup(*one.group, _replacement(one, tick)) for one in found]
@@ -111,9 +121,16 @@ async def pending(
         after = FIRST if place is None else place.group
         if time is None:
             return wire.PendingFileGroups(table.name, None, [], None)
-        found = await stored.pending(connection, AsOf(table.table_id, time), after, limit)
+        at = AsOf(table.table_id, time)
+
+        async def fetch(last: PendingGroup | None, number: int) -> list[PendingGroup]:
+            return await stored.pending(connection, at, after if last is None else last.group, number)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
     more = None
-    if len(found) == limit:
+    if is_cut:
         more = cursors.encode(_PendingPlace(table.table_id, time, found[-1].group))
     tick = table.definition.tick
     groups = [

@@ -12,7 +12,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import pruning, shares
 from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cleans, cursors, tables
+from chronolake_metastore.queries import cleans, cursors, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import files as stored, instants as stored_instants, partitions, scans
 from chronolake_metastore.store.engine import Database, Reader
@@ -56,8 +56,16 @@ async def snapshot(
         pinned, after = await _place(connection, table, as_of, cursor)
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
-        found = await stored.snapshot(connection, table.table_id, pinned, partition_path, after, limit)
-    return _page(table, pinned, found, limit)
+
+        async def fetch(last: wire.FileSlice | None, number: int) -> list[wire.FileSlice]:
+            behind = after if last is None else _key(last)
+            files = await stored.snapshot(connection, table.table_id, pinned, partition_path, behind, number)
+            return _slices(files, table.definition.tick)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
+    return _page(table, pinned, found, is_cut=is_cut)
 
 
 async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime | None) -> wire.Snapshot:
@@ -71,9 +79,17 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
         wanted = await shares_of(connection, table, asked, after[0])
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
-        groups = await scans.groups(connection, table.table_id, pinned, wanted, after, asked.limit)
-        found = await stored.files_of(connection, table.table_id, groups, pinned)
-    return _page(table, pinned, found, asked.limit)
+
+        async def fetch(last: wire.FileSlice | None, number: int) -> list[wire.FileSlice]:
+            behind = after if last is None else _key(last)
+            groups = await scans.groups(connection, table.table_id, pinned, wanted, behind, number)
+            files = await stored.files_of(connection, table.table_id, groups, pinned)
+            return _slices(files, table.definition.tick)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, asked.limit, database.page_bytes_max, paging.NARROW
+        )
+    return _page(table, pinned, found, is_cut=is_cut)
 
 
 async def shares_of(connection: Reader, table: Table, asked: Scan, first: str) -> list[Share]:
@@ -109,15 +125,24 @@ async def changes(
         )
         after = FIRST if place is None else place.group
         between, head = await changes_head(connection, table, between)
-        groups = await stored.changed_groups(connection, table.table_id, between, after, limit)
-        before = await stored.files_of(connection, table.table_id, groups, between[0])
-        now = await stored.files_of(connection, table.table_id, groups, between[1])
-    tick = table.definition.tick
+        tick = table.definition.tick
+
+        async def fetch(last: wire.ChangedFileGroup | None, number: int) -> list[wire.ChangedFileGroup]:
+            behind = after if last is None else (last.partition_path, last.file_id)
+            groups = await stored.changed_groups(connection, table.table_id, between, behind, number)
+            before = await stored.files_of(connection, table.table_id, groups, between[0])
+            now = await stored.files_of(connection, table.table_id, groups, between[1])
+            return _changed(groups, _slices(before, tick), _slices(now, tick))
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
     more = None
-    if len(groups) == limit:
-        more = cursors.encode(_ChangesPlace(table.table_id, *between, groups[-1]))
-    file_groups = _changed(groups, _slices(before, tick), _slices(now, tick))
-    return msgspec.structs.replace(head, file_groups=file_groups, next_cursor=more)
+    if is_cut:
+        more = cursors.encode(
+            _ChangesPlace(table.table_id, *between, (found[-1].partition_path, found[-1].file_id))
+        )
+    return msgspec.structs.replace(head, file_groups=found, next_cursor=more)
 
 
 async def range_of(
@@ -180,10 +205,9 @@ async def _place(
     return pinned, FIRST if place is None else place.group
 
 
-def _page(table: Table, as_of: Micros, files: Sequence[PublishedFile], limit: int) -> wire.Snapshot:
-    slices = _slices(files, table.definition.tick)
+def _page(table: Table, as_of: Micros, slices: list[wire.FileSlice], *, is_cut: bool) -> wire.Snapshot:
     more = None
-    if len(slices) == limit:
+    if is_cut:
         more = cursors.encode(_SnapshotPlace(table.table_id, as_of, _key(slices[-1])))
     return wire.Snapshot(table.name, format_time(as_of, table.definition.tick), slices, more)
 

@@ -9,13 +9,16 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import instants
-from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.instants import Filter
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import TimeOrder
+
+_PORTION = 200
+"""Instants fetched at once: most have little metadata."""
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -43,13 +46,18 @@ async def page(
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        after = None if place is None else Micros(place.time)
-        found = await stored.page(connection, table.table_id, wanted, after, limit, 0 if place else skip)
-    more = (
-        cursors.encode(_Place(table.table_id, _ordered_by(found[-1], wanted.order_by)))
-        if len(found) == limit
-        else None
-    )
+        first = None if place is None else Micros(place.time)
+
+        async def fetch(last: instants.Instant | None, number: int) -> list[instants.Instant]:
+            after = first if last is None else _ordered_by(last, wanted.order_by)
+            skipped = 0 if place or last else skip
+            return await stored.page(connection, table.table_id, wanted, after, number, skipped)
+
+        def size_of(one: instants.Instant) -> int:
+            return paging.json_bytes(instants.document(table, one))
+
+        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, _PORTION)
+    more = cursors.encode(_Place(table.table_id, _ordered_by(found[-1], wanted.order_by))) if is_cut else None
     return wire.InstantPage([instants.document(table, instant) for instant in found], more)
 
 

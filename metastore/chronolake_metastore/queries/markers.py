@@ -11,7 +11,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import markers as domain
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored_instants, markers as stored
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, OfInstant
@@ -45,9 +45,15 @@ async def page(
             cursors.refuse_unless(place.requested_time == requested_time)
         after = FIRST if place is None else place.marker
         of = OfInstant(table.table_id, requested_time)
-        found = await stored.page(connection, of, after, limit, unpublished=unpublished)
+
+        async def fetch(last: Marker | None, number: int) -> list[Marker]:
+            return await stored.page(connection, of, last or after, number, unpublished=unpublished)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
     more = None
-    if len(found) == limit:
+    if is_cut:
         more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))
     return MarkerPage(table.name, format_time(requested_time, table.definition.tick), found, more)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import namespaces
-from chronolake_metastore.queries import cursors
+from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.queries import cursors, paging
 from chronolake_metastore.store import catalog
 from chronolake_metastore.store.engine import Database
 from chronolake_model import tables as wire
@@ -23,6 +24,13 @@ async def page(database: Database, limit: int, cursor: str | None) -> wire.Names
     """Namespaces in the order of their names; raises ``InvalidCursor``."""
     after = "" if cursor is None else cursors.decode(cursor, str)
     async with database.reading() as connection:
-        found = await catalog.page_of_namespaces(connection, after, limit)
-    more = cursors.encode(found[-1].name) if len(found) == limit else None
+
+        async def fetch(last: Namespace | None, number: int) -> list[Namespace]:
+            return await catalog.page_of_namespaces(connection, after if last is None else last.name, number)
+
+        def size_of(one: Namespace) -> int:
+            return paging.json_bytes(namespaces.document(one))
+
+        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, paging.WIDE)
+    more = cursors.encode(found[-1].name) if is_cut else None
     return wire.NamespacePage([namespaces.document(namespace) for namespace in found], more)

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import partitions as stored
 from chronolake_metastore.store.engine import Database
-from chronolake_model.slices import Partitions
+from chronolake_model.slices import Partition, Partitions
 from chronolake_model.times import ReadTime, format_time
 
 
@@ -33,8 +33,15 @@ async def page(
         after = None if place is None else place.partition_path
         if time is None:
             return Partitions(table.name, None, [], None)
-        found = await stored.page(connection, table.table_id, time, after, limit)
+
+        async def fetch(last: Partition | None, number: int) -> list[Partition]:
+            behind = after if last is None else last.partition_path
+            return await stored.page(connection, table.table_id, time, behind, number)
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
     more = None
-    if len(found) == limit:
+    if is_cut:
         more = cursors.encode(_Place(table.table_id, time, found[-1].partition_path))
     return Partitions(table.name, format_time(time, table.definition.tick), found, more)

@@ -48,13 +48,19 @@ def _heard(checking: asyncio.Task[None]) -> None:
         checking.exception()
 
 
-async def check(database: Database) -> None:
-    """Raise ``DatabaseUnavailable`` unless the server can serve."""
+async def check(database: Database, *, writes: bool = True) -> None:
+    """Raise ``DatabaseUnavailable`` unless the server can serve, or read at least when it ``writes`` not."""
     async with database.probing() as connection:
         found = await engine.revision(connection)
         from_elsewhere = found == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
+        is_read_only = writes and await engine.is_read_only(connection)
     if found != schema.REVISION:
         raise errors.DatabaseUnavailable(diagnosis.of_revision(found), found=found, known=schema.REVISION)
+    if is_read_only:
+        raise errors.DatabaseUnavailable(
+            "PostgreSQL is read-only: it is a standby, or default_transaction_read_only is on; let the DSN "
+            "lead to the primary, or switch the setting off"
+        )
     if from_elsewhere:
         raise errors.DatabaseUnavailable(
             "the log has transactions that this PostgreSQL has yet to reach: it was restored from another one "
@@ -63,12 +69,12 @@ async def check(database: Database) -> None:
         )
 
 
-async def check_at_start(settings: Settings) -> None:
-    """Raise ``ConfigurationError`` or ``DatabaseUnavailable``, with what to do, unless a server can serve."""
+async def check_at_start(settings: Settings, *, writes: bool = True) -> None:
+    """As ``check``; raises ``ConfigurationError`` too, with what to do."""
     await diagnosis.refuse_unfit(settings)
     database = Database(settings)
     try:
-        await check(database)
+        await check(database, writes=writes)
     finally:
         await database.close()
 

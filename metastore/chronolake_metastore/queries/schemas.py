@@ -9,7 +9,8 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import schemas
-from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.domain.schemas import Schema
+from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import schemas as stored
 from chronolake_metastore.store.engine import Database
 from chronolake_model import schemas as wire
@@ -38,10 +39,15 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        found = await stored.page(connection, table.table_id, place.schema_version if place else 0, limit)
-    more = (
-        cursors.encode(_Place(table.table_id, found[-1].schema_version, "schemas"))
-        if len(found) == limit
-        else None
-    )
+        first = place.schema_version if place else 0
+
+        async def fetch(last: Schema | None, number: int) -> list[Schema]:
+            after = first if last is None else last.schema_version
+            return await stored.page(connection, table.table_id, after, number)
+
+        def size_of(one: Schema) -> int:
+            return paging.json_bytes(schemas.document(table, one))
+
+        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, paging.WIDE)
+    more = cursors.encode(_Place(table.table_id, found[-1].schema_version, "schemas")) if is_cut else None
     return wire.TableSchemaPage([schemas.document(table, one) for one in found], more)

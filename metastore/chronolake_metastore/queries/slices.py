@@ -11,7 +11,7 @@ import msgspec
 
 from chronolake_metastore.domain import cleans, slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
-from chronolake_metastore.queries import cursors, files, tables
+from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
@@ -37,6 +37,13 @@ class _Place(msgspec.Struct, tag="slices", frozen=True, array_like=True, forbid_
     group: GroupKey
 
 
+class _Looked(msgspec.Struct, frozen=True):
+    """A file group, and its slice if it has one as it is asked for."""
+
+    group: GroupKey
+    slice: wire.FileSlice | None
+
+
 async def snapshot(
     database: Database, table_name: str, wanted: Wanted, limit: int, cursor: str | None
 ) -> wire.Snapshot:
@@ -57,16 +64,25 @@ async def snapshot(
         if time is None:
             return wire.Snapshot(table.name, None, [], None)
         at = AsOf(table.table_id, time)
-        groups, published = await _published(connection, at, wanted, after, limit)
-        compactions = await _compactions(connection, at, wanted, groups)
-    tick = table.definition.tick
-    found = [
-        _document(group, seen, tick)
-        for group, of_group in groupby(published, key=lambda file: file.group)
-        if (seen := _seen(slices.cut(of_group, compactions.get(group, ())), wanted)) is not None
-    ]
-    more = cursors.encode(_Place(table.table_id, time, groups[-1])) if len(groups) == limit else None
-    return wire.Snapshot(table.name, format_time(time, tick), found, more)
+        tick = table.definition.tick
+
+        async def fetch(last: _Looked | None, number: int) -> list[_Looked]:
+            behind = after if last is None else last.group
+            groups, published = await _published(connection, at, wanted, behind, number)
+            compactions = await _compactions(connection, at, wanted, groups)
+            seen = {
+                group: _document(group, one, tick)
+                for group, of_group in groupby(published, key=lambda file: file.group)
+                if (one := _seen(slices.cut(of_group, compactions.get(group, ())), wanted)) is not None
+            }
+            return [_Looked(group, seen.get(group)) for group in groups]
+
+        found, is_cut = await paging.collect(
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+        )
+    more = cursors.encode(_Place(table.table_id, time, found[-1].group)) if is_cut else None
+    shown = [one.slice for one in found if one.slice is not None]
+    return wire.Snapshot(table.name, format_time(time, tick), shown, more)
 
 
 async def _published(

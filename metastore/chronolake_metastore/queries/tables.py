@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import tables
-from chronolake_metastore.queries import cleans, cursors
-from chronolake_metastore.store import catalog, clocks, instants
+from chronolake_metastore.queries import cleans, cursors, paging
+from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
@@ -51,7 +51,9 @@ async def last_completion(
 async def get(database: Database, name: str) -> wire.Table:
     """One table; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        return tables.document(await find(connection, name))
+        table = await find(connection, name)
+        took_over = await base_paths.took_over(connection, table.table_id)
+        return tables.document(table, (await identity.get(connection)).metastore_id, took_over)
 
 
 async def page(database: Database, namespace: str | None, limit: int, cursor: str | None) -> wire.TablePage:
@@ -60,6 +62,15 @@ async def page(database: Database, namespace: str | None, limit: int, cursor: st
     async with database.reading() as connection:
         if namespace is not None and await catalog.get_namespace(connection, namespace) is None:
             raise errors.NamespaceNotFound(namespace)
-        found = await catalog.page_of_tables(connection, namespace, after, limit)
-    more = cursors.encode(split_table_name(found[-1].name)) if len(found) == limit else None
-    return wire.TablePage([tables.document(table) for table in found], more)
+        metastore_id = (await identity.get(connection)).metastore_id
+
+        async def fetch(last: tables.Table | None, number: int) -> list[tables.Table]:
+            behind = after if last is None else split_table_name(last.name)
+            return await catalog.page_of_tables(connection, namespace, behind, number)
+
+        def size_of(one: tables.Table) -> int:
+            return paging.json_bytes(tables.document(one, metastore_id))
+
+        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, paging.WIDE)
+    more = cursors.encode(split_table_name(found[-1].name)) if is_cut else None
+    return wire.TablePage([tables.document(table, metastore_id) for table in found], more)

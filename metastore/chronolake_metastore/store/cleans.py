@@ -11,7 +11,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.cleans import Bounds, Deletable, Past, Wanted
+from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.store import clocks, statements
+from chronolake_metastore.store.event_lists import OfEvent
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.names import split_table_name
@@ -27,11 +29,16 @@ _PROJECT: Final = statements.load("clean_files")
 
 
 class CleanedFiles(msgspec.Struct, frozen=True):
-    """The files that the plan of a clean names, by their paths."""
+    """The files that the plan of a clean names, requested by the event of this version."""
 
     table_id: UUID
     requested_time: Micros
-    paths: Sequence[str]
+    version: int
+
+    @property
+    def files(self) -> OfEvent:
+        """The list of the files."""
+        return OfEvent(self.table_id, self.requested_time, self.version, ListName.PLAN_FILES)
 
 
 class Undeleted(msgspec.Struct, frozen=True):
@@ -109,9 +116,9 @@ def counted_undeleted(rows: Rows) -> Undeleted:
     return Undeleted(files, path)
 
 
-def project(cleaned: Sequence[CleanedFiles]) -> Statement:
-    """Say of files whose plan deletes them."""
-    rows = [(one, *path.rpartition("/")[::2]) for one in cleaned for path in one.paths]
+def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statement:
+    """Say of files whose plan deletes them; each plan comes with the entries of its list."""
+    rows = [(one, *entry.name.rpartition("/")[::2]) for one, entries in cleaned for entry in entries]
     names = [parse_file_name(file_name) for _, _, file_name in rows]
     return _PROJECT, {
         "table_id": [one.table_id for one, _, _ in rows],

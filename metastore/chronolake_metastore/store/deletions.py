@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +22,7 @@ _FIND_UNMARKED: Final = statements.load("find_unmarked")
 _FIND_PUBLISHED: Final = statements.load("find_published")
 _APPEND: Final = statements.load("append_deleted_files")
 _PAGE: Final = text(statements.load("deleted_files"))
+_REPORTED: Final = text(statements.load("reported_files"))
 _UNSWEPT: Final = text(statements.load("unswept_files"))
 
 FIRST: Final = DeletedFile("", "")
@@ -47,10 +48,19 @@ async def unmarked(
 
 
 async def published(tx: Transaction, of: OfInstant, files: Sequence[DeletedFile]) -> list[DeletedFile]:
-    """Those of ``files``, which were marked, that the instant has published."""
-    file_ids = [parse_file_name(one.file_name).file_id for one in files]
-    parameters = msgspec.structs.asdict(of) | _columns(files) | {"file_ids": file_ids}
+    """Those of ``files`` that the instant has published; files that are not data files never are."""
+    named = [(file, file_id) for file in files if (file_id := _file_id(file)) is not None]
+    columns = _columns([file for file, _ in named]) | {"file_ids": [file_id for _, file_id in named]}
+    parameters = msgspec.structs.asdict(of) | columns
     return [DeletedFile(*row) for row in await tx.query(_FIND_PUBLISHED, parameters)]
+
+
+async def reported(
+    connection: AsyncConnection, of: OfInstant, files: Collection[DeletedFile]
+) -> list[DeletedFile]:
+    """Those of ``files`` that were reported deleted of an instant."""
+    rows = await connection.execute(_REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
+    return [DeletedFile(*row) for row in rows]
 
 
 def append(deleted: DeletedFiles) -> Statement:
@@ -73,6 +83,14 @@ async def page(
     behind = {"after_partition": after.partition_path, "after_file": after.file_name, "files": files}
     rows = await connection.execute(_UNSWEPT if unpublished else _PAGE, msgspec.structs.asdict(of) | behind)
     return [DeletedFile(*row) for row in rows]
+
+
+def _file_id(file: DeletedFile) -> str | None:
+    """The file group that a file belongs to by its name; none when the name is not a data file's."""
+    try:
+        return parse_file_name(file.file_name).file_id
+    except ValueError:
+        return None
 
 
 def _columns(files: Sequence[DeletedFile]) -> dict[str, object]:

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import arrays
+from chronolake_metastore.store import arrays, schema
 from chronolake_metastore.store.connections import BoundedConnection
 
 LOCK_TIMEOUT_MS = 10_000
@@ -31,6 +31,8 @@ CONNECT_TIMEOUT_SECONDS = 5
 SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
 PROBE_SILENT_SECONDS = 2.0
+FOLLOWING_CONNECTIONS = 3
+"""For following the log: one for its tail, two for those who catch up."""
 
 # SQLSTATEs and classes of them that say nothing of the request: the connection is gone, the database stops, is
 # full, is a standby after a failover, or another transaction was in the way for too long.
@@ -135,6 +137,8 @@ class Database:
     """One PostgreSQL database, as the server uses it."""
 
     def __init__(self, settings: Settings) -> None:
+        self.page_bytes_max = settings.page_bytes_max
+        """Where pages of lists end, unless their limit of entries comes first."""
         self._conninfo = conninfo(settings)
         self._looking_up = conninfo(settings, more=_LOOKING_UP)
         self.streaming_conninfo = conninfo(settings, more={"statement_timeout": STREAM_TIMEOUT_MS})
@@ -143,6 +147,7 @@ class Database:
         """Held by each of them."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(2, PROBE_SILENT_SECONDS)
+        self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
 
     def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
         return create_async_engine(
@@ -170,8 +175,31 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A transaction for reading, which sees one moment of the database through all its statements."""
+        try:
+            with database_errors():
+                async with self._engine.connect() as connection:
+                    yield connection
+        except sqlalchemy.exc.DBAPIError as exc:
+            await self.refuse_unknown_schema(exc)
+            raise
+
+    async def refuse_unknown_schema(self, failure: Exception) -> None:
+        """Raise ``SchemaUnknown`` when a statement failed because the database was migrated meanwhile."""
+        async with self.probing() as connection:
+            found = await revision(connection)
+        if found != schema.REVISION:
+            raise errors.SchemaUnknown(
+                "the database was migrated, and this server does not know its schema; send the request again, "
+                "with the same idempotency key, to a server of the release that migrated it",
+                found=found,
+                known=schema.REVISION,
+            ) from failure
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[AsyncConnection]:
+        """As ``reading``, for those who follow the log: on connections that nobody else waits for."""
         with database_errors():
-            async with self._engine.connect() as connection:
+            async with self._following.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
                 yield connection
 
     @asynccontextmanager
@@ -199,6 +227,7 @@ class Database:
         """Give the pool's connections back."""
         await self._engine.dispose()
         await self._probing.dispose()
+        await self._following.dispose()
 
 
 async def revision(connection: AsyncConnection) -> str | None:
@@ -208,6 +237,23 @@ async def revision(connection: AsyncConnection) -> str | None:
         return None
     found = await connection.execute(text("SELECT version_num FROM chronolake.alembic_version"))
     return found.scalar_one_or_none()
+
+
+async def is_read_only(connection: AsyncConnection) -> bool:
+    """Whether PostgreSQL refuses writes: a standby, or ``default_transaction_read_only``.
+
+    A connection keeps the setting with which it began, so one that says yes is given up.
+    """
+    found = await connection.execute(
+        text(
+            "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
+            " OR current_setting('default_transaction_read_only')::boolean"
+        )
+    )
+    is_read_only = bool(found.scalar_one())
+    if is_read_only:
+        await connection.invalidate()
+    return is_read_only
 
 
 async def xmin_age(connection: AsyncConnection) -> int:

@@ -23,7 +23,7 @@ _APPEND_WRITE_STATS: Final = statements.load("append_write_stats")
 _READ: Final = """
     SELECT
         table_id, version, micros(time), micros(instant), actor, request_id, type, payload::text,
-        previous_hash, hash, position, transaction_id::text
+        previous_hash, hash, answers, answers_hash, position, transaction_id::text
     FROM event
     WHERE (event.transaction_id, event.position) > (%(transaction_id)s::xid8, %(position)s)
         AND event.transaction_id < coalesce(%(horizon)s::xid8, '18446744073709551615')
@@ -68,6 +68,8 @@ def append(events: Sequence[Event]) -> Statement:
         "payload": [encode_payload(event.payload).decode() for event in events],
         "previous_hash": [event.previous_hash for event in events],
         "hash": [event.hash for event in events],
+        "answers": [event.answers for event in events],
+        "answers_hash": [event.answers_hash for event in events],
     }
 
 
@@ -126,7 +128,7 @@ async def read(
             "limit": _READ_PAGE,
         },
     )
-    end = Cursor(transaction_id=rows[-1][11], position=rows[-1][10]) if rows else after
+    end = Cursor(transaction_id=rows[-1][-1], position=rows[-1][-2]) if rows else after
     return Page([_stored(row) for row in rows], end)
 
 
@@ -147,7 +149,8 @@ async def horizon(tx: Transaction) -> str:
 
 
 def _stored(row: tuple[Any, ...]) -> StoredEvent:
-    table_id, version, time, instant, actor, request_id, name, payload, previous_hash, digest, *_ = row
+    table_id, version, time, instant, actor, request_id, name, payload, previous_hash, digest, *more = row
+    answers, answers_hash, *_ = more
     return StoredEvent(
         table_id=table_id,
         version=version,
@@ -159,4 +162,6 @@ def _stored(row: tuple[Any, ...]) -> StoredEvent:
         payload=payload,
         previous_hash=bytes(previous_hash),
         hash=bytes(digest),
+        answers=answers,
+        answers_hash=None if answers_hash is None else bytes(answers_hash),
     )

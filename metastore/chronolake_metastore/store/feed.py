@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,7 +16,12 @@ from chronolake_model.times import Micros, Tick
 
 _FEED: Final = text(statements.load("feed"))
 _FEED_OF_TABLE: Final = text(statements.load("feed_of_table"))
+_ENCODED: Final = text(statements.load("feed_encoded"))
+_ENCODED_OF_TABLE: Final = text(statements.load("feed_encoded_of_table"))
 _END: Final = text(statements.load("end_of_feed"))
+_IS_HELD_BACK: Final = text(
+    "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot()))"
+)
 _END_OF_TABLE: Final = text("SELECT version FROM clock WHERE table_id = :table_id")
 
 
@@ -33,22 +39,49 @@ class Entry(msgspec.Struct, frozen=True):
     time: Micros
     actor: str
     request_id: str
-    payload: dict[str, Any]
+    payload: dict[str, Any] | str
+    """As text from ``texts`` and ``texts_of_table``."""
     hash: str
 
 
-async def page(connection: AsyncConnection, after: Cursor, limit: int) -> list[Entry]:
-    """Events of all tables behind ``after``, none of which an open transaction can still precede."""
-    rows = await connection.execute(
-        _FEED, {"transaction_id": after.transaction_id, "position": after.position, "limit": limit}
-    )
+async def page(
+    connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int
+) -> tuple[list[Entry], bool]:
+    """Events of all tables behind ``after``, none of which an open transaction can still precede.
+
+    About so many bytes of them, one event at least; and whether they are all that there are.
+    """
+    named = {"transaction_id": after.transaction_id, "position": after.position}
+    rows = await connection.execute(_FEED, named | {"limit": limit, "bytes_max": bytes_max})
+    return _page(rows.all())
+
+
+async def page_of_table(
+    connection: AsyncConnection, table_id: UUID, version: int, limit: int, bytes_max: int
+) -> tuple[list[Entry], bool]:
+    """Events of one table behind ``version``; bounded as ``page``."""
+    named = {"table_id": table_id, "version": version, "limit": limit, "bytes_max": bytes_max}
+    return _page((await connection.execute(_FEED_OF_TABLE, named)).all())
+
+
+async def texts(connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int) -> list[Entry]:
+    """As ``page``, with the payloads as text; about so many bytes of them, but one event at least."""
+    parameters = {"transaction_id": after.transaction_id, "position": after.position}
+    rows = await connection.execute(_ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
     return [_entry(*row) for row in rows]
 
 
-async def page_of_table(connection: AsyncConnection, table_id: UUID, version: int, limit: int) -> list[Entry]:
-    """Events of one table behind ``version``."""
-    rows = await connection.execute(_FEED_OF_TABLE, {"table_id": table_id, "version": version, "limit": limit})
-    return [_entry(*row) for row in rows]
+async def texts_of_table(
+    connection: AsyncConnection, table_id: UUID, version: int, limit: int, bytes_max: int
+) -> list[Entry]:
+    """As ``page_of_table``, with the payloads as text; bounded as ``texts``."""
+    parameters = {"table_id": table_id, "version": version, "limit": limit, "bytes": bytes_max}
+    return [_entry(*row) for row in await connection.execute(_ENCODED_OF_TABLE, parameters)]
+
+
+async def is_held_back(connection: AsyncConnection) -> bool:
+    """Whether there are events that an open transaction keeps from being given out."""
+    return bool((await connection.execute(_IS_HELD_BACK)).scalar_one())
 
 
 async def end(connection: AsyncConnection) -> Cursor:
@@ -60,6 +93,10 @@ async def end(connection: AsyncConnection) -> Cursor:
 async def end_of_table(connection: AsyncConnection, table_id: UUID) -> int:
     """The version of a table's last event."""
     return int((await connection.execute(_END_OF_TABLE, {"table_id": table_id})).scalar_one())
+
+
+def _page(rows: Sequence[Any]) -> tuple[list[Entry], bool]:
+    return [_entry(*row[:-1]) for row in rows], all(row[-1] for row in rows)
 
 
 def _entry(transaction_id: str, position: int, table: str | None, tick: str | None, *rest: Any) -> Entry:

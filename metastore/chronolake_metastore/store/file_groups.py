@@ -35,20 +35,18 @@ _PLANNED: Final = "planned"
 
 
 class PlannedGroups(msgspec.Struct, frozen=True):
-    """The file groups of a pending instant's plan."""
+    """An instant whose plan names file groups: rows beside its request."""
 
     table_id: UUID
     requested_time: Micros
-    file_groups: Sequence[FileGroupName]
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """File groups that disappear with the completion of an instant."""
+    """An instant with whose completion file groups disappear: rows beside its completion."""
 
     table_id: UUID
     requested_time: Micros
     completion_time: Micros
-    file_groups: Sequence[FileGroupName]
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -108,18 +106,11 @@ def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, 
     """Keep the file groups of plans as long as their instants are pending."""
     written: list[Statement] = []
     if plans:
-        rows = [(plan, name) for plan in plans for name in plan.file_groups]
-        written.append(
-            (
-                _INSERT_PLANNED,
-                {
-                    "table_id": [plan.table_id for plan, _ in rows],
-                    "requested_time": [plan.requested_time for plan, _ in rows],
-                    "partition_path": [name.partition_path for _, name in rows],
-                    "file_id": [name.file_id for _, name in rows],
-                },
-            )
-        )
+        planned = {
+            "table_id": [plan.table_id for plan in plans],
+            "requested_time": [plan.requested_time for plan in plans],
+        }
+        written.append((_INSERT_PLANNED, planned))
     if settled:
         keys = {
             "table_id": [table_id for table_id, _ in settled],
@@ -131,16 +122,12 @@ def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, 
 
 def project_replacements(replacements: Sequence[Replacement]) -> list[Statement]:
     """Take replaced file groups out of the latest slices."""
-    rows = [(replacement, name) for replacement in replacements for name in replacement.file_groups]
-    parameters: dict[str, list[object]] = {
-        "table_id": [replacement.table_id for replacement, _ in rows],
-        "partition_path": [name.partition_path for _, name in rows],
-        "file_id": [name.file_id for _, name in rows],
-        "requested_time": [replacement.requested_time for replacement, _ in rows],
-        "replaced_at": [replacement.completion_time for replacement, _ in rows],
+    instants: dict[str, list[object]] = {
+        "table_id": [replacement.table_id for replacement in replacements],
+        "requested_time": [replacement.requested_time for replacement in replacements],
     }
-    groups = {name: parameters[name] for name in ("table_id", "partition_path", "file_id")}
-    return [(_INSERT_REPLACED, parameters), (_SUPERSEDE_REPLACED, groups)]
+    replaced_at: list[object] = [replacement.completion_time for replacement in replacements]
+    return [(_INSERT_REPLACED, instants | {"replaced_at": replaced_at}), (_SUPERSEDE_REPLACED, instants)]
 
 
 def restore(restored: Sequence[Restored]) -> list[Statement]:

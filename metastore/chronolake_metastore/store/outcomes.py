@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain import answers
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.times import Micros
@@ -22,8 +23,9 @@ _GET: Final = text(statements.load("get_outcome"))
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request: an HTTP status and a JSON body, a refusal's too.
 
-    ``version`` is that of the table's log right after it; a refusal may concern no table. The rest is for
-    auditors, and is not read back with ``find``.
+    ``version`` is that of the table's log right after it; a refusal may concern no table. ``chain_id``,
+    ``number`` and ``hash`` are its place in a chain of answers. What follows ``answer`` is not read back with
+    ``find``.
     """
 
     request_id: str
@@ -36,6 +38,24 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
     actor: str | None = None
     address: str | None = None
+    chain_id: UUID | None = None
+    number: int = 0
+    hash: bytes = b""
+
+    def columns(self) -> dict[str, object]:
+        """What its hash covers: the answer's bytes by their digest."""
+        return {
+            "request_id": self.request_id,
+            "fingerprint": self.fingerprint,
+            "table_id": self.table_id,
+            "version": self.version,
+            "status": self.status,
+            "answer_digest": answers.digest_of_answer(self.answer),
+            "recorded_at": self.recorded_at,
+            "command": self.command,
+            "actor": self.actor,
+            "address": self.address,
+        }
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -6,8 +6,10 @@ from typing import Final
 
 PROJECTIONS: Final = (
     "clock",
+    "answer_chain",
     "namespace",
     "lake_table",
+    "base_path",
     "schema_version",
     "instant",
     "file",

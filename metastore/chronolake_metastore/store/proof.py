@@ -75,7 +75,7 @@ async def write_stats(tx: Transaction, events: Sequence[EventKey]) -> AsyncItera
     """The write stats of ``events``, one by one: each event's in their order, however many there are."""
     rows = tx.stream(_READ_WRITE_STATS, _named(events))
     async for table_id, version, ordinal, kind, *columns, column_stats in rows:
-        columns.append(UNSET if column_stats is None else _COLUMN_STATS.decode(column_stats))
+        columns.append(UNSET if column_stats is None else _decode_column_stats(column_stats))
         yield StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
 
 
@@ -140,6 +140,14 @@ async def find_table(tx: Transaction, namespace: str, name: str) -> UUID | None:
     """The id of the table of this name; when there is none, of the one that was dropped last."""
     rows = await tx.query(_FIND_TABLE, {"namespace": namespace, "name": name})
     return rows[0][0] if rows else None
+
+
+def _decode_column_stats(text: str) -> list[ColumnStats]:
+    try:
+        return _COLUMN_STATS.decode(text)
+    except msgspec.DecodeError:
+        # No writer may send such a field id, so the digest of the event cannot fit.
+        return [ColumnStats(-1)]
 
 
 def _named(events: Sequence[EventKey]) -> dict[str, list[object]]:

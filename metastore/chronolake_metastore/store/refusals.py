@@ -32,6 +32,10 @@ class Refusal(msgspec.Struct, frozen=True):
     detail: str
     context: dict[str, Any]
 
+    def columns(self) -> dict[str, object]:
+        """What the hash of its outcome covers: all but its place in the order across tables."""
+        return msgspec.structs.asdict(self)
+
 
 def append(refusals: Sequence[Refusal]) -> Statement:
     """Record refusals, in their order."""

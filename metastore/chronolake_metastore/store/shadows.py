@@ -25,9 +25,19 @@ _CONSTRAINTS: Final = statements.load("shadow_constraints")
 _KEYS: Final = statements.load("projection_keys")
 _NAMED: Final = {"projections": list(PROJECTIONS)}
 
+_NOT_REPAIRABLE: Final = """
+    SELECT name
+    FROM unnest(%(projections)s::text[]) AS name
+    WHERE NOT (
+        has_table_privilege(format('%%I.%%I', %(schema)s::text, name), 'INSERT')
+        AND has_table_privilege(format('%%I.%%I', %(schema)s::text, name), 'DELETE')
+    )
+    ORDER BY name
+"""
+
 _DIFFERENCES: Final = sql.SQL(
     """
-    SELECT {table_id}, to_jsonb(expected)::text, to_jsonb(found)::text
+    SELECT {owner}, to_jsonb(expected)::text, to_jsonb(found)::text
     FROM pg_temp.{projection} AS expected
     FULL JOIN {schema}.{projection} AS found USING ({key})
     WHERE ROW(expected.*) IS DISTINCT FROM ROW(found.*) AND {wanted}
@@ -36,7 +46,7 @@ _DIFFERENCES: Final = sql.SQL(
     """
 )
 _OF_TABLES: Final = sql.SQL(
-    "(%(table_id)s::uuid IS NULL OR table_id = %(table_id)s) AND table_id <> ALL (%(left_out)s::uuid[])"
+    "(%(table_id)s::uuid IS NULL OR {owner} = %(table_id)s) AND {owner} <> ALL (%(left_out)s::uuid[])"
 )
 _OF_CATALOG: Final = sql.SQL("%(table_id)s::uuid IS NULL AND %(left_out)s::uuid[] IS NOT NULL")
 _DELETE_WRONG: Final = sql.SQL(
@@ -120,17 +130,28 @@ class Shadows:
         found = []
         for projection in PROJECTIONS:
             key = self._keys[projection]
-            of_tables = "table_id" in key
+            # A chain of answers has the id of its table.
+            owner = next((sql.Identifier(column) for column in ("table_id", "chain_id") if column in key), None)
             statement = _DIFFERENCES.format(
                 projection=sql.Identifier(projection),
                 schema=sql.Identifier(schema.SCHEMA),
                 key=_columns(key),
-                table_id=sql.Identifier("table_id") if of_tables else sql.SQL("NULL::uuid"),
-                wanted=_OF_TABLES if of_tables else _OF_CATALOG,
+                owner=sql.SQL("NULL::uuid") if owner is None else owner,
+                wanted=_OF_CATALOG if owner is None else _OF_TABLES.format(owner=owner),
             )
             rows = await tx.query(statement.as_string(), parameters)
             found += [Difference(projection, row[0], key, row[1], row[2]) for row in rows]
         return found
+
+    async def refuse_to_repair_without_rights(self, tx: Transaction) -> None:
+        """Raise ``ConfigurationError`` unless the session may do what ``repair`` does."""
+        rows = await tx.query(_NOT_REPAIRABLE, {"schema": schema.SCHEMA, **_NAMED})
+        if rows:
+            names = ", ".join(name for (name,) in rows)
+            raise errors.ConfigurationError(
+                f"this login may not lock and replace all rows of {names}; rebuild with the login that "
+                "migrates, which is the owner of the schema chronolake"
+            )
 
     async def repair(self, tx: Transaction) -> dict[str, int]:
         """Make the projections what their shadows are; gives how many rows of each were not."""

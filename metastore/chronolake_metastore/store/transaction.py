@@ -12,10 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import arrays, engine
+from chronolake_metastore.store import arrays, engine, schema
 from chronolake_metastore.store.connections import BoundedConnection
 
 Statement = tuple[str, Mapping[str, Any]]
@@ -24,6 +23,7 @@ Rows = list[tuple[Any, ...]]
 _OUTCOME_UNIQUE = "outcome_request_unique"
 _NO_LATE_MARKER = "marker_seen"
 _STREAMED_ROWS = 10_000
+_REFUSE_UNKNOWN_SCHEMA: Statement = ("SELECT refuse_unknown_schema(%(known)s)", {"known": schema.REVISION})
 _BEGIN: Statement = ("BEGIN ISOLATION LEVEL READ COMMITTED", {})
 _COMMIT: Statement = ("COMMIT", {})
 
@@ -52,10 +52,14 @@ class Transaction:
         return [[] if statement is None else next(answered).rows for statement in statements]
 
     async def commit(self, statements: Sequence[Statement] = ()) -> None:
-        """Run the last ``statements`` and commit, in one round trip. Nothing may be run after it."""
+        """Run the last ``statements`` and commit, in one round trip. Nothing may be run after it.
+
+        The last of all asks which schema the database has. A migration that came before has committed, one that
+        comes after waits for what was written here: so no server writes rows of a schema that it does not know.
+        """
         if not self._is_open:
             return
-        *_, committed = await self._connection.run_together([*statements, _COMMIT])
+        *_, committed = await self._connection.run_together([*statements, _REFUSE_UNKNOWN_SCHEMA, _COMMIT])
         self._is_open = False
         if committed.tag != "COMMIT":
             raise psycopg.OperationalError(f"the commit was answered {committed.tag}")
@@ -90,7 +94,7 @@ class Session:
         """A transaction that commits at the end of the block if not before, and rolls back when it raises.
 
         Raises ``DatabaseUnavailable`` when the connection is lost, in which case it is unknown whether the
-        transaction committed; ``OutcomeRaced`` and ``MarkedMeanwhile``.
+        transaction committed; ``SchemaUnknown``, ``OutcomeRaced`` and ``MarkedMeanwhile``.
         """
         try:
             with engine.database_errors():
@@ -106,14 +110,15 @@ class Session:
             # The next transaction connects anew: after a failover the address may lead elsewhere.
             await self.close()
             raise
-        except postgres_errors.UniqueViolation as exc:
-            if exc.diag.constraint_name != _OUTCOME_UNIQUE:
-                raise
-            raise OutcomeRaced from exc
-        except postgres_errors.CheckViolation as exc:
-            if exc.diag.constraint_name != _NO_LATE_MARKER:
-                raise
-            raise MarkedMeanwhile from exc
+        except psycopg.Error as exc:
+            match exc.diag.constraint_name:
+                case constraint if constraint == _OUTCOME_UNIQUE:
+                    raise OutcomeRaced from exc
+                case constraint if constraint == _NO_LATE_MARKER:
+                    raise MarkedMeanwhile from exc
+                case _:
+                    await self._database.refuse_unknown_schema(exc)
+                    raise
 
     async def run_alone(self, statement: Statement) -> Rows:
         """Run a statement that is a transaction of its own, in one round trip; raises as ``begin`` does."""
@@ -125,6 +130,9 @@ class Session:
                 return answered.rows
         except errors.DatabaseUnavailable:
             await self.close()
+            raise
+        except psycopg.Error as exc:
+            await self._database.refuse_unknown_schema(exc)
             raise
 
     async def close(self) -> None:

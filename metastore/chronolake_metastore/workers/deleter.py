@@ -20,7 +20,6 @@ from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.object_storage import TableFiles
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leases, waiting
@@ -29,7 +28,7 @@ from chronolake_metastore.store.waiting import WaitingPlan
 from chronolake_metastore.workers import doomed
 from chronolake_metastore.workers.doomed import NotOfTarget
 from chronolake_metastore.workers.looking import again_and_again
-from chronolake_metastore.workers.reaching import Reach
+from chronolake_metastore.workers.reaching import Reach, TableFiles
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire, markers as wire_markers
 from chronolake_model.markers import DeletedFile
@@ -71,7 +70,7 @@ class Deleter:
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
         self._lease_seconds = settings.deleter_lease_seconds
-        self._reach = Reach()
+        self._reach = Reach(database, settings.storage_endpoints)
         self.writer = f"chronolake-deleter@{socket.gethostname()[:200]}:{os.getpid()}"
 
     async def run(self) -> None:
@@ -163,11 +162,12 @@ class Deleter:
 
     async def _delete(self, taken: Taken, page: doomed.Page) -> dict[str, str]:
         """Delete a page of files, and report those that are gone; gives why others are not."""
-        failures = await taken.files.delete_all([one.path for one in page])
+        plan = taken.plan
+        failures = await taken.files.delete(doomed.deleting(plan, self.writer), page)
         gone = [one for one in page if one.path not in failures]
         if gone:
             report = wire_markers.ReportDeletions(gone, writer=self.writer)
-            await self._submit(ReportDeletions(taken.plan.place.table, taken.plan.requested_time, report))
+            await self._submit(ReportDeletions(plan.place.table, plan.requested_time, report))
         self._metrics.files_deleted.inc(len(gone))
         return failures
 

@@ -5,24 +5,29 @@ Whoever goes on after another asks again, from the beginning: what was deleted a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from typing import Final
 
+from chronolake_metastore import telemetry
 from chronolake_metastore.domain.deletions import marked_by
-from chronolake_metastore.object_storage import TableFiles
-from chronolake_metastore.store import deletions, instants, markers
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.domain.lists import ListName
+from chronolake_metastore.store import deletions, event_lists, instants, markers
+from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, OfInstant
+from chronolake_metastore.store.sweeps import Unswept
 from chronolake_metastore.store.waiting import Place, WaitingPlan
-from chronolake_model.file_names import parse_file_name
-from chronolake_model.markers import DeletedFile, file_at, is_file_of, parse_marker
+from chronolake_metastore.workers.reaching import TableFiles
+from chronolake_model.markers import DeletedFile, file_at, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action
+from chronolake_storage.guard import Deleting
 
 PAGE: Final = 1_000
 """Files that are deleted, and reported, at once: as many as S3 deletes in one request."""
-DIRECT_FOLDER: Final = ".hoodie/.temp"
-"""Where direct markers are, below a table's base path: Hudi's own folder; in it one for each instant."""
+PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of the names of files that are read at once."""
+
+_log = telemetry.logger(__name__)
 
 Page = Sequence[DeletedFile]
 Pages = AsyncIterator[Page]
@@ -44,14 +49,27 @@ async def deleted_before(database: Database, place: Place, requested_time: Micro
     after = deletions.FIRST
     while True:
         async with database.reading() as connection:
-            instant = await instants.get(connection, place.table_id, requested_time)
-            assert instant is not None, "instants stay"
-            of = OfInstant(place.table_id, marked_by(instant))
+            of = OfInstant(place.table_id, await _marked_by(connection, place, requested_time))
             page = await deletions.page(connection, of, after, PAGE, unpublished=True)
         if not page:
             return
         yield page
         after = page[-1]
+
+
+async def deleting_late(database: Database, place: Place, due: Unswept) -> Deleting:
+    """In whose name late files of an instant are deleted."""
+    by = format_time(due.requested_time, place.tick)
+    if due.action is Action.CLEAN:
+        return Deleting(by, None)
+    async with database.reading() as connection:
+        return Deleting(by, format_time(await _marked_by(connection, place, due.requested_time), place.tick))
+
+
+async def _marked_by(connection: Reader, place: Place, requested_time: Micros) -> Micros:
+    instant = await instants.get(connection, place.table_id, requested_time)
+    assert instant is not None, "instants stay"
+    return marked_by(instant)
 
 
 def first_failure(failures: Mapping[str, str]) -> str:
@@ -62,40 +80,63 @@ def first_failure(failures: Mapping[str, str]) -> str:
 async def forget(waiting: WaitingPlan, files: TableFiles, reported: Set[DeletedFile]) -> None:
     """Delete the direct markers of a plan that was executed, of files that were reported."""
     if waiting.plan.by_markers and waiting.plan.direct_markers:
-        await forget_direct(files, _marked_by_target(waiting), reported)
+        await forget_direct(files, waiting.place.table, _target(waiting), reported)
 
 
-async def forget_direct(files: TableFiles, instant: str, reported: Set[DeletedFile]) -> None:
+async def forget_direct(files: TableFiles, table: str, instant: str, reported: Set[DeletedFile]) -> None:
     """Delete the direct markers of an instant, as far as the store lets us, of files that were reported.
 
-    One that came meanwhile stays: it is all that is known of its file. What is no marker goes too.
+    One that came meanwhile stays: it is all that is known of its file. What is no marker stays, and is logged.
     """
-    folder = f"{DIRECT_FOLDER}/{instant}"
-    async for page in files.listing(folder):
-        marked = ((path, _marked_by(path.removeprefix(f"{folder}/"), instant)) for path in page)
-        await files.delete_all([path for path, file in marked if file is None or file in reported])
+    stays: dict[str, str] = {}
+    async for marked, others in files.markers(instant):
+        gone = [one for one in marked if DeletedFile(one.partition_path, one.file_name) in reported]
+        stays |= await files.delete_markers(instant, gone)
+        stays |= dict.fromkeys(others, "it is no marker of the instant")
+    if stays:
+        _log.warning(
+            "files stay in the folder of direct markers",
+            table=table,
+            instant=instant,
+            files=len(stays),
+            first=first_failure(stays),
+        )
 
 
 def _kinds(database: Database, waiting: WaitingPlan, files: TableFiles) -> list[Pages]:
     if waiting.action is Action.CLEAN:
         return [_planned(database, waiting)]
     if not waiting.plan.by_markers:
-        return [_named(waiting)]
+        return [_named(database, waiting)]
     marked = [_marked(database, waiting)]
     if waiting.plan.direct_markers:
-        marked.append(marked_directly(files, _marked_by_target(waiting)))
+        marked.append(marked_directly(files, _target(waiting)))
     return marked
 
 
 async def _planned(database: Database, waiting: WaitingPlan) -> Pages:
     """What the server's plan of a clean names, and was not reported yet."""
-    named = set(map(file_at, waiting.plan.files_to_delete))
-    async with database.reading() as connection:
-        of = OfInstant(waiting.place.table_id, waiting.marked_by)
-        # Nothing else is ever reported of such a clean.
-        reported = await deletions.page(connection, of, deletions.FIRST, len(named))
-    for page in _in_pages(sorted(named.difference(reported))):
-        yield page
+    async for named in _plan_files(database, waiting):
+        async with database.reading() as connection:
+            of = OfInstant(waiting.place.table_id, waiting.marked_by)
+            reported = await deletions.reported(connection, of, named)
+        if page := sorted(named.difference(reported)):
+            yield page
+
+
+async def _plan_files(database: Database, waiting: WaitingPlan) -> AsyncIterator[set[DeletedFile]]:
+    """The files that the plan names, page by page."""
+    table_id, instant, after = waiting.place.table_id, waiting.requested_time, -1
+    while True:
+        async with database.reading() as connection:
+            page, is_cut = await event_lists.page(
+                connection, table_id, instant, ListName.PLAN_FILES, after, PAGE, PAGE_BYTES_MAX
+            )
+        if page:
+            yield {file_at(entry.name) for _, entry in page}
+        if not is_cut:
+            return
+        after = page[-1][0]
 
 
 async def _marked(database: Database, waiting: WaitingPlan) -> Pages:
@@ -113,42 +154,32 @@ async def _marked(database: Database, waiting: WaitingPlan) -> Pages:
 
 async def marked_directly(files: TableFiles, instant: str) -> Pages:
     """What an instant, named by its requested time, has marked in storage: the server saw nothing of it."""
-    folder = f"{DIRECT_FOLDER}/{instant}"
-    async for page in files.listing(folder):
-        marked = {one for path in page if (one := _marked_by(path.removeprefix(f"{folder}/"), instant))}
+    async for marked, _ in files.markers(instant):
         if marked:
-            yield sorted(marked)
+            yield sorted({DeletedFile(one.partition_path, one.file_name) for one in marked})
 
 
-def _marked_by_target(waiting: WaitingPlan) -> str:
+def deleting(waiting: WaitingPlan, writer: str) -> Deleting:
+    """In whose name ``writer`` deletes the files of a plan."""
+    by = format_time(waiting.requested_time, waiting.place.tick)
+    return Deleting(by, None if waiting.action is Action.CLEAN else _target(waiting), writer)
+
+
+def _target(waiting: WaitingPlan) -> str:
     return format_time(waiting.marked_by, waiting.place.tick)
 
 
-def _marked_by(name: str, requested_time: str) -> DeletedFile | None:
-    """The data file that a direct marker names; none of what is no marker of the instant."""
-    try:
-        marker = parse_marker(name)
-    except ValueError:
-        return None
-    if parse_file_name(marker.file_name).requested_time != requested_time:
-        return None
-    return DeletedFile(marker.partition_path, marker.file_name)
-
-
-async def _named(waiting: WaitingPlan) -> Pages:
+async def _named(database: Database, waiting: WaitingPlan) -> Pages:
     """What whoever asked for the rollback has named; raises ``NotOfTarget``.
 
     All of it: what was reported before may have been so before it was named, and have been written again.
     """
     # A client says these names, and the server has credentials that the client may not have.
-    target = _marked_by_target(waiting)
-    named = sorted(set(map(file_at, waiting.plan.files_to_delete)))
-    for file in named:
-        if not is_file_of(file, target):
-            raise NotOfTarget(f"{file.path[:200]!r} is no data file of the instant {target}")
-    for page in _in_pages(named):
-        yield page
-
-
-def _in_pages(files: Page) -> Iterator[Page]:
-    return (files[at : at + PAGE] for at in range(0, len(files), PAGE))
+    target = _target(waiting)
+    # Nothing is deleted of a plan with one such name: so all of it is looked at first.
+    async for named in _plan_files(database, waiting):
+        for file in sorted(named):
+            if not is_file_of(file, target):
+                raise NotOfTarget(f"{file.path[:200]!r} is no data file of the instant {target}")
+    async for named in _plan_files(database, waiting):
+        yield sorted(named)

@@ -11,7 +11,6 @@ from typing import Final
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.object_storage import TableFiles
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leases, sweeps
@@ -21,7 +20,7 @@ from chronolake_metastore.store.waiting import Place
 from chronolake_metastore.workers import doomed
 from chronolake_metastore.workers.doomed import Pages
 from chronolake_metastore.workers.looking import again_and_again
-from chronolake_metastore.workers.reaching import Reach
+from chronolake_metastore.workers.reaching import Reach, TableFiles
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import sweeps as wire
 from chronolake_model.markers import DeletedFile
@@ -44,7 +43,7 @@ class Sweeper:
         self._sequencer = sequencer
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
-        self._reach = Reach()
+        self._reach = Reach(database, settings.storage_endpoints)
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -89,8 +88,9 @@ class Sweeper:
         """Look for the files of one instant; gives why one that is there could not be deleted."""
         found: set[DeletedFile] = set()
         failure = ""
+        deleting = await doomed.deleting_late(self._database, place, due)
         async for page in self._late(place, files, due):
-            failures = await files.delete_all([one.path for one in page])
+            failures = await files.delete(deleting, page)
             gone = [one for one in page if one.path not in failures]
             if gone:
                 await self._record(place, due, gone)
@@ -98,7 +98,8 @@ class Sweeper:
             self._metrics.deletions_failed.inc(len(failures))
             failure = failure or doomed.first_failure(failures)
         if due.direct_markers_of is not None:
-            await doomed.forget_direct(files, format_time(due.direct_markers_of, place.tick), found)
+            marking = format_time(due.direct_markers_of, place.tick)
+            await doomed.forget_direct(files, place.table, marking, found)
         if found:
             self._metrics.files_deleted.inc(len(found))
             said = {"table": place.table, "instant": format_time(due.requested_time, place.tick)}
@@ -110,9 +111,9 @@ class Sweeper:
     async def _late(self, place: Place, files: TableFiles, due: Unswept) -> Pages:
         """Files that are there although they were deleted, or were marked in storage after that."""
         async for page in doomed.deleted_before(self._database, place, due.requested_time):
-            there = set(await files.find([one.path for one in page]))
+            there = await files.find(page)
             if there:
-                yield [one for one in page if one.path in there]
+                yield there
         if due.direct_markers_of is not None:
             marking = format_time(due.direct_markers_of, place.tick)
             # Those too that are not there yet: their names are known from now on.

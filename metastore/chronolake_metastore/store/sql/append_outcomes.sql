@@ -1,13 +1,14 @@
 -- In the order of the request ids: two groups that share some wait for each other and never in a circle.
 INSERT INTO outcome (
-    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address
+    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address, chain_id, number, hash
 )
 SELECT
-    request_id, fingerprint, table_id, version, status, answer, moment(recorded_at), command, actor, address
+    request_id, fingerprint, table_id, version, status, answer, moment(recorded_at), command, actor, address, chain_id,
+    number, hash
 FROM unnest(
     %(request_id)s::text[], %(fingerprint)s::bytea[], %(table_id)s::uuid[], %(version)s::bigint[],
     %(status)s::smallint[], %(answer)s::bytea[], %(recorded_at)s::bigint[], %(command)s::text[], %(actor)s::text[],
-    %(address)s::text[]
+    %(address)s::text[], %(chain_id)s::uuid[], %(number)s::bigint[], %(hash)s::bytea[]
 ) AS recorded (
-    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address
+    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address, chain_id, number, hash
 )

@@ -1,7 +1,8 @@
 -- A page of the file groups in the plans of table services that were pending as of a time.
 SELECT named.partition_path, named.file_id, micros(i.requested_time), i.action, i.operation
 FROM instant i
-CROSS JOIN LATERAL jsonb_to_recordset(i.plan -> 'file_groups') AS named (partition_path text, file_id text)
+JOIN event_entry n ON n.table_id = i.table_id AND n.instant = i.requested_time AND n.list = 'plan-file-groups'
+CROSS JOIN LATERAL (SELECT n.partition_path, n.name AS file_id) AS named
 WHERE i.table_id = :table_id
     AND i.operation IN ('compact', 'log_compact', 'cluster')
     AND {pending}

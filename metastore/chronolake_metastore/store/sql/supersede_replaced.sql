@@ -1,9 +1,16 @@
--- What is in a replaced file group leaves with the replacement, unless a base file took its place before.
+-- What is in the file groups that instants replaced leaves with the replacement, unless a base file took its place before.
 UPDATE file f
 SET superseded_at = greatest(r.replaced_at, f.completion_time)
-FROM unnest(%(table_id)s::uuid[], %(partition_path)s::text[], %(file_id)s::text[])
-    AS named (table_id, partition_path, file_id)
-JOIN replaced_group r USING (table_id, partition_path, file_id)
+FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS replaced (table_id, requested_time)
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM event_entry n
+    WHERE n.table_id = replaced.table_id
+        AND n.instant = moment(replaced.requested_time)
+        AND n.list = 'replaced-file-groups'
+    OFFSET 0
+) AS e
+JOIN replaced_group r ON r.table_id = e.table_id AND r.partition_path = e.partition_path AND r.file_id = e.name
 WHERE f.table_id = r.table_id
     AND f.partition_path = r.partition_path
     AND f.file_id = r.file_id

@@ -1,0 +1,282 @@
+"""Checks one base file against what its table and its timeline say of it, with Arrow."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chronolake import _keys
+from chronolake_model import meta_columns as meta
+from chronolake_model.checks import Finding, FindingKind
+from chronolake_model.tables import Field
+
+EXAMPLES_MAX: Final = 3
+_EXAMPLE_CHARS_MAX: Final = 200
+_SEQNO: Final = r"^(?P<time>\d+)_\d+_\d+$"
+_TYPES: Final[Mapping[str, Callable[[pa.DataType], bool]]] = {
+    "boolean": pa.types.is_boolean,
+    "tinyint": pa.types.is_int8,
+    "smallint": pa.types.is_int16,
+    "int": pa.types.is_int32,
+    "bigint": pa.types.is_int64,
+    "float": pa.types.is_float32,
+    "double": pa.types.is_float64,
+    "string": lambda type_: pa.types.is_string(type_) or pa.types.is_large_string(type_),
+    "binary": lambda type_: pa.types.is_binary(type_) or pa.types.is_large_binary(type_),
+    "date": pa.types.is_date32,
+    "timestamp": lambda type_: _is_moment(type_) and type_.tz is not None,
+    "timestamp_ntz": lambda type_: _is_moment(type_) and type_.tz is None,
+    "array": pa.types.is_list,
+    "map": pa.types.is_map,
+    "struct": pa.types.is_struct,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the files of a table look. ``buckets`` is None without a bucket index.
+
+    ``columns`` has the columns of each version of the schema, with their names then; names of key fields and
+    partition fields never change.
+    """
+
+    key_fields: Sequence[Field]
+    partition_fields: Sequence[Field]
+    buckets: int | None
+    columns: Mapping[int, Sequence[Field]]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """What the timeline says of a base file; ``bucket`` is None without a bucket index."""
+
+    path: str
+    partition_path: str
+    bucket: int | None
+    requested_time: str
+    records: int
+    schema_version: int
+
+
+@dataclass(slots=True)
+class Contents:
+    """What was found in a file; ``misplaced`` has the keys that belong to other buckets, with those buckets."""
+
+    findings: list[Finding] = field(default_factory=list)
+    records: int = 0
+    commit_times: dict[str, int] = field(default_factory=dict)
+    """Commit times, and in how many records each is."""
+    misplaced: list[tuple[str, int]] = field(default_factory=list)
+
+
+class Tally:
+    """Counts defects of one file, kind by kind, with a few examples."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._counts: dict[FindingKind, int] = {}
+        self._examples: dict[FindingKind, list[str]] = {}
+
+    def of_file(self, kind: FindingKind, example: str) -> None:
+        """A defect of the file itself."""
+        self._counts.setdefault(kind, 0)
+        self._exemplify(kind, example)
+
+    def of_records(self, kind: FindingKind, where: pa.Array, example: Callable[[int], str]) -> None:
+        """A defect of the rows that ``where`` marks; ``example`` words one of them."""
+        rows = np.flatnonzero(pc.fill_null(where, False).to_numpy(zero_copy_only=False))
+        if len(rows):
+            self._counts[kind] = self._counts.get(kind, 0) + len(rows)
+        for row in rows[:EXAMPLES_MAX].tolist():
+            self._exemplify(kind, example(row))
+
+    def findings(self) -> list[Finding]:
+        """One of each kind that there is."""
+        return [
+            Finding(kind, self._path, count, self._examples.get(kind, []))
+            for kind, count in self._counts.items()
+        ]
+
+    def _exemplify(self, kind: FindingKind, example: str) -> None:
+        examples = self._examples.setdefault(kind, [])
+        if len(examples) < EXAMPLES_MAX:
+            examples.append(example[:_EXAMPLE_CHARS_MAX])
+
+
+def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
+    """Check every record. Holds the keys of the file and one row group; raises what pyarrow does."""
+    contents, tally = Contents(), Tally(stated.path)
+    names = _readable(file.schema_arrow, stated, layout, tally)
+    rows = _Rows(stated, layout, tally, contents)
+    for table in _row_groups(file, names):
+        contents.records += len(table)
+        rows.check(table)
+    rows.check_whole_file()
+    if contents.records != stated.records:
+        example = f"{contents.records} records, and {stated.records} on the timeline"
+        tally.of_file(FindingKind.WRONG_RECORD_COUNT, example)
+    contents.findings = tally.findings()
+    return contents
+
+
+def keys_of(file: pq.ParquetFile, layout: Layout) -> Iterator[pa.Array]:
+    """The record keys of a file, as its key fields give them."""
+    names = [one.name for one in layout.key_fields]
+    for table in _row_groups(file, names):
+        yield _keys.record_keys(names, _texts(table, layout.key_fields))
+
+
+def _row_groups(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table]:
+    for index in range(file.num_row_groups):
+        yield file.read_row_group(index, columns=list(names))
+
+
+def _texts(table: pa.Table, fields: Sequence[Field]) -> list[pa.Array]:
+    return [_keys.texts(table[one.name], one.type) for one in fields]
+
+
+def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> list[str]:
+    """The columns that the checks of records can read; what is wrong with the others is a finding."""
+    good = []
+    expected = [*(Field(name, "string") for name in meta.META), *layout.columns[stated.schema_version]]
+    for one in expected:
+        index = schema.get_field_index(one.name)
+        if index < 0:
+            tally.of_file(FindingKind.MISSING_COLUMN, one.name)
+        elif not _is_of_type(schema.field(index).type, one.type):
+            example = f"{one.name} is {schema.field(index).type}, and not {one.type}"
+            tally.of_file(FindingKind.WRONG_TYPE, example)
+        else:
+            good.append(one.name)
+    wanted = {*meta.META, *(one.name for one in (*layout.key_fields, *layout.partition_fields))}
+    return [name for name in good if name in wanted]
+
+
+def _is_of_type(given: pa.DataType, wanted: str) -> bool:
+    name = wanted.strip().lower()
+    if name.startswith("decimal"):
+        precision, scale = (int(number) for number in name[name.index("(") + 1 : name.index(")")].split(","))
+        return pa.types.is_decimal128(given) and (given.precision, given.scale) == (precision, scale)
+    return _TYPES[name.partition("<")[0].strip()](given)
+
+
+def _is_moment(type_: pa.DataType) -> bool:
+    return pa.types.is_timestamp(type_) and type_.unit in ("us", "ms")
+
+
+class _Rows:
+    """Checks the records of a file, row group by row group."""
+
+    def __init__(self, stated: BaseFile, layout: Layout, tally: Tally, contents: Contents) -> None:
+        self._stated = stated
+        self._layout = layout
+        self._tally = tally
+        self._contents = contents
+        self._keys: list[pa.Array] = []
+        self._seqnos: list[pa.ChunkedArray] = []
+
+    def check(self, table: pa.Table) -> None:
+        """Check the records of one row group, as far as its columns are there."""
+        names = set(table.column_names)
+        self._check_places(table, names)
+        if {meta.COMMIT_TIME, meta.COMMIT_SEQNO} <= names:
+            self._check_commit(table)
+        if self._layout.partition_fields and names >= {one.name for one in self._layout.partition_fields}:
+            self._check_partition(table)
+        if names >= {one.name for one in self._layout.key_fields}:
+            self._check_keys(table, names)
+
+    def check_whole_file(self) -> None:
+        """Check what must be unique in the file."""
+        example = "the key {!r} is twice in the file"
+        self._check_unique(FindingKind.DUPLICATE_KEY, self._keys, example)
+        self._check_unique(FindingKind.WRONG_COMMIT_SEQNO, self._seqnos, "{!r} is twice in the file")
+
+    def _check_places(self, table: pa.Table, names: set[str]) -> None:
+        partition_path, _, file_name = self._stated.path.rpartition("/")
+        for kind, name, wanted in (
+            (FindingKind.WRONG_PARTITION_PATH, meta.PARTITION_PATH, partition_path),
+            (FindingKind.WRONG_FILE_NAME, meta.FILE_NAME, file_name),
+        ):
+            if name in names:
+                given = table[name]
+                wrong = pc.fill_null(pc.not_equal(given, wanted), True)
+                self._tally.of_records(kind, wrong, functools.partial(_quoted, given))
+
+    def _check_commit(self, table: pa.Table) -> None:
+        times, seqnos = table[meta.COMMIT_TIME], table[meta.COMMIT_SEQNO]
+        for entry in pc.value_counts(times).to_pylist():
+            time = entry["values"] or ""
+            self._contents.commit_times[time] = self._contents.commit_times.get(time, 0) + entry["counts"]
+        parts = pc.extract_regex(seqnos, _SEQNO)
+        given = pc.struct_field(parts, "time")
+        wrong = pc.fill_null(pc.not_equal(given.cast(times.type), times), True)
+        self._tally.of_records(FindingKind.WRONG_COMMIT_SEQNO, wrong, functools.partial(_quoted, seqnos))
+        self._seqnos.append(seqnos.combine_chunks().cast(pa.large_string()))
+
+    def _check_partition(self, table: pa.Table) -> None:
+        fields = self._layout.partition_fields
+        try:
+            paths = _keys.partition_paths([one.name for one in fields], _texts(table, fields))
+        except pa.ArrowInvalid as exc:
+            self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
+            return
+        wrong = pc.not_equal(paths, self._stated.partition_path)
+        self._tally.of_records(FindingKind.WRONG_PARTITION, wrong, lambda row: f"belongs to {paths[row]}")
+
+    def _check_keys(self, table: pa.Table, names: set[str]) -> None:
+        fields = self._layout.key_fields
+        try:
+            texts = _texts(table, fields)
+        except pa.ArrowInvalid as exc:
+            self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
+            return
+        keys = _keys.record_keys([one.name for one in fields], texts)
+        self._tally.of_records(FindingKind.NO_RECORD_KEY, pc.is_null(keys), lambda row: _worded(texts, row))
+        if meta.RECORD_KEY in names:
+            given = table[meta.RECORD_KEY]
+            wrong = pc.and_kleene(pc.is_valid(keys), pc.fill_null(pc.not_equal(given, keys), True))
+            self._tally.of_records(
+                FindingKind.WRONG_RECORD_KEY, wrong, lambda row: f"{given[row].as_py()!r} for {keys[row]}"
+            )
+        if self._layout.buckets is not None and self._stated.bucket is not None:
+            self._check_buckets(keys, _keys.buckets(texts, self._layout.buckets), self._stated.bucket)
+        self._keys.append(keys)
+
+    def _check_buckets(self, keys: pa.Array, buckets: npt.NDArray[np.int64], own: int) -> None:
+        wrong = pc.and_(pa.array(buckets != own), pc.is_valid(keys))
+        self._tally.of_records(
+            FindingKind.WRONG_BUCKET, wrong, lambda row: f"the key {keys[row]} belongs to bucket {buckets[row]}"
+        )
+        rows = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))
+        self._contents.misplaced += zip(
+            keys.take(pa.array(rows)).to_pylist(), buckets[rows].tolist(), strict=True
+        )
+
+    def _check_unique(self, kind: FindingKind, parts: Sequence[Any], example: str) -> None:
+        if not parts:
+            return
+        values = pa.concat_arrays(parts).drop_null()
+        if pc.count_distinct(values).as_py() == len(values):
+            return
+        counts = values.value_counts()
+        twice = counts.filter(pc.greater(counts.field("counts"), 1))
+        extra = pa.array(np.ones(len(values) - len(counts), dtype=bool))
+        repeated = twice.field("values")
+        self._tally.of_records(kind, extra, lambda row: example.format(repeated[row % len(repeated)].as_py()))
+
+
+def _quoted(values: pa.ChunkedArray, row: int) -> str:
+    return repr(values[row].as_py())
+
+
+def _worded(texts: Sequence[pa.Array], row: int) -> str:
+    return ", ".join(repr(text[row].as_py()) for text in texts)

@@ -1,0 +1,122 @@
+"""``chronolake check``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output
+from chronolake_model.checks import Check, FindingKind
+
+SHOWN_MAX: Final = 10
+"""Findings of one kind at the terminal; --json has more."""
+_PROGRESS_SECONDS: Final = 5.0
+_REWRITE: Final = (
+    "Correct the writer (docs/writing.md); then delete these records and write them again, or restore the "
+    "table to a savepoint before them."
+)
+_LOST: Final = "Bring the file back from a copy, or restore the table to a savepoint before it was damaged."
+_ADVICE: Final = {
+    FindingKind.MISSING_FILE: _LOST,
+    FindingKind.WRONG_SIZE: _LOST,
+    FindingKind.UNREADABLE_FILE: _LOST,
+    FindingKind.WRONG_NAME: "Run chronolake-metastore verify: the server publishes no such name.",
+    FindingKind.WRONG_RECORD_COUNT: "Correct the writer's write stats; pruning and totals go by them.",
+    FindingKind.MISSING_COLUMN: _REWRITE,
+    FindingKind.WRONG_TYPE: _REWRITE,
+    FindingKind.NO_RECORD_KEY: _REWRITE,
+    FindingKind.WRONG_RECORD_KEY: _REWRITE,
+    FindingKind.WRONG_BUCKET: _REWRITE,
+    FindingKind.DUPLICATE_KEY: "Decide which record counts. " + _REWRITE,
+    FindingKind.WRONG_PARTITION: _REWRITE,
+    FindingKind.WRONG_COMMIT_TIME: "Incremental reads miss these records, or give them wrongly. " + _REWRITE,
+    FindingKind.WRONG_COMMIT_SEQNO: "Only readers that use the column notice. " + _REWRITE,
+    FindingKind.WRONG_PARTITION_PATH: "Only readers that use the column notice. " + _REWRITE,
+    FindingKind.WRONG_FILE_NAME: "Only readers that use the column notice. " + _REWRITE,
+    FindingKind.FOREIGN_FILE: "chronolake orphans says more, and deletes what can never be published.",
+}
+
+
+def check(  # one parameter for each option
+    table: options.TableArgument,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            callback=options.read_time,
+            help="The snapshot of this completion time (instant digits, or ISO 8601 in UTC; earliest, latest).",
+        ),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            min=1,
+            metavar="N",
+            help="Read so many base files, spread over the table; that they are there, with their sizes and "
+            "names, is checked of all.",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Read every base file, as without --sample.")] = False,
+    storage: options.StorageOption = None,
+) -> None:
+    """Read a table's files and find what is wrong with them.
+
+    Found are: missing, cut off and foreign files; records in wrong buckets or partitions, and keys that are
+    there twice; columns and values that are not what the schema, the key and Hudi's five columns ask for. The
+    exit code is 0 when nothing is found, and 1 otherwise. Nothing is changed.
+    """
+    if full and sample is not None:
+        raise typer.BadParameter("it contradicts --full", param_hint="--sample")
+    with context.client(storage_options=options.storage(storage)) as client:
+        try:
+            found = client.table(table).check(as_of, sample=sample, on_progress=_Progress())
+        except (ValueError, ImportError) as exc:
+            context.fail(str(exc))
+    output.show(found, lambda console: _print(console, found))
+    if found.totals:
+        raise typer.Exit(output.FAILED)
+
+
+class _Progress:
+    """Says on stderr how far a long check has come."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, done: int, files: int, records: int) -> None:
+        if time.monotonic() - self._last >= _PROGRESS_SECONDS:
+            self._last = time.monotonic()
+            print(f"{done:,} of {files:,} files read, {records:,} records", file=sys.stderr, flush=True)
+
+
+def _print(console: Console, found: Check) -> None:
+    for total in found.totals:
+        rows = [
+            (one.path, one.records or None, "; ".join(one.examples) or None)
+            for one in found.findings
+            if one.kind is total.kind
+        ]
+        heading = f"{total.kind}: {total.findings:,} files"
+        heading += f", {total.records:,} records" if total.records else ""
+        console.print(heading, style="bold", soft_wrap=True, markup=False)
+        output.print_table(console, output.table_of(("file~", "records#", "examples~"), rows[:SHOWN_MAX]))
+        if total.findings > SHOWN_MAX:
+            console.print(f"and {total.findings - SHOWN_MAX:,} more; --json has up to 1,000")
+        console.print(f"{_ADVICE[total.kind]}\n", soft_wrap=True, markup=False)
+    for text in found.not_covered:
+        console.print(f"Not covered: {text}.", soft_wrap=True, markup=False)
+    as_of = "nothing has completed" if found.as_of is None else f"as of {found.as_of}"
+    verdict = "no finding" if not found.totals else f"{sum(one.findings for one in found.totals):,} findings"
+    read = f"{found.files:,} files, {found.files_read:,} read with {found.records:,} records"
+    console.print(
+        f"{found.table} {as_of}: {read}: {verdict}",
+        soft_wrap=True,
+        markup=False,
+    )

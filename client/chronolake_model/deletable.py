@@ -1,0 +1,83 @@
+"""Bodies of the REST API for asking which files may be deleted, before anybody deletes them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.markers import DELETIONS_MAX, DeletedFile
+
+
+class Refusal(enum.StrEnum):
+    """Why a file may not be deleted. A reason, once released, keeps its meaning."""
+
+    LIVE = "live"
+    """It is in a latest file slice."""
+    SERVED = "served"
+    """It left the latest slices, and the table is still served as of a time when it was in one."""
+    HELD = "held"
+    """A savepoint or the lease of a reader needs it."""
+    PLANNED = "planned"
+    """It is in a file group for which a table service is planned."""
+    PUBLISHED = "published"
+    """It was published: only a clean whose plan names it may delete it."""
+    STAGED = "staged"
+    """Its instant is pending, and has staged it."""
+    PENDING = "pending"
+    """Its instant is pending, and not the caller's; or the caller does not hold the lease of the plan."""
+    OTHER_INSTANT = "other-instant"
+    """It is not a file of the instant in whose name it is to be deleted."""
+    UNKNOWN_INSTANT = "unknown-instant"
+    """The table's timeline has no instant of the time in its name."""
+    DROPPED_TABLE = "dropped-table"
+    """A dropped table whose base path overlaps published it, or had the instant in its name."""
+    NOT_A_DATA_FILE = "not-a-data-file"
+    """It has no data file's name."""
+
+
+class AskDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ask which files may be deleted in the name of an instant; ``writer`` is who would delete them.
+
+    Without a writer nothing of an instant that is pending may.
+    """
+
+    files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
+    writer: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class AskOrphans(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ask which files may be deleted that nothing accounts for, each by the instant in its own name.
+
+    With ``unknown_instants`` those too whose instant the table's timeline does not have, if it is in the past.
+    """
+
+    files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
+    unknown_instants: bool = False
+
+
+class RefusedDeletion(msgspec.Struct, frozen=True):
+    """A file that may not be deleted, and why."""
+
+    partition_path: str
+    file_name: str
+    reason: Refusal
+
+    @property
+    def path(self) -> str:
+        """The data file, relative to the table's base path."""
+        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+
+
+class Deletable(msgspec.Struct, frozen=True):
+    """Which of the files may not be deleted; the others may, as of the question.
+
+    ``table_id`` and ``metastore_id`` are what the claim in the table's storage must say.
+    """
+
+    table: str
+    table_id: str
+    metastore_id: str
+    refused: list[RefusedDeletion]

@@ -1,0 +1,17 @@
+"""Names of the columns that Hudi puts before a table's own in each data file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMIT_TIME: Final = "_hoodie_commit_time"
+"""The requested time of the instant that wrote the record last."""
+COMMIT_SEQNO: Final = "_hoodie_commit_seqno"
+"""``<commit time>_<partition of the write token>_<number>``: unique among the records of a commit."""
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+FILE_NAME: Final = "_hoodie_file_name"
+"""The name of the file that the record is in."""
+
+META: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
+"""First in each data file, in this order, all strings."""

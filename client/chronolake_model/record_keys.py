@@ -1,0 +1,27 @@
+"""The spelling of record keys and partition paths, which every writer of a table must share.
+
+Record keys are Hudi's: ``SimpleKeyGenerator``'s for one field, ``ComplexKeyGenerator``'s for several. Partition
+paths are in hive style, escaped as Hive escapes them (Hudi: PartitionPathEncodeUtils). The rules are in
+docs/writing.md, with test vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NULL_KEY: Final = "__null__"
+EMPTY_KEY: Final = "__empty__"
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+HASH_SEED: Final = 42
+"""The seed of the first key field's xxhash64; each field's hash is the seed of the next (Spark's xxhash64)."""
+
+ESCAPED: Final = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{}[]^"
+"""The characters that a partition path has as ``%`` and two hexadecimal digits."""
+
+SEPARATORS: Final = (",", ":")
+"""What separates the fields of a record key of several; names of such fields have neither."""
+
+
+def escape(value: str) -> str:
+    """``value`` so that it is one name in a path: ``%`` and two hexadecimal digits for what is special."""
+    return "".join(f"%{ord(char):02X}" if char in ESCAPED else char for char in value)

@@ -1,0 +1,39 @@
+"""What storage refuses.
+
+StorageError
+├── LinkRefused      a link lies below the base path, where none is followed
+└── ClaimRefused     the base path is claimed by another table or another metastore
+"""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """The storage refused or failed, after retries."""
+
+
+class LinkRefused(StorageError):
+    """A folder below the base path is a link."""
+
+
+class ClaimRefused(StorageError):
+    """The base path belongs to another table, or its claim cannot be read. Nothing was deleted."""
+
+
+def reason(exc: BaseException) -> str:
+    """The cause in one line."""
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror
+    # obstore adds what it knows for debugging, after an empty line.
+    lines = str(exc).strip().partition("\n\n")[0].splitlines()
+    return " ".join(lines) if lines else type(exc).__name__
+
+
+def failed(what: str, exc: BaseException) -> StorageError:
+    """A ``StorageError`` that names the file or folder and the cause."""
+    return StorageError(f"{what}: {reason(exc)}")
+
+
+def too_large(what: str) -> StorageError:
+    """The refusal of an object that is larger than any of ours."""
+    return StorageError(f"{what} is too large to be an object of Chronolake; remove it")

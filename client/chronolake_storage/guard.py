@@ -1,0 +1,174 @@
+"""The one door for deleting: every deletion of a table's files, by client or server, is ``Guard.delete``.
+
+It lets a file go only when all of this holds: the base path is claimed by this table; the path lies below the
+base path, and in no folder that another table has claimed; its name is that of a data file, or of a marker, of
+the instant; and no live slice, savepoint or reader of any table needs it. What one check does not let go stays,
+and is reported with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+import msgspec
+
+from chronolake_model.file_names import parse_file_name
+from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
+from chronolake_storage import claims
+from chronolake_storage.claims import Owner
+from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
+
+MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
+"""Where direct markers are, below the base path: Hudi's own folder; in it one for each instant."""
+AT_ONCE: Final = 5_000
+"""Files that are checked and deleted together: the claim is read once for them."""
+
+
+class Deleting(msgspec.Struct, frozen=True):
+    """In whose name files are deleted.
+
+    ``by`` is the instant that deletes: a rollback, a clean, a write that has failed attempts, or an instant
+    that has ended, of which late files are looked for. It is None for orphans, which are judged by their own
+    names. ``files_of`` is the instant that the names must carry; None for a clean, whose files are of earlier
+    instants.
+    ``writer`` is who deletes: a pending instant is only its writer's. With ``unknown_instants`` orphans may be
+    of instants that the table's timeline does not have.
+    """
+
+    by: str | None
+    files_of: str | None
+    writer: str | None = None
+    unknown_instants: bool = False
+
+
+class Metastore(Protocol):
+    """What the guard asks the metastore, in the thread that deletes."""
+
+    def owner(self) -> Owner | None:
+        """The table as the metastore knows it at this moment; None when it was dropped."""
+
+    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        """Which of the files may not be deleted, and why."""
+
+
+class Guard:
+    """Deletes files of one table. Threads may share it."""
+
+    def __init__(self, files: Files, owner: Owner, metastore: Metastore) -> None:
+        self._files = files
+        self._owner = owner
+        self._metastore = metastore
+
+    def delete(self, deleting: Deleting, paths: Iterable[str]) -> Iterator[Deletion]:
+        """Delete files, and give the outcomes in order. Paths are relative to the base path.
+
+        Consume the answer: files go part by part as it is consumed. Raises ``ClaimRefused`` before the first
+        deletion of a part, ``StorageError`` when the storage cannot be reached at all, and what the metastore
+        raises.
+        """
+        left = iter(paths)
+        while part := list(islice(left, AT_ONCE)):
+            yield from self._delete_part(deleting, part)
+
+    def delete_markers(self, instant: str, markers: Iterable[Marker]) -> Iterator[Deletion]:
+        """Delete direct markers of an instant, and then the folders of them that hold nothing any more."""
+        folder = f"{MARKERS_FOLDER}/{instant}"
+        yield from self.delete(Deleting(None, instant), (f"{folder}/{marker.name}" for marker in markers))
+        self._files.remove_empty_folders_unguarded(folder)
+
+    def _delete_part(self, deleting: Deleting, paths: Sequence[str]) -> Iterator[Deletion]:
+        check_claim(self._files, self._owner, self._metastore)
+        refused = {path: why for path in paths if (why := refusal(deleting, path)) is not None}
+        files = [path for path in paths if path not in refused and not is_marker(path)]
+        refused |= check_other_claims(self._files, files)
+        files = [path for path in files if path not in refused]
+        if files:
+            refused |= ask_needed(self._metastore, deleting, files)
+        deleted = self._files.delete_unguarded(path for path in paths if path not in refused)
+        for path in paths:
+            yield Deletion(path, refused[path]) if path in refused else next(deleted)
+
+
+def refusal(deleting: Deleting, path: str) -> str | None:
+    """Why a path may not be deleted, by the path alone; None when it may."""
+    return check_contained(path) or check_name(deleting, path)
+
+
+def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
+    """Raise ``ClaimRefused`` unless the base path is this table's."""
+    claims.hold(files, owner, metastore.owner)
+
+
+def check_contained(path: str) -> str | None:
+    """Why a path does not lie below the base path."""
+    try:
+        check_path(path)
+    except ValueError as exc:
+        return str(exc)
+    return None
+
+
+def check_other_claims(files: Files, paths: Sequence[str]) -> dict[str, str]:
+    """Which of the paths lie in a folder below the base path that has a claim of its own, and why they stay.
+
+    One metastore keeps base paths apart. The tables of two may lie in each other, and carry the same instants.
+    """
+    folders = {path: _folders_of(path) for path in paths}
+    claimed = claims.claimed_folders(files, sorted({one for below in folders.values() for one in below}))
+    return {
+        path: f"the folder {other} is claimed by another table"
+        for path, below in folders.items()
+        if (other := next((one for one in below if one in claimed), None)) is not None
+    }
+
+
+def _folders_of(path: str) -> list[str]:
+    """The folders below the base path that a path lies in, the outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+
+
+def check_name(deleting: Deleting, path: str) -> str | None:
+    """Why a path is not, by its name, a data file or a marker of the instant whose files are deleted."""
+    instant = deleting.files_of
+    if is_marker(path):
+        is_of = instant is not None and marker_of(instant, path) is not None
+        return None if is_of else f"it is no marker of the instant {instant}"
+    file = file_at(path)
+    own = requested_time_of(file.file_name)
+    if instant is None:
+        is_earlier = own is not None and deleting.by is not None and own < deleting.by and is_file_of(file, own)
+        return None if is_earlier else f"it is no data file of an instant before {deleting.by}"
+    return None if is_file_of(file, instant) else f"it is no data file of the instant {instant}"
+
+
+def ask_needed(metastore: Metastore, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    """Why some of the paths are needed; see ``Metastore.needed``."""
+    return metastore.needed(deleting, paths)
+
+
+def is_marker(path: str) -> bool:
+    """Whether a path is where direct markers are."""
+    return path.startswith(f"{MARKERS_FOLDER}/")
+
+
+def requested_time_of(file_name: str) -> str | None:
+    """The instant that a data file's name carries; None when it is no data file's name."""
+    try:
+        return parse_file_name(file_name).requested_time
+    except ValueError:
+        return None
+
+
+def marker_of(instant: str, path: str) -> Marker | None:
+    """The direct marker of an instant at a path; None when the path is no such marker."""
+    folder = f"{MARKERS_FOLDER}/{instant}/"
+    if not path.startswith(folder):
+        return None
+    try:
+        marker = parse_marker(path.removeprefix(folder))
+    except ValueError:
+        return None
+    return marker if parse_file_name(marker.file_name).requested_time == instant else None

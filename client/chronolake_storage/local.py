@@ -1,0 +1,352 @@
+"""Files on a local disk, reached folder by folder without following a link (openat, O_NOFOLLOW).
+
+Each folder is opened from the folder above it, and every file is reached by its name in an open folder. So a
+link that replaces a folder at any moment is met by the open itself, and never followed: there is no check to
+race with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from chronolake_storage.errors import LinkRefused, StorageError, failed, reason, too_large
+from chronolake_storage.files import (
+    CONTENT_BYTES_MAX,
+    METADATA_FOLDER,
+    Content,
+    Deletion,
+    StoredFile,
+    check_path,
+)
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_BELOW: Final = _FOLDER | os.O_NOFOLLOW
+_NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDERS: Final = 64
+"""Folders that stay open within one batch."""
+
+
+class LocalFiles:
+    """As ``Files``, in the folder ``root``."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    @property
+    def base_path(self) -> str:
+        return self._root
+
+    def check(self) -> None:
+        with self._opened():
+            pass
+
+    def make_folder(self) -> None:
+        try:
+            os.makedirs(self._root, exist_ok=True)
+        except OSError as exc:
+            raise failed(self._root, exc) from exc
+
+    def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
+        with self._opened(missing=True) as folders:
+            for path in paths:
+                yield _size(folders, path)
+
+    def listing(self, folder: str = "") -> Iterator[StoredFile]:
+        left = [folder]
+        with self._opened(missing=True) as folders:
+            while left:
+                at = left.pop()
+                files, below = _entries(folders, at)
+                yield from files
+                left += [path for path in reversed(below) if path != METADATA_FOLDER]
+
+    def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
+        self.make_folder()
+        with self._opened() as folders:
+            for path in paths:
+                at, name = check_path(path)
+                yield _create(folders.make(at), name, self._full(path))
+
+    def open_new(self, path: str) -> int:
+        """A descriptor of a file that is written anew; a file of that name is cut off first."""
+        at, name = check_path(path)
+        self.make_folder()
+        with self._opened() as folders:
+            try:
+                flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+                return os.open(name, flags, 0o644, dir_fd=folders.make(at))
+            except OSError as exc:
+                raise failed(self._full(path), exc) from exc
+
+    def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
+        at, name = check_path(path)
+        with self._opened(missing=True) as folders:
+            folder = folders.open(at)
+            if folder is None:
+                return None
+            body = _read(folder, name, self._full(path), bytes_max)
+        return None if body is None else Content(body, _tag(body))
+
+    def create(self, path: str, body: bytes) -> bool:
+        at, name = check_path(path)
+        self.make_folder()
+        with self._opened() as folders:
+            folder = folders.make(at)
+            try:
+                return _publish(folder, name, body)
+            except OSError as exc:
+                raise failed(self._full(path), exc) from exc
+
+    def replace(self, path: str, body: bytes, tag: str) -> bool:
+        at, name = check_path(path)
+        with self._opened() as folders:
+            folder = folders.make(at)
+            # A disk has no compare-and-swap: all who replace take the folder's lock first.
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            present = _read(folder, name, self._full(path), CONTENT_BYTES_MAX)
+            if present is None or _tag(present) != tag:
+                return False
+            try:
+                _overwrite(folder, name, body)
+            except OSError as exc:
+                raise failed(self._full(path), exc) from exc
+            return True
+
+    def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
+        with self._opened() as folders:
+            for path in paths:
+                yield Deletion(path, _delete(folders, path))
+
+    def remove_empty_folders_unguarded(self, folder: str) -> None:
+        with self._opened() as folders, contextlib.suppress(LinkRefused):
+            _remove_empty(folders, folder)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    @contextlib.contextmanager
+    def _opened(self, *, missing: bool = False) -> Iterator[_Folders]:
+        """The folders below the base path; one that is missing has none, if it may be ``missing``."""
+        try:
+            # The base path itself may be a link. It is opened once, and everything goes from there.
+            root = os.open(self._root, _FOLDER)
+        except OSError as exc:
+            if not (missing and isinstance(exc, FileNotFoundError)):
+                raise StorageError(
+                    f"{self._root} is not there ({reason(exc)}): go where its files are, or make it if there "
+                    "were never any"
+                ) from exc
+            root = None
+        folders = _Folders(self._root, root)
+        try:
+            yield folders
+        finally:
+            folders.close()
+
+
+class _Folders:
+    """The open folders of one batch, by path; the least recently opened one is closed first."""
+
+    def __init__(self, root_path: str, root: int | None) -> None:
+        self._root_path = root_path
+        self._root = root
+        self._open: dict[str, int] = {}
+
+    def open(self, path: str) -> int | None:
+        """A folder below the base path; None when there is none. Raises ``LinkRefused``, ``StorageError``."""
+        if not path or self._root is None:
+            return self._root
+        folder = self._open.get(path)
+        return folder if folder is not None else self._walk(path, make=False)
+
+    def make(self, path: str) -> int:
+        """A folder below the base path, which is made if it is not there."""
+        folder = self.open(path)
+        if folder is None and self._root is not None:
+            folder = self._walk(path, make=True)
+        if folder is None:
+            raise StorageError(f"{self._root_path}/{path} is no folder")
+        return folder
+
+    def full(self, path: str) -> str:
+        """The path as messages name it."""
+        return f"{self._root_path}/{path}"
+
+    def close(self) -> None:
+        """Close them all."""
+        for folder in (*self._open.values(), self._root):
+            if folder is not None:
+                os.close(folder)
+
+    def _walk(self, path: str, *, make: bool) -> int | None:
+        assert self._root is not None
+        folder = os.dup(self._root)
+        at = self._root_path
+        for name in path.split("/"):
+            at = f"{at}/{name}"
+            try:
+                below = _open_below(folder, name, at, make=make)
+            finally:
+                os.close(folder)
+            if below is None:
+                return None
+            folder = below
+        return self._keep(path, folder)
+
+    def _keep(self, path: str, folder: int) -> int:
+        if len(self._open) >= _OPEN_FOLDERS:
+            os.close(self._open.pop(next(iter(self._open))))
+        self._open[path] = folder
+        return folder
+
+
+def _open_below(above: int, name: str, at: str, *, make: bool) -> int | None:
+    """A folder of an open folder; None when there is no such folder, or a file in its place."""
+    try:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=above)
+        return os.open(name, _BELOW, dir_fd=above)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as exc:
+        if not isinstance(exc, OSError) or exc.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise failed(at, exc) from exc
+    found = _stat(above, name)
+    if found is not None and stat.S_ISLNK(found.st_mode):
+        raise LinkRefused(f"{at} is a link: links below a table's base path are not followed; remove it")
+    return None
+
+
+def _stat(folder: int, name: str) -> os.stat_result | None:
+    """What an open folder has under a name, a link itself and not its target; None when there is nothing."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _size(folders: _Folders, path: str) -> int | None:
+    at, name = check_path(path)
+    folder = folders.open(at)
+    if folder is None:
+        return None
+    try:
+        found = _stat(folder, name)
+    except OSError as exc:
+        raise failed(folders.full(path), exc) from exc
+    return None if found is None or stat.S_ISDIR(found.st_mode) else found.st_size
+
+
+def _entries(folders: _Folders, at: str) -> tuple[list[StoredFile], list[str]]:
+    """The files right in a folder, and the paths of the folders in it, by name."""
+    folder = folders.open(at)
+    if folder is None:
+        return [], []
+    files, below = [], []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(f"{at}/{entry.name}" if at else entry.name)
+                elif (found := _stat(folder, entry.name)) is not None:
+                    files.append(StoredFile(at, entry.name, found.st_size))
+    except OSError as exc:
+        raise failed(folders.full(at), exc) from exc
+    return files, below
+
+
+def _create(folder: int, name: str, full: str) -> bool:
+    try:
+        os.close(os.open(name, _NEW, 0o644, dir_fd=folder))
+    except FileExistsError:
+        return False
+    except OSError as exc:
+        raise failed(full, exc) from exc
+    return True
+
+
+def _read(folder: int, name: str, full: str, bytes_max: int) -> bytes | None:
+    try:
+        # A pipe of this name would be waited for without O_NONBLOCK.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise StorageError(f"{full} is no regular file; remove it")
+            body = file.read(bytes_max + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise LinkRefused(f"{full} is a link: links below a table's base path are not followed") from exc
+        raise failed(full, exc) from exc
+    if len(body) > bytes_max:
+        raise too_large(full)
+    return body
+
+
+def _publish(folder: int, name: str, body: bytes) -> bool:
+    """Make a file that is there whole or not at all, durably; False when there is one of this name."""
+    part = _write_part(folder, name, body)
+    try:
+        # A link is made only if nothing has that name, unlike a rename.
+        os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(part, dir_fd=folder)
+    os.fsync(folder)
+    return True
+
+
+def _overwrite(folder: int, name: str, body: bytes) -> None:
+    os.rename(_write_part(folder, name, body), name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)
+
+
+def _write_part(folder: int, name: str, body: bytes) -> str:
+    """Write a file that nobody looks for yet, durably: its name."""
+    part = f".{name.removeprefix('.')}.{uuid.uuid4().hex}.part"
+    with open(os.open(part, _NEW, 0o444, dir_fd=folder), "wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    return part
+
+
+def _tag(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _delete(folders: _Folders, path: str) -> str | None:
+    """Delete a file; gives why it could not be deleted."""
+    try:
+        at, name = check_path(path)
+        folder = folders.open(at)
+        if folder is not None:
+            # A link of this name is removed itself: what it points to stays.
+            os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, StorageError) as exc:
+        return reason(exc)
+    return None
+
+
+def _remove_empty(folders: _Folders, path: str) -> None:
+    """Remove a folder and the folders in it, those that hold nothing, the deepest first."""
+    for below in _entries(folders, path)[1]:
+        _remove_empty(folders, below)
+    above, _, name = path.rpartition("/")
+    folder = folders.open(above)
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=folder)

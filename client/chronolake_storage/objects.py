@@ -1,0 +1,254 @@
+"""Files in an object store, reached through obstore, which has conditional puts and bulk deletes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from chronolake_model import base_paths
+from chronolake_model.base_paths import Kind, Location
+from chronolake_model.storage import check_options
+from chronolake_storage.errors import StorageError, failed, reason, too_large
+from chronolake_storage.files import (
+    CONTENT_BYTES_MAX,
+    METADATA_FOLDER,
+    Content,
+    Deletion,
+    StoredFile,
+    check_path,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+THREADS: Final = 16
+"""Requests to a store under way at a time, of one caller."""
+AT_ONCE: Final = 1_000
+"""Files of one bulk request; S3 takes no more."""
+RETRIES_MAX: Final = 7
+RETRY_SECONDS_MAX: Final = 30.0
+
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_OPTION_NAMES: Final = {
+    "endpoint_override": "endpoint",
+    "access_key": "access_key_id",
+    "secret_key": "secret_access_key",
+    "session_token": "session_token",
+    "region": "region",
+}
+"""obstore's names of the options, by pyarrow's."""
+
+_Result = TypeVar("_Result")
+
+
+def open_objects(base_path: str, options: Mapping[str, str]) -> ObjectFiles:
+    """The objects below a URI. Raises ``ValueError``, ``ImportError``, ``StorageError``. Sends no request yet.
+
+    One request finds the region of a bucket of AWS when nothing says it.
+    """
+    check_options(options)
+    location = base_paths.parse(base_path)
+    if "?" in base_path or "#" in base_path:
+        raise ValueError(f"{base_path!r} has a '?' or '#'; storage options are properties of the table")
+    if location.kind is not Kind.S3 and options:
+        raise ValueError(f"storage options are for s3://bucket/path, not for {base_path!r}")
+    if location.kind is Kind.HDFS:
+        raise ValueError(f"{base_path!r}: HDFS has no conditional put to claim a folder: nothing is deleted")
+    obstore, exceptions = _obstore(base_path)
+    try:
+        store = _s3(location, dict(options)) if location.kind is Kind.S3 else _other(base_path)
+    except (exceptions.BaseError, ValueError) as exc:
+        raise failed(base_path, exc) from exc
+    return ObjectFiles(base_path, location.kind, store, obstore, exceptions)
+
+
+class ObjectFiles:
+    """As ``Files``, in an object store. There are no links and no folders."""
+
+    def __init__(self, base_path: str, kind: Kind, store: ObjectStore, obstore: Any, exceptions: Any) -> None:
+        self._base_path = base_path
+        self._kind = kind
+        self._store = store
+        self._obstore = obstore
+        self._refusals = (exceptions.BaseError, OSError)
+        self._exists = exceptions.AlreadyExistsError
+        self._changed = (exceptions.PreconditionError, exceptions.NotFoundError, FileNotFoundError)
+
+    @property
+    def base_path(self) -> str:
+        return self._base_path
+
+    def check(self) -> None:
+        try:
+            next(iter(self._obstore.list(self._store, chunk_size=1)), None)
+        except self._refusals as exc:
+            raise failed(self._base_path, exc) from exc
+
+    def make_folder(self) -> None:
+        pass
+
+    def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
+        return _in_threads(self._size, paths)
+
+    def listing(self, folder: str = "") -> Iterator[StoredFile]:
+        prefix = f"{_checked(folder)}/" if folder else None
+        try:
+            for page in self._obstore.list(self._store, prefix, chunk_size=AT_ONCE):
+                for entry in page:
+                    at, _, name = entry["path"].rpartition("/")
+                    if folder or at.partition("/")[0] != METADATA_FOLDER:
+                        yield StoredFile(at, name, entry["size"])
+        except self._refusals as exc:
+            raise failed(self._full(folder), exc) from exc
+
+    def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
+        return _in_threads(lambda path: self.create(path, b""), paths)
+
+    def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
+        try:
+            found = self._obstore.get(self._store, _checked(path))
+            if found.meta["size"] > bytes_max:
+                raise too_large(self._full(path))
+            return Content(bytes(found.bytes()), found.meta["e_tag"] or "")
+        except FileNotFoundError as exc:
+            self._refuse_missing_bucket(exc)
+            return None
+        except self._refusals as exc:
+            raise failed(self._full(path), exc) from exc
+
+    def create(self, path: str, body: bytes) -> bool:
+        try:
+            self._obstore.put(self._store, _checked(path), body, mode="create", use_multipart=False)
+        except self._exists:
+            return False
+        except self._refusals as exc:
+            raise failed(self._full(path), exc) from exc
+        return True
+
+    def replace(self, path: str, body: bytes, tag: str) -> bool:
+        try:
+            self._obstore.put(self._store, _checked(path), body, mode={"e_tag": tag}, use_multipart=False)
+        except self._changed:
+            return False
+        except self._refusals as exc:
+            raise failed(self._full(path), exc) from exc
+        return True
+
+    def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
+        left = iter(paths)
+        while part := list(islice(left, AT_ONCE)):
+            yield from self._delete_part(part)
+
+    def remove_empty_folders_unguarded(self, folder: str) -> None:
+        pass
+
+    def _delete_part(self, paths: list[str]) -> Iterator[Deletion]:
+        try:
+            self._obstore.delete(self._store, [_checked(path) for path in paths])
+        except (*self._refusals, TypeError, ValueError):
+            # The answer does not say which file it was.
+            return _in_threads(self._delete, paths)
+        return map(Deletion, paths)
+
+    def _delete(self, path: str) -> Deletion:
+        try:
+            self._obstore.delete(self._store, _checked(path))
+        except FileNotFoundError as exc:
+            # The file was gone before. S3 says this of its buckets only.
+            return Deletion(path, reason(exc) if self._kind is Kind.S3 else None)
+        except (*self._refusals, TypeError, ValueError) as exc:
+            return Deletion(path, reason(exc))
+        return Deletion(path)
+
+    def _size(self, path: str) -> int | None:
+        try:
+            return int(self._obstore.head(self._store, _checked(path))["size"])
+        except FileNotFoundError:
+            return None
+        except (*self._refusals, ValueError) as exc:
+            raise failed(self._full(path), exc) from exc
+
+    def _refuse_missing_bucket(self, exc: BaseException) -> None:
+        if "NoSuchBucket" in str(exc):
+            raise StorageError(f"{self._base_path}: there is no such bucket") from exc
+
+    def _full(self, path: str) -> str:
+        return f"{self._base_path}/{path}"
+
+
+def _checked(path: str) -> str:
+    check_path(path)
+    return path
+
+
+def _in_threads(work: Callable[[str], _Result], paths: Iterable[str]) -> Iterator[_Result]:
+    """The results in order, of so many paths at a time: an endless list of paths is never held as a whole."""
+    left = iter(paths)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="chronolake-storage") as threads:
+        while part := list(islice(left, AT_ONCE)):
+            yield from threads.map(work, part)
+
+
+def _obstore(base_path: str) -> tuple[Any, Any]:
+    try:
+        import obstore  # noqa: PLC0415 - only object stores need the wheel
+        from obstore import exceptions  # noqa: PLC0415
+    except ImportError as exc:
+        raise ImportError(
+            f"{base_path} is no local folder, and obstore is not installed: pip install 'chronolake[storage]'"
+        ) from exc
+    return obstore, exceptions
+
+
+def _other(base_path: str) -> ObjectStore:
+    from obstore import store  # noqa: PLC0415
+
+    return store.from_url(base_path, retry_config=_retries())
+
+
+def _s3(location: Location, options: dict[str, str]) -> ObjectStore:
+    from obstore import store  # noqa: PLC0415
+
+    config: Any = {_OPTION_NAMES[name]: text for name, text in options.items() if text}
+    endpoint = config.pop("endpoint", "") or _variable(_ENDPOINTS)
+    if endpoint:
+        # pyarrow takes https for granted too.
+        config["endpoint"] = endpoint if "://" in endpoint else f"https://{endpoint}"
+    elif "region" not in config and not _variable(_REGIONS):
+        config |= _region_of(location.bucket)
+    return store.S3Store(
+        location.bucket,
+        prefix=location.path or None,
+        config=config,
+        client_options={"allow_http": config.get("endpoint", "").startswith("http://")},
+        retry_config=_retries(),
+    )
+
+
+def _retries() -> Any:
+    return {
+        "max_retries": RETRIES_MAX,
+        "retry_timeout": timedelta(seconds=RETRY_SECONDS_MAX),
+        "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2},
+    }
+
+
+def _region_of(bucket: str) -> dict[str, str]:
+    """The region of a bucket of AWS, as far as pyarrow can find it."""
+    try:
+        from pyarrow.fs import resolve_s3_region  # noqa: PLC0415
+    except ImportError:
+        return {}
+    try:
+        return {"region": resolve_s3_region(bucket)}
+    except OSError as exc:
+        raise failed(f"s3://{bucket}", exc) from exc
+
+
+def _variable(names: Iterable[str]) -> str:
+    return next((found for name in names if (found := os.environ.get(name))), "")

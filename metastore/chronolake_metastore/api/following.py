@@ -1,0 +1,132 @@
+"""A stream of events to one follower: first what it missed, from the database, then what comes, from the ring.
+
+What is sent is cut into small chunks. The next one is given out when the connection has taken the one before: a
+client that does not read costs a chunk, the server's buffers of its connection, and a page at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+from litestar import Request
+from litestar.response import Stream
+from litestar.response.streaming import ASGIStreamingResponse
+from litestar.types import ASGIApp, Receive, Scope, Send
+from typing_extensions import override
+
+from chronolake_metastore import errors
+from chronolake_metastore.event_ring import FellBehind, Reading
+from chronolake_metastore.followers import Follower, Followers
+from chronolake_metastore.queries.following import CatchingUp, Position
+
+CHUNK_BYTES: Final = 8 * 1024
+QUIET_SECONDS: Final = 15.0
+"""After so long without an event a stream says that it lives, for proxies that cut silent connections."""
+ALIVE: Final = b": nothing new\r\n\r\n"
+"""Without data, or else followers would take it for an event."""
+AWAY: Final = b": the server cannot reach its database; the stream goes on when it can\r\n\r\n"
+# The first line break ends the line of an event that is cut off in its middle, without ending that event.
+BEHIND: Final = b"\r\n: too far behind; connect again behind the last event\r\n"
+UNAVAILABLE: Final = b"\r\n: the server cannot reach its database; connect again behind the last event\r\n"
+MEDIA_TYPE: Final = "text/event-stream"
+_HEADERS: Final = {"Cache-Control": "no-cache", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
+_START_SECONDS: Final = 0.2
+"""How long a follower waits for the ring before it looks into the database again."""
+
+
+class Following:
+    """What one follower is sent."""
+
+    def __init__(
+        self, followers: Followers, catching_up: CatchingUp, follower: Follower, position: Position
+    ) -> None:
+        self._followers = followers
+        self._catching_up = catching_up
+        self._follower = follower
+        self._position = position
+        self._reading: Reading | None = None
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Chunks of the stream; it ends with the server, the table, or a client that is too slow."""
+        # Before that the operating system would take megabytes that the client does not read.
+        await self._follower.tuned.wait()
+        try:
+            async with aclosing(self._missed()) as missed:
+                async for chunk in missed:
+                    yield chunk
+            async for chunk in self._coming():
+                yield chunk
+        except FellBehind:
+            self._followers.count_cut_off("behind")
+            yield BEHIND
+        except errors.Unavailable:
+            yield UNAVAILABLE
+
+    async def _missed(self) -> AsyncGenerator[bytes, None]:
+        """Events up to those in the ring; then there is a place to read in the ring, unless it is over."""
+        ring = self._followers.ring
+        while not self._followers.is_closed:
+            if self._position.table_id is None and ring.covers(self._position.place):
+                place = self._position.place
+                self._reading = Reading(ring.number_behind(place), None, after=place)
+                return
+            # Taken first: what the ring has up to here was committed before the page is read.
+            head = ring.head if ring.is_running else None
+            async with self._catching_up.page(self._position) as page:
+                self._followers.sending(self._follower, len(page.text))
+                for start in range(0, len(page.text), CHUNK_BYTES):
+                    yield page.text[start : start + CHUNK_BYTES]
+                self._follower.take_until = None
+                self._position = page.end
+                is_empty, is_last = page.is_empty, page.is_last
+            if is_last:
+                return
+            if is_empty and head is not None and ring.covers(head):
+                table_id, version, _ = self._position
+                self._reading = Reading(ring.number_behind(head), table_id, version)
+                return
+            if is_empty:
+                await self._followers.more(self._position.table_id, _START_SECONDS)
+
+    async def _coming(self) -> AsyncGenerator[bytes, None]:
+        """Events from the ring, as they come."""
+        reading = self._reading
+        while reading is not None and not reading.has_ended and not self._followers.is_closed:
+            chunk = self._followers.ring.read(reading, CHUNK_BYTES)
+            if not chunk and not reading.has_ended:
+                reading.number = await self._followers.more(reading.table_id, QUIET_SECONDS)
+                if reading.number < self._followers.ring.next_number or self._followers.is_closed:
+                    continue
+                chunk = AWAY if self._followers.database_is_away else ALIVE
+            self._followers.sending(self._follower, len(chunk))
+            yield chunk
+            self._follower.take_until = None
+
+
+class FollowerStream(Stream):
+    """The answer to a follower. However it ends, the follower has left then."""
+
+    def __init__(self, following: Following, leave: Callable[[], None]) -> None:
+        super().__init__(following.chunks, media_type=MEDIA_TYPE, headers=dict(_HEADERS))
+        self._leave = leave
+
+    @override
+    def to_asgi_response(  # type: ignore[override]  # any ASGI application will do
+        self, app: Any, request: Request[Any, Any, Any], **options: Any
+    ) -> ASGIApp:
+        """As of any stream, with what is to be done at its end."""
+        answer = super().to_asgi_response(app, request, **options)
+        assert isinstance(answer, ASGIStreamingResponse)
+        chunks = answer.iterator
+        assert isinstance(chunks, AsyncGenerator)
+
+        async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                async with aclosing(chunks):
+                    await answer(scope, receive, send)
+            finally:
+                self._leave()
+
+        return answering

@@ -1,0 +1,37 @@
+"""What a body may be sent as: JSON in UTF-8, neither compressed nor otherwise encoded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from litestar.datastructures import Headers
+
+from chronolake_metastore.errors import TimelineError
+from chronolake_model.problems import ProblemCode
+
+_JSON: Final = "application/json"
+_UTF_8: Final = ("utf-8", "utf8")
+
+
+class UnsupportedMediaType(TimelineError):
+    """The body is sent as something that the server does not read."""
+
+    code = ProblemCode.UNSUPPORTED_MEDIA_TYPE
+
+
+def refuse_other(headers: Headers) -> None:
+    """Raise ``UnsupportedMediaType`` unless the headers say that the body is plain JSON.
+
+    Strict on purpose: a browser sends ``text/plain``, and bodies without a type, to any server without asking
+    it first, so that any page could send commands to a server that listens on loopback.
+    """
+    media_type, *parameters = (part.strip().lower() for part in headers.get("content-type", "").split(";"))
+    if media_type != _JSON:
+        raise UnsupportedMediaType(f"send the body with Content-Type: {_JSON}, not {media_type[:100]!r}")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name == "charset" and value.strip('"') not in _UTF_8:
+            raise UnsupportedMediaType(f"send the body in UTF-8, not {value[:100]!r}")
+    for name, plain in (("content-encoding", "identity"), ("transfer-encoding", "chunked")):
+        if (encoding := headers.get(name, plain).lower()) != plain:
+            raise UnsupportedMediaType(f"send the body without encoding, not with {name}: {encoding[:100]!r}")

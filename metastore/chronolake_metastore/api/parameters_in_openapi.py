@@ -1,0 +1,74 @@
+"""The parameters of the OpenAPI document: what Litestar does not see, as handlers check it by themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from chronolake_metastore.api.parameters import IDEMPOTENCY_KEY_LENGTH_MAX, LEASE_ID_PATTERN
+from chronolake_metastore.api.times_in_openapi import INSTANT_TIME, READ_TIME
+from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
+from chronolake_model.tables import SCHEMA_VERSION_MAX
+
+Json = dict[str, Any]
+
+_NO_NUL: Final = r"^[^\u0000]*$"
+_PRINTABLE: Final[Json] = {
+    "pattern": r"^[!-~]([ -~]*[!-~])?$",
+    "minLength": 1,
+    "maxLength": IDEMPOTENCY_KEY_LENGTH_MAX,
+}
+_READ_TIME: Final[Json] = {"pattern": READ_TIME}
+_INSTANT_TIME: Final[Json] = {"pattern": INSTANT_TIME}
+_CURSOR: Final[Json] = {"pattern": "^[A-Za-z0-9_-]+$"}
+_FORMS: Final[dict[tuple[str, str], Json]] = {
+    ("path", "table"): {"pattern": TABLE_NAME_PATTERN, "examples": ["shop.orders"]},
+    ("path", "namespace"): {"pattern": NAME_PATTERN, "examples": ["shop"]},
+    ("path", "requested_time"): _INSTANT_TIME,
+    ("path", "schema_version"): {"pattern": "^[1-9][0-9]{0,8}$"},
+    ("path", "key"): _PRINTABLE,
+    ("path", "lease_id"): {"format": "uuid", "pattern": LEASE_ID_PATTERN},
+    ("query", "table"): {"pattern": TABLE_NAME_PATTERN},
+    ("query", "namespace"): {"pattern": NAME_PATTERN},
+    ("query", "as_of"): _READ_TIME,
+    ("query", "from"): _READ_TIME,
+    ("query", "to"): _READ_TIME,
+    ("query", "before_or_on"): _INSTANT_TIME,
+    ("query", "requested_from"): _INSTANT_TIME,
+    ("query", "requested_to"): _INSTANT_TIME,
+    ("query", "completed_from"): _INSTANT_TIME,
+    ("query", "completed_to"): _INSTANT_TIME,
+    ("query", "skip"): {"minimum": 0},
+    ("query", "grace_seconds"): {"minimum": 0},
+    ("query", "cursor"): _CURSOR,
+    ("query", "after"): _CURSOR,
+    ("query", "writer"): {"pattern": _NO_NUL},
+    ("query", "partition_path"): {"pattern": _NO_NUL},
+    ("query", "file_id"): {"pattern": _NO_NUL},
+    ("query", "name"): {"pattern": r"^[^\u0000]+\.marker\.(CREATE|MERGE|APPEND)$"},
+    ("header", "Idempotency-Key"): _PRINTABLE,
+    ("header", "Chronolake-Actor"): _PRINTABLE,
+    ("header", "Last-Event-ID"): _CURSOR,
+}
+_LIMITS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+assert len(str(SCHEMA_VERSION_MAX)) == 10  # nine digits are always less
+
+
+def describe(parameter: Json) -> None:
+    """Have a parameter of an operation say all that is asked of it."""
+    schema = _without_null(parameter["schema"])
+    schema |= _FORMS.get((parameter["in"], parameter["name"]), {})
+    if schema.get("type") == "integer":
+        # Litestar makes floats of all limits; strict readers refuse them for integers.
+        schema |= {name: int(schema[name]) for name in _LIMITS if name in schema}
+    parameter["schema"] = schema
+
+
+def _without_null(schema: Json) -> Json:
+    """A parameter is left out, and never null."""
+    kinds = [one for one in schema.get("oneOf", ()) if one != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    left: Json = {name: value for name, value in schema.items() if name != "oneOf" and value is not None}
+    whole: Json = kinds[0] | left
+    return whole

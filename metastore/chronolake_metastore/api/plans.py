@@ -1,0 +1,81 @@
+"""/v1/tables/{table}/instants/{instant}/plan/..., and /replaced-file-groups of an instant"""
+
+from __future__ import annotations
+
+from litestar import get
+from litestar.di import NamedDependency
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.queries import event_lists as queries
+from chronolake_metastore.queries.event_lists import Asked
+from chronolake_metastore.store.engine import Database
+from chronolake_model.instants import FileGroupsReplaced, PlannedFileGroups, PlannedFiles, PlannedInstants
+from chronolake_model.problems import ProblemCode
+
+TAGS = ["Timeline"]
+_INSTANT = "/tables/{table:str}/instants/{requested_time:str}"
+_PROBLEMS = problems.of_query(
+    ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.INVALID_CURSOR
+)
+
+
+@get(f"{_INSTANT}/plan/file-groups", summary="List the file groups of a plan", tags=TAGS, responses=_PROBLEMS)
+async def list_planned_file_groups(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    database: NamedDependency[Database],
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> PlannedFileGroups:
+    """All file groups that the plan of an instant names, page by page; none when it has no plan."""
+    return await queries.planned_file_groups(database, _asked(table, requested_time, limit, cursor))
+
+
+@get(f"{_INSTANT}/plan/files", summary="List the files of a plan", tags=TAGS, responses=_PROBLEMS)
+async def list_planned_files(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    database: NamedDependency[Database],
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> PlannedFiles:
+    """All files that the plan of a rollback or a clean deletes, page by page, as it names them.
+
+    Those that were reported deleted are among them.
+    """
+    return await queries.planned_files(database, _asked(table, requested_time, limit, cursor))
+
+
+@get(f"{_INSTANT}/plan/instants", summary="List the instants of a plan", tags=TAGS, responses=_PROBLEMS)
+async def list_planned_instants(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    database: NamedDependency[Database],
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> PlannedInstants:
+    """All instants that a restore rolled back, page by page, in that order."""
+    return await queries.planned_instants(database, _asked(table, requested_time, limit, cursor))
+
+
+@get(
+    f"{_INSTANT}/replaced-file-groups",
+    summary="List the file groups that an instant replaced",
+    tags=TAGS,
+    responses=_PROBLEMS,
+)
+async def list_replaced_by_instant(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    database: NamedDependency[Database],
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> FileGroupsReplaced:
+    """All file groups that disappeared with the completion of an instant, page by page."""
+    return await queries.replaced_file_groups(database, _asked(table, requested_time, limit, cursor))
+
+
+def _asked(table: str, requested_time: str, limit: int, cursor: str | None) -> Asked:
+    time = parameters.instant_time("requested_time", requested_time)
+    return Asked(parameters.table(table), time, limit, cursor)

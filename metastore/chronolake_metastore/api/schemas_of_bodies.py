@@ -1,0 +1,60 @@
+"""The JSON schemas of bodies and answers, by msgspec: it says exactly what the server's decoder takes.
+
+Litestar's own lose the bounds of what is in lists, that unknown fields are refused, and that a number may be an
+integer and a float at once, which its ``oneOf`` refuses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any, Final
+
+import msgspec
+
+import chronolake_model
+from chronolake_metastore.api.times_in_openapi import PATTERNS
+
+Json = dict[str, Any]
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+
+
+def exact(components: Json) -> Json:
+    """The schemas of these components, and of all that they refer to, as msgspec has them."""
+    classes = _classes()
+    known = [classes[name] for name in components if name in classes]
+    _, made = msgspec.json.schema_components(known, ref_template=_REFERENCE)
+    schemas = {name: _polished(schema) for name, schema in {**components, **made}.items()}
+    return dict(sorted(schemas.items()))
+
+
+def _classes() -> dict[str, type]:
+    """The types of the vocabulary, by their names."""
+    modules = (
+        importlib.import_module(f"{chronolake_model.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(chronolake_model.__path__)
+    )
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__
+    }
+
+
+def _polished(schema: Any) -> Any:
+    """``schema`` with the strict patterns of times, and docstrings as texts."""
+    match schema:
+        case dict():
+            polished = {name: _polished(value) for name, value in schema.items()}
+            if isinstance(pattern := polished.get("pattern"), str):
+                polished["pattern"] = PATTERNS.get(pattern, pattern)
+            if isinstance(text := polished.get("description"), str):
+                polished["description"] = inspect.cleandoc(text)
+            return polished
+        case list():
+            return [_polished(value) for value in schema]
+        case _:
+            return schema

@@ -1,0 +1,57 @@
+"""``chronolake-metastore claim`` at a terminal: a line for each table."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import typer
+
+from chronolake_metastore.commands import claiming
+from chronolake_metastore.commands.claiming import Claimed, Identities
+from chronolake_metastore.queries import readiness
+from chronolake_metastore.settings import Settings
+from chronolake_storage.claims import Renewal
+
+_DONE: Final = {
+    Renewal.KEPT: "its claim was right",
+    Renewal.CLAIMED: "claimed",
+    Renewal.RENEWED: "claim renewed",
+    Renewal.FORCED: "claim taken from another by force",
+}
+_WOULD: Final = {
+    Renewal.KEPT: "its claim is right",
+    Renewal.CLAIMED: "would be claimed",
+    Renewal.RENEWED: "its claim would be renewed",
+    Renewal.FORCED: "its claim would be taken from another by force",
+}
+
+
+def claim(settings: Settings, table: str | None, *, force: bool, dry_run: bool) -> bool:
+    """Claim, and print what became of each table: whether all are claimed."""
+    refused = 0
+
+    def tell(claimed: Claimed) -> None:
+        nonlocal refused
+        refused += claimed.renewal is None
+        typer.echo(f"{claimed.table}: {_said(claimed, dry_run=dry_run)}")
+
+    async def run() -> Identities:
+        await readiness.check_at_start(settings)
+        return await claiming.claim(settings, tell, table=table, force=force, dry_run=dry_run)
+
+    identities = asyncio.run(run())
+    typer.echo(f"{_named(identities, dry_run=dry_run)}; {refused} tables not claimed")
+    return not refused
+
+
+def _named(identities: Identities, *, dry_run: bool) -> str:
+    if identities.is_new and dry_run:
+        return "the metastore would get a new identity"
+    return f"metastore {identities.known[-1]}, {'new' if identities.is_new else 'as before'}"
+
+
+def _said(claimed: Claimed, *, dry_run: bool) -> str:
+    if claimed.renewal is None:
+        return f"not claimed: {claimed.failure}"
+    return f"{(_WOULD if dry_run else _DONE)[claimed.renewal]} ({claimed.base_path})"

@@ -1,0 +1,120 @@
+"""Claiming the storage of tables again, for an operator who has moved or restored the database."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import uuid
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors, object_storage
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import base_paths, identity
+from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.waiting import Place
+from chronolake_model.storage import options_of
+from chronolake_storage import claims, opening
+from chronolake_storage.claims import Owner, Renewal
+from chronolake_storage.errors import StorageError
+from chronolake_storage.files import Files
+
+PAGE: Final = 200
+"""Tables that are read at once."""
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """The outcome for one table; ``failure`` says why its claim is not this metastore's."""
+
+    table: str
+    base_path: str
+    renewal: Renewal | None
+    failure: str | None = None
+
+
+class Identities(msgspec.Struct, frozen=True):
+    """The metastore's ids, the present one last; ``is_new`` when it was, or would be, made by this command."""
+
+    known: list[UUID]
+    is_new: bool
+
+
+async def claim(
+    settings: Settings,
+    tell: Callable[[Claimed], None],
+    *,
+    table: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Identities:
+    """Renew the identity if this PostgreSQL is not the one that it was made in, then claim each live table.
+
+    It may be called again, and goes on where it broke off. Raises ``TableNotFound``, ``DatabaseUnavailable``.
+    """
+    database = Database(settings)
+    try:
+        identities = await _identities(database, dry_run=dry_run)
+        found = False
+        async for place in _places(database):
+            if table is None or place.table == table:
+                found = True
+                owner = await _owner(database, place, identities)
+                renew = functools.partial(
+                    claims.renew,
+                    owner=owner,
+                    earlier_ids=[str(one) for one in identities.known[:-1]],
+                    force=force,
+                    dry_run=dry_run,
+                )
+                tell(await asyncio.to_thread(_claim, place, settings.storage_endpoints, renew))
+    finally:
+        await database.close()
+    if table is not None and not found:
+        raise errors.ConfigurationError(f"there is no table {table}")
+    return identities
+
+
+async def _identities(database: Database, *, dry_run: bool) -> Identities:
+    async with database.reading() as connection:
+        present, known = await identity.get(connection), await identity.known(connection)
+    if present.is_here:
+        return Identities(known, is_new=False)
+    if dry_run:
+        # Any id that is not known stands for the one that would be made.
+        return Identities([*known, uuid.uuid4()], is_new=True)
+    async with database.committing() as connection:
+        return Identities(await identity.renew(connection), is_new=True)
+
+
+async def _places(database: Database) -> AsyncIterator[Place]:
+    after = UUID(int=0)
+    while True:
+        async with database.reading() as connection:
+            page = await identity.tables(connection, after, PAGE)
+        if not page:
+            return
+        for place in page:
+            yield place
+        after = page[-1].table_id
+
+
+async def _owner(database: Database, place: Place, identities: Identities) -> Owner:
+    async with database.reading() as connection:
+        took_over = await base_paths.took_over(connection, place.table_id)
+    metastore_id = str(identities.known[-1])
+    return Owner(metastore_id, str(place.table_id), place.table, list(map(str, took_over)))
+
+
+def _claim(place: Place, storage_endpoints: Collection[str], renew: Callable[[Files], Renewal]) -> Claimed:
+    try:
+        options = options_of(place.properties)
+        object_storage.refuse_endpoint(options, storage_endpoints)
+        files = opening.open_files(place.base_path, options)
+        files.check()
+        renewal = renew(files)
+    except (StorageError, ImportError, ValueError, errors.ConfigurationError) as exc:
+        return Claimed(place.table, place.base_path, None, str(exc))
+    return Claimed(place.table, place.base_path, renewal)

@@ -1,0 +1,108 @@
+"""Proving the answers: each chain of outcomes, the refusals beside them, and the heads that events carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from chronolake_metastore.domain import answers as domain
+from chronolake_metastore.domain.events import StoredEvent
+from chronolake_metastore.domain.heads import AnswersHead, Heads
+from chronolake_metastore.domain.proof import NOTHING, AnswerChains, Check, Finding
+from chronolake_metastore.store import answers
+from chronolake_metastore.store.shadows import Shadows
+from chronolake_metastore.store.transaction import Transaction
+
+NO_TABLE = "(no table)"
+"""The name, in a finding, of what concerns no table."""
+
+
+class AnswersVerification:
+    """One run over the outcomes of all chains, or of the chain of one table.
+
+    It holds a head per chain and a page of outcomes, without their answers; never more.
+    """
+
+    def __init__(
+        self, table_id: UUID | None, name: Callable[[UUID], str], found: Callable[[Finding], None]
+    ) -> None:
+        self._table_id = table_id
+        self._name = name
+        self._found = found
+        self._chains = AnswerChains()
+        self.outcomes = 0
+
+    async def read_most(self, shadow: Shadows) -> None:
+        """Follow all chains, a page in each transaction; servers may append meanwhile."""
+        after = answers.BEGINNING
+        while True:
+            async with shadow.replaying() as tx:
+                page = await answers.read(tx, after, only=self._table_id)
+            if not page:
+                return
+            self._follow(page)
+            after = page[-1].chain_id, page[-1].number
+
+    async def read_rest(self, tx: Transaction) -> None:
+        """Follow what was appended meanwhile, to the end as ``tx`` sees it; then project the heads."""
+        heads = await answers.heads(tx, self._table_id)
+        for last in heads:
+            followed = self._chains.heads.get(last.chain_id, domain.START)
+            after = last.chain_id, followed.number
+            while after[1] < last.head.number:
+                page = await answers.read(tx, after, only=last.chain_id)
+                self._follow(page)
+                after = last.chain_id, page[-1].number
+        await tx.batch([answers.project(heads)])
+
+    async def find_orphans(self, tx: Transaction, limit: int) -> None:
+        """Find refusals that no outcome goes with."""
+        rows = await answers.refusals_without_outcome(tx, self._table_id, limit)
+        for table_id, name, version, request_id in rows:
+            table = name or NO_TABLE if table_id is None else self._name(table_id)
+            what = f"the outcome of the refusal {request_id!r}"
+            self._found(Finding(Check.OUTCOME, table, version, what, "an outcome", NOTHING))
+
+    async def check_events(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
+        """Compare the head of the answers that each event carries with the outcome of that number."""
+        carried = [event for event in page if event.answers]
+        keys = {(event.table_id, event.answers or 0) for event in carried}
+        hashes = await answers.hashes(tx, sorted(keys)) if keys else {}
+        for event in carried:
+            digest = hashes.get((event.table_id, event.answers or 0))
+            if digest != event.answers_hash:
+                what = (
+                    f"{event.type}: the hash of outcome {event.answers} of its table's chain, which it carries"
+                )
+                expected = _hex(event.answers_hash)
+                table = self._name(event.table_id)
+                self._found(Finding(Check.OUTCOME, table, event.version, what, expected, _hex(digest)))
+
+    async def check_heads(self, tx: Transaction, document: Heads) -> None:
+        """Look for the heads of answers that a document keeps."""
+        heads = [head for head in document.answers if self._table_id in (None, UUID(head.chain_id))]
+        hashes = await answers.hashes(tx, [_key(head) for head in heads])
+        for head in heads:
+            digest = _hex(hashes.get(_key(head)))
+            if digest != head.hash:
+                what = f"the outcome with number {head.number} of its chain, whose hash {document.name} keeps"
+                table = head.table or self.name_of(UUID(head.chain_id))
+                self._found(Finding(Check.HEAD, table, None, what, head.hash, digest))
+
+    def name_of(self, chain_id: UUID) -> str:
+        """The name of the table whose chain it is."""
+        return NO_TABLE if domain.is_nameless(chain_id) else self._name(chain_id)
+
+    def _follow(self, page: Sequence[domain.StoredAnswer]) -> None:
+        for answer in page:
+            for finding in self._chains.follow(answer, self.name_of(answer.chain_id)):
+                self._found(finding)
+        self.outcomes += len(page)
+
+
+def _key(head: AnswersHead) -> answers.AnswerKey:
+    return UUID(head.chain_id), head.number
+
+
+def _hex(digest: bytes | None) -> str:
+    return NOTHING if digest is None else digest.hex()

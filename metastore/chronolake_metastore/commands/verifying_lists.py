@@ -1,0 +1,92 @@
+"""Proving the lists of events: the rows beside each event against what its payload says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.digests import Digest
+from chronolake_metastore.domain.events import Event, lists_of
+from chronolake_metastore.domain.lists import Entry, Sealed, entries_of
+from chronolake_metastore.domain.proof import NOTHING, Check, Finding
+from chronolake_metastore.store import event_lists
+from chronolake_metastore.store.event_lists import OfEvent, StoredEntry
+from chronolake_metastore.store.transaction import Transaction
+
+Found = Callable[[Finding, UUID], None]
+"""Takes what does not hold of a table's log."""
+
+
+class _Proof:
+    """One list while its rows come by."""
+
+    def __init__(self, of: OfEvent, sealed: Sealed[Any]) -> None:
+        self._of = of
+        self._sealed = sealed
+        self._first = entries_of(sealed.first)
+        self._digest = Digest()
+
+    def take(self, stored: StoredEntry) -> Iterator[tuple[str, str, str]]:
+        """What does not hold of the next row: what it is, what was expected, what was found."""
+        number = self._digest.files
+        if (stored.ordinal, stored.of.version) != (number, self._of.version):
+            expected, found = f"{number}, {self._of.version}", f"{stored.ordinal}, {stored.of.version}"
+            yield f"entry {stored.ordinal} of {self._of.name}: ordinal and version", expected, found
+        if number < len(self._first) and stored.entry != self._first[number]:
+            what = f"entry {stored.ordinal} of {self._of.name}"
+            yield what, _said(self._first[number]), _said(stored.entry)
+        self._digest.add(stored.entry)
+
+    def close(self) -> Iterator[tuple[str, str, str]]:
+        """What does not hold when all rows have come by."""
+        count = self._digest.files
+        if count != self._sealed.count:
+            yield f"the entries of {self._of.name}", f"{self._sealed.count} entries", f"{count} entries"
+        elif self._digest.hexdigest() != self._sealed.digest:
+            yield f"the digest over {self._of.name}", self._sealed.digest, self._digest.hexdigest()
+
+
+async def check(tx: Transaction, events: Sequence[Event], name_of: Callable[[UUID], str], found: Found) -> None:
+    """Compare the rows of the lists of ``events`` with the events."""
+    proofs = {(of.table_id, of.instant, of.name): _Proof(of, sealed) for of, sealed in _lists(events)}
+    if not proofs:
+        return
+    of_version = {(of.table_id, of.instant, of.name): of.version for of, _ in _lists(events)}
+
+    def note(key: tuple[UUID, Any, Any], said: tuple[str, str, str]) -> None:
+        what, expected, seen = said
+        found(Finding(Check.LISTS, name_of(key[0]), of_version[key], what, expected, seen), key[0])
+
+    async for stored in event_lists.entries(tx, [of for of, _ in _lists(events)]):
+        key = stored.of.table_id, stored.of.instant, stored.of.name
+        for said in proofs[key].take(stored):
+            note(key, said)
+    for key, proof in proofs.items():
+        for said in proof.close():
+            note(key, said)
+
+
+async def find_orphans(
+    tx: Transaction, table_id: UUID | None, limit: int, name_of: Callable[[UUID], str]
+) -> list[Finding]:
+    """The first ``limit`` lists that no event names."""
+    return [
+        Finding(
+            Check.LISTS, name_of(of_table), version, f"{name} that no event names", NOTHING, f"{count} entries"
+        )
+        for of_table, version, name, count in await event_lists.without_event(tx, table_id, limit)
+    ]
+
+
+def _lists(events: Sequence[Event]) -> Iterator[tuple[OfEvent, Sealed[Any]]]:
+    for event in events:
+        for name, sealed in lists_of(event.payload).items():
+            if event.instant is not None:
+                yield OfEvent(event.table_id, event.instant, event.version, name), sealed
+
+
+def _said(entry: Entry) -> str:
+    return msgspec.json.encode(entry).decode()[:200]

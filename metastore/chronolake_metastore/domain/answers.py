@@ -1,0 +1,74 @@
+"""The chains of answers: each outcome, with the refusal beside it, is sealed and follows its predecessor.
+
+Each table has a chain, so has the catalog, and so has each of the locks that names of missing tables are spread
+over: a chain grows only under a lock that the command holds anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+Columns = Mapping[str, object]
+"""The columns of a row by name: numbers, texts, bytes, ids, JSON; moments in microseconds."""
+_NAMELESS_MAX: Final = 1 << 16
+"""Chains of names have ids below this; ids of tables are random."""
+
+
+class ChainHead(msgspec.Struct, frozen=True):
+    """The end of a chain: the number and the hash of its last outcome. Numbers are dense from 1."""
+
+    number: int = 0
+    hash: bytes = b""
+
+
+START: Final = ChainHead()
+"""The head of a chain without outcomes."""
+
+
+class StoredAnswer(msgspec.Struct, frozen=True):
+    """A row of the outcomes as it is stored, and the row of the refusals with the same request id.
+
+    ``outcome`` and ``refusal`` are the columns that ``seal`` covers.
+    """
+
+    chain_id: UUID
+    number: int
+    hash: bytes
+    request_id: str
+    version: int | None
+    outcome: Columns
+    refusal: Columns | None
+
+
+def chain_of_name(turn: int) -> UUID:
+    """The id of the chain of outcomes that concern no table, of the names that share the lock ``turn``."""
+    chain_id = UUID(int=turn + 1)
+    assert is_nameless(chain_id)
+    return chain_id
+
+
+def is_nameless(chain_id: UUID) -> bool:
+    """Whether the chain is of outcomes that concern no table."""
+    return 0 < chain_id.int < _NAMELESS_MAX
+
+
+def digest_of_answer(answer: bytes) -> bytes:
+    """What stands for the answer's bytes in the seal, so that a proof need not read large answers."""
+    return hashlib.sha256(answer).digest()
+
+
+def seal(previous: bytes, chain_id: UUID, number: int, outcome: Columns, refusal: Columns | None) -> bytes:
+    """SHA-256 over the outcome, its refusal, its place and its predecessor's hash, in canonical JSON."""
+    sealed = previous.hex(), chain_id, number, outcome, refusal
+    return hashlib.sha256(msgspec.json.encode(sealed, order="sorted")).digest()
+
+
+def grow(head: ChainHead, chain_id: UUID, outcome: Columns, refusal: Columns | None) -> ChainHead:
+    """The head of a chain after one outcome more."""
+    number = head.number + 1
+    return ChainHead(number, seal(head.hash, chain_id, number, outcome, refusal))

@@ -1,0 +1,78 @@
+"""Base paths: those of two tables never overlap (design.md section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.events import TableCreated
+from chronolake_model import base_paths as keys, tables as wire
+
+NEIGHBOURS_MAX: Final = 1_000
+"""Dropped tables whose base paths one new table takes over."""
+
+
+class BasePath(msgspec.Struct, frozen=True):
+    """The folder of a table. Without a ``key`` it cannot be compared, and nothing is deleted there.
+
+    ``is_checked`` says whether the table was created when overlapping base paths were refused.
+    """
+
+    table_id: UUID
+    key: str | None
+    is_checked: bool
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A table whose base path overlaps with another one; a dropped one was not taken over so far.
+
+    One that never published a file, as that of a load that failed, is taken over unasked.
+    """
+
+    table_id: UUID
+    name: str
+    base_path: str
+    is_dropped: bool
+    has_published: bool = True
+
+
+def of_new_table(table_id: UUID, event: TableCreated) -> BasePath:
+    """The folder of the table that ``event`` made."""
+    key = event.base_path_key
+    if key is not None:
+        return BasePath(table_id, key, is_checked=True)
+    return BasePath(table_id, keys.canonical_if_comparable(event.definition.base_path), is_checked=False)
+
+
+def refuse_taken(definition: wire.CreateTable, neighbours: Sequence[Neighbour]) -> None:
+    """Raise ``BasePathTaken`` unless all ``neighbours`` are dropped and the request takes them over."""
+    live = next((neighbour for neighbour in neighbours if not neighbour.is_dropped), None)
+    taken = live or next((neighbour for neighbour in neighbours if neighbour.has_published), None)
+    if taken is None:
+        return
+    context = {
+        "base_path": definition.base_path,
+        "table": taken.name,
+        "table_id": str(taken.table_id),
+        "table_base_path": taken.base_path,
+        "dropped": taken.is_dropped,
+    }
+    overlaps = f"the base path {definition.base_path!r} overlaps with {taken.base_path!r} of the"
+    if live is not None:
+        raise errors.BasePathTaken(f"{overlaps} table {live.name!r}; choose another base path", **context)
+    if not definition.reuse_base_path:
+        raise errors.BasePathTaken(
+            f"{overlaps} dropped table {taken.name!r}, whose files may still be there; choose another "
+            "base path, or create the table with reuse_base_path: nothing of the dropped one is deleted then",
+            **context,
+        )
+    if len(neighbours) > NEIGHBOURS_MAX:
+        raise errors.BasePathTaken(
+            f"the base path {definition.base_path!r} overlaps with those of more than {NEIGHBOURS_MAX} dropped "
+            "tables; choose a folder of its own for the table",
+            **context,
+        )

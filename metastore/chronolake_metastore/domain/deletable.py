@@ -1,0 +1,106 @@
+"""Which files may be deleted: decided of each file by what is known of it (design.md section 9).
+
+Whatever is not certain is refused: a file that stays is found again, a file that is deleted is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.domain import cleans
+from chronolake_metastore.domain.instants import Instant
+from chronolake_model.deletable import Refusal
+from chronolake_model.file_names import PATH_BYTES_MAX, check_partition_path, parse_file_name
+from chronolake_model.markers import DeletedFile
+from chronolake_model.times import Micros, parse_time
+from chronolake_model.vocabulary import Action, State
+
+_PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a data file of a table.
+
+    ``state`` is that of the instant in its name, if there is one. ``is_published`` says whether
+    any instant ever published it, ``is_live`` whether a latest slice has it, ``is_served`` whether one had it
+    at a time that the table is served as of, ``is_held`` whether a savepoint or a reader needs it,
+    ``is_planned`` whether there is a plan for its file group, ``is_staged`` whether it waits to be published.
+    """
+
+    requested_time: Micros
+    state: State | None
+    is_published: bool = False
+    is_live: bool = False
+    is_served: bool = False
+    is_held: bool = False
+    is_planned: bool = False
+    is_staged: bool = False
+    cleaned_by: Micros | None = None
+    """The clean whose plan names it."""
+
+
+def requested_time_of(file: DeletedFile) -> Micros | None:
+    """The instant in the name of a file; none, when it is no data file's name."""
+    try:
+        check_partition_path(file.partition_path)
+        name = parse_file_name(file.file_name)
+        time = parse_time(name.requested_time)
+    except ValueError:
+        return None
+    return time if len(file.path.encode()) <= PATH_BYTES_MAX else None
+
+
+def in_name_of(instant: Instant, writer: str | None, known: Known) -> Refusal | None:
+    """Why ``writer`` may not delete a file in the name of an instant; none, when it may."""
+    if instant.state in _PENDING and (instant.lease_expires_at is None or writer != instant.writer):
+        return Refusal.PENDING
+    match instant.action:
+        case Action.CLEAN:
+            return _by_clean(instant, known)
+        case Action.ROLLBACK:
+            assert instant.target is not None
+            return _of_instant(instant.target, known)
+        case _:
+            return _of_instant(instant.requested_time, known)
+
+
+def as_orphan(known: Known, last_time: Micros, *, unknown_instants: bool) -> Refusal | None:
+    """Why a file that nothing accounts for may not be deleted; none, when it may.
+
+    ``last_time`` is the last that the table's clock has issued: an instant of a later one may still come.
+    """
+    if known.state is None:
+        if known.is_published:
+            return Refusal.PUBLISHED
+        is_past = known.requested_time <= last_time
+        return None if unknown_instants and is_past else Refusal.UNKNOWN_INSTANT
+    if known.state in _PENDING:
+        return Refusal.STAGED if known.is_staged else Refusal.PENDING
+    return _of_instant(known.requested_time, known)
+
+
+def _by_clean(clean: Instant, known: Known) -> Refusal | None:
+    if cleans.is_planned(clean):
+        if known.cleaned_by != clean.requested_time:
+            return Refusal.OTHER_INSTANT
+    elif not known.is_published:
+        return Refusal.OTHER_INSTANT
+    elif known.is_planned:
+        return Refusal.PLANNED
+    if known.is_live:
+        return Refusal.LIVE
+    if known.is_held:
+        return Refusal.HELD
+    return Refusal.SERVED if known.is_served else None
+
+
+def _of_instant(requested_time: Micros, known: Known) -> Refusal | None:
+    if known.requested_time != requested_time:
+        return Refusal.OTHER_INSTANT
+    if known.is_live:
+        return Refusal.LIVE
+    if known.is_published:
+        return Refusal.PUBLISHED
+    return Refusal.STAGED if known.is_staged else None

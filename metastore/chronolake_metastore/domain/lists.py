@@ -1,0 +1,108 @@
+"""Lists of an event that can be long: their entries are rows beside the event (docs/decisions/0027).
+
+The payload keeps how many entries a list has, the digest over them, so that the event's hash covers them, and
+the first few, for people who look at an instant. Nothing is decided by the first few.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from chronolake_metastore.domain import digests
+from chronolake_model.files import FileGroupName
+from chronolake_model.times import Micros
+
+FIRST_MAX: Final = 100
+"""Entries that the payload repeats."""
+FIRST_BYTES_MAX: Final = 8 * 1024
+"""Bytes of those entries, in UTF-8."""
+
+ItemT = TypeVar("ItemT")
+
+
+class ListName(enum.StrEnum):
+    """The lists of events that are kept in rows."""
+
+    PLAN_FILE_GROUPS = "plan-file-groups"
+    PLAN_FILES = "plan-files"
+    PLAN_INSTANTS = "plan-instants"
+    REPLACED_FILE_GROUPS = "replaced-file-groups"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One row: of a file group both, of a file its path, of an instant its requested time in microseconds."""
+
+    partition_path: str | None
+    name: str
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the entry in UTF-8."""
+        return len(self.name.encode()) + len((self.partition_path or "").encode())
+
+
+class Sealed(msgspec.Struct, Generic[ItemT], frozen=True, omit_defaults=True):
+    """What the payload says of a list: how many entries it has, the digest over them, and the first few."""
+
+    count: int = 0
+    digest: str = ""
+    first: list[ItemT] = []
+
+
+Listed = Mapping[ListName, Sequence[Entry]]
+"""The entries of the lists that an event has."""
+NOTHING_LISTED: Final[Listed] = {}
+
+
+def seal(items: Sequence[ItemT]) -> Sealed[ItemT]:
+    """What the payload says of the list with these items, in their order."""
+    if not items:
+        return Sealed()
+    entries = entries_of(items)
+    return Sealed(len(items), digests.digest(entries), list(items[: _first(entries)]))
+
+
+def entries_of(items: Iterable[object]) -> list[Entry]:
+    """The rows of a list: of file groups, of paths or of instants."""
+    return [_entry(item) for item in items]
+
+
+def listed(**items: Sequence[object]) -> Listed:
+    """The entries by list, of those lists that have any; a list is named by ``ListName`` in lower case."""
+    return {ListName[name.upper()]: entries_of(some) for name, some in items.items() if some}
+
+
+def file_groups(entries: Iterable[Entry]) -> list[FileGroupName]:
+    """The file groups that entries are."""
+    return [FileGroupName(entry.partition_path or "", entry.name) for entry in entries]
+
+
+def instants(entries: Iterable[Entry]) -> list[Micros]:
+    """The requested times that entries are."""
+    return [Micros(int(entry.name)) for entry in entries]
+
+
+def _entry(item: object) -> Entry:
+    match item:
+        case FileGroupName():
+            return Entry(item.partition_path, item.file_id)
+        case str():
+            return Entry(None, item)
+        case int():
+            return Entry(None, str(item))
+        case _:
+            raise AssertionError(f"{type(item).__name__} is no item of a list")
+
+
+def _first(entries: Sequence[Entry]) -> int:
+    """How many of the entries the payload repeats."""
+    size_bytes = 0
+    for index, entry in enumerate(entries[:FIRST_MAX]):
+        size_bytes += entry.size_bytes
+        if size_bytes > FIRST_BYTES_MAX:
+            return index
+    return min(len(entries), FIRST_MAX)

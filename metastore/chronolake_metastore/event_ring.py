@@ -1,0 +1,188 @@
+"""The last events of the log, encoded once for all followers, in a ring that is bounded in bytes and in events.
+
+One task fills the ring (``workers.tail``). Followers read from it and hold no reference to an event between two
+chunks: an event that leaves the ring leaves memory, however many followers have not taken it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+EVENTS_MAX: Final = 50_000
+"""Events in a ring at most, however small they are."""
+EVENT_OVERHEAD_BYTES: Final = 500
+"""What an event costs in memory beside its text."""
+LAST_OF_TABLE: Final = "TableDropped"
+"""No event of a table follows this one."""
+
+
+class Place(NamedTuple):
+    """Behind the event of this transaction and position, in the order across tables."""
+
+    transaction_id: int = 0
+    position: int = 0
+
+
+class EncodedEvent(msgspec.Struct, frozen=True):
+    """An event as followers get it. ``body`` is its JSON behind the cursor: that differs for one table."""
+
+    place: Place
+    table_id: UUID
+    version: int
+    type: str
+    cursor: str
+    cursor_of_table: str
+    body: bytes
+
+    def frame(self, *, of_table: bool) -> bytes:
+        """The event as a server-sent event, with the cursor that such a follower goes on from."""
+        return self._head(of_table) + self.body + _END
+
+    def piece(self, offset: int, bytes_max: int, *, of_table: bool) -> bytes:
+        """At most ``bytes_max`` bytes of the frame from ``offset`` on, without a copy of all of it."""
+        head = self._head(of_table)
+        start = offset - len(head)
+        if start >= 0:
+            return (self.body[start : start + bytes_max] + _END[max(0, start - len(self.body)) :])[:bytes_max]
+        taken = head[offset : offset + bytes_max]
+        left = bytes_max - len(taken)
+        return (taken + self.body[:left] + (_END if len(self.body) <= left else b""))[:bytes_max]
+
+    def size(self, *, of_table: bool) -> int:
+        """Bytes of the frame."""
+        return len(self._head(of_table)) + len(self.body) + len(_END)
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it costs to keep the event in memory."""
+        return len(self.body) + EVENT_OVERHEAD_BYTES
+
+    def _head(self, of_table: bool) -> bytes:
+        cursor = self.cursor_of_table if of_table else self.cursor
+        return f'id: {cursor}\r\nevent: {self.type}\r\ndata: {{"cursor":"{cursor}"'.encode()
+
+
+_END: Final = b"\r\n\r\n"
+
+
+class FellBehind(Exception):
+    """The next event of a follower has left the ring."""
+
+
+class Reading:
+    """Where a follower is in a ring: at the event of this number, at this byte of it.
+
+    It may have been given more than the ring has, by another server: what is not behind ``after``, or
+    ``after_version`` of its table, is passed over when it comes.
+    """
+
+    def __init__(
+        self, number: int, table_id: UUID | None, after_version: int = 0, after: Place | None = None
+    ) -> None:
+        self.number = number
+        self.offset = 0
+        self.table_id = table_id
+        self.after_version = after_version
+        self.after = Place() if after is None else after
+        self.has_ended = False
+        """Whether the table that is followed was dropped, and its last event was read."""
+
+    def wants(self, event: EncodedEvent) -> bool:
+        """Whether the follower gets ``event``."""
+        if self.table_id is None:
+            return event.place > self.after
+        return event.table_id == self.table_id and event.version > self.after_version
+
+    def pass_event(self, event: EncodedEvent) -> None:
+        """Go on behind ``event``."""
+        self.has_ended = self.table_id == event.table_id and event.type == LAST_OF_TABLE
+        self.number += 1
+        self.offset = 0
+
+
+class EventRing:
+    """Events without a gap, in the order across tables. Each has a number; numbers are dense and only grow."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._events: dict[int, EncodedEvent] = {}
+        self._first = 0
+        self._floor = Place()
+        self.next_number = 0
+        """The number that the next event gets."""
+        self.head = Place()
+        """Every event up to here was in the ring, or was before its beginning."""
+        self.bytes = 0
+        self.is_running = False
+
+    def start(self, head: Place) -> None:
+        """Begin behind ``head``, without events. There must not be any readers."""
+        self.stop()
+        self._floor = self.head = head
+        self.is_running = True
+
+    def stop(self) -> None:
+        """Forget all events."""
+        self._events.clear()
+        self._first = self.next_number
+        self.bytes = 0
+        self.is_running = False
+
+    def append(self, events: Iterable[EncodedEvent]) -> None:
+        """Add ``events``, which follow ``head`` without a gap; the oldest leave, never the newest."""
+        for event in events:
+            assert event.place > self.head, "events come in the order of the log"
+            self._events[self.next_number] = event
+            self.next_number += 1
+            self.head = event.place
+            self.bytes += event.cost_bytes
+            while len(self._events) > 1 and (self.bytes > self._bytes_max or len(self._events) > EVENTS_MAX):
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        oldest = self._events.pop(self._first)
+        self._first += 1
+        self._floor = oldest.place
+        self.bytes -= oldest.cost_bytes
+
+    def covers(self, place: Place) -> bool:
+        """Whether every event behind ``place`` is in the ring or is yet to come."""
+        return self.is_running and place >= self._floor
+
+    def number_behind(self, place: Place) -> int:
+        """The number of the first event behind ``place``, which the ring covers; else ``next_number``."""
+        low, high = self._first, self.next_number
+        while low < high:
+            middle = (low + high) // 2
+            if self._events[middle].place > place:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def read(self, reading: Reading, bytes_max: int) -> bytes:
+        """What ``reading`` gets next, at most ``bytes_max`` bytes; nothing when it has read all that there is.
+
+        Raises ``FellBehind``.
+        """
+        of_table = reading.table_id is not None
+        parts: list[bytes] = []
+        left = bytes_max
+        while left and reading.number < self.next_number and not reading.has_ended:
+            event = self._events.get(reading.number)
+            if event is None:
+                raise FellBehind
+            if not reading.wants(event):
+                reading.pass_event(event)
+                continue
+            part = event.piece(reading.offset, left, of_table=of_table)
+            parts.append(part)
+            left -= len(part)
+            reading.offset += len(part)
+            if reading.offset == event.size(of_table=of_table):
+                reading.pass_event(event)
+        return b"".join(parts)

@@ -1,0 +1,130 @@
+"""Which files may be deleted: asked by clients and by the server's own workers before each deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import deletable as domain
+from chronolake_metastore.domain.deletable import Known
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import identity, tables
+from chronolake_metastore.store import clocks, deletable as stored, instants
+from chronolake_metastore.store.engine import Database, Reader
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable, Refusal, RefusedDeletion
+from chronolake_model.markers import DeletedFile
+from chronolake_model.times import Micros, format_time
+
+
+async def in_name_of(
+    database: Database, table_name: str, requested_time: Micros, asked: AskDeletable
+) -> Deletable:
+    """Which files may not be deleted in the name of an instant; raises as ``refused``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        found = await refused(connection, table.table_id, requested_time, asked.files, asked.writer)
+        return await _answer(connection, table, found)
+
+
+async def orphans(database: Database, table_name: str, asked: AskOrphans) -> Deletable:
+    """Which files, that nothing accounts for, may not be deleted; raises as ``refused_orphans``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        found = await refused_orphans(
+            connection, table.table_id, asked.files, unknown_instants=asked.unknown_instants
+        )
+        return await _answer(connection, table, found)
+
+
+async def refused(
+    connection: Reader,
+    table_id: UUID,
+    requested_time: Micros,
+    files: Sequence[DeletedFile],
+    writer: str | None = None,
+) -> list[RefusedDeletion]:
+    """Those of the files that ``writer`` may not delete in the name of an instant.
+
+    Raises ``MetastoreMoved``, ``TableNotFound``, ``BasePathShared`` or ``InstantNotFound``: then none may be.
+    """
+    table = await _own(connection, table_id)
+    instant = await instants.get(connection, table_id, requested_time)
+    if instant is None:
+        raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
+    return await _judge(connection, table, files, lambda known: domain.in_name_of(instant, writer, known))
+
+
+async def refused_orphans(
+    connection: Reader, table_id: UUID, files: Sequence[DeletedFile], *, unknown_instants: bool = False
+) -> list[RefusedDeletion]:
+    """Those of the files that may not be deleted as orphans; raises as ``refused``."""
+    table = await _own(connection, table_id)
+    last_time = await clocks.last_time(connection, table_id)
+    refused = await _judge(
+        connection,
+        table,
+        files,
+        lambda known: domain.as_orphan(known, last_time, unknown_instants=unknown_instants),
+    )
+    paths = {one.path for one in refused}
+    left = [file for file in files if file.path not in paths]
+    return [*refused, *await _of_dropped_tables(connection, table_id, left)]
+
+
+async def _of_dropped_tables(
+    connection: Reader, table_id: UUID, files: Sequence[DeletedFile]
+) -> list[RefusedDeletion]:
+    named = [(file, time) for file in files if (time := domain.requested_time_of(file)) is not None]
+    found = await stored.of_dropped_tables(connection, table_id, named)
+    return [
+        RefusedDeletion(file.partition_path, file.file_name, Refusal.DROPPED_TABLE)
+        for (file, _), is_of_dropped in zip(named, found, strict=True)
+        if is_of_dropped
+    ]
+
+
+async def _judge(
+    connection: Reader,
+    table: Table,
+    files: Sequence[DeletedFile],
+    judge: Callable[[Known], Refusal | None],
+) -> list[RefusedDeletion]:
+    times = [(file, domain.requested_time_of(file)) for file in files]
+    named = [(file, time) for file, time in times if time is not None]
+    known = await stored.known(connection, table.table_id, named)
+    judged = [(file, judge(one)) for (file, _), one in zip(named, known, strict=True)]
+    strange = [(file, Refusal.NOT_A_DATA_FILE) for file, time in times if time is None]
+    return [
+        RefusedDeletion(file.partition_path, file.file_name, reason)
+        for file, reason in [*strange, *judged]
+        if reason is not None
+    ]
+
+
+async def _own(connection: Reader, table_id: UUID) -> Table:
+    """The table, if it is live and its base path its own."""
+    await identity.require_here(connection)
+    state = await stored.base_path(connection, table_id)
+    if state is None or state.is_dropped:
+        raise errors.TableNotFound(str(table_id) if state is None else state.table)
+    if not state.is_comparable:
+        raise errors.BasePathShared(
+            f"nothing of {state.table!r} is deleted: its base path cannot be compared with those of other "
+            "tables; create the table anew at an absolute path or a URI",
+            table=state.table,
+        )
+    other = state.taken_by or state.overlaps_with
+    if other is not None:
+        raise errors.BasePathShared(
+            f"nothing of {state.table!r} is deleted: its base path overlaps with that of {other!r}; "
+            "drop one of the two tables, or create it anew elsewhere",
+            table=state.table,
+            other_table=other,
+        )
+    return await tables.find(connection, state.table)
+
+
+async def _answer(connection: Reader, table: Table, found: list[RefusedDeletion]) -> Deletable:
+    metastore_id = await identity.require_here(connection)
+    return Deletable(table.name, str(table.table_id), str(metastore_id), found)

@@ -1,0 +1,17 @@
+"""Whether this database is the one that may delete files of its tables."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from chronolake_metastore import errors
+from chronolake_metastore.store import identity
+from chronolake_metastore.store.engine import Reader
+
+
+async def require_here(connection: Reader) -> UUID:
+    """The metastore's id; raises ``MetastoreMoved`` when the database was copied since it was claimed."""
+    present = await identity.get(connection)
+    if not present.is_here:
+        raise errors.MetastoreMoved(str(present.metastore_id))
+    return present.metastore_id

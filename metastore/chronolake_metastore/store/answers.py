@@ -1,0 +1,166 @@
+"""The chains of answers: heads, loaded and saved with each group of commands; outcomes, read to prove them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.answers import ChainHead, StoredAnswer, chain_of_name
+from chronolake_metastore.store import clocks, statements
+from chronolake_metastore.store.transaction import Rows, Statement, Transaction
+from chronolake_model.names import split_table_name
+
+_FIND: Final = statements.load("find_answer_chains")
+_SAVE: Final = statements.load("save_answer_chains")
+_READ: Final = statements.load("read_answers")
+_HEADS: Final = statements.load("answer_heads")
+_FIND_HASHES: Final = statements.load("find_answer_hashes")
+_REFUSALS_WITHOUT_OUTCOME: Final = statements.load("refusals_without_outcome")
+_READ_PAGE: Final = 1_000
+_OUTCOME_COLUMNS: Final = (
+    "request_id",
+    "fingerprint",
+    "table_id",
+    "version",
+    "status",
+    "answer_digest",
+    "recorded_at",
+    "command",
+    "actor",
+    "address",
+)
+_REFUSAL_COLUMNS: Final = (
+    "request_id",
+    "refused_at",
+    "actor",
+    "address",
+    "command",
+    "table_name",
+    "table_id",
+    "version",
+    "instant",
+    "status",
+    "code",
+    "detail",
+)
+_PLACE_COLUMNS: Final = 3
+_HAS_REFUSAL: Final = _PLACE_COLUMNS + len(_OUTCOME_COLUMNS)
+_FIRST: Final = UUID(int=0)
+_LAST: Final = UUID(int=(1 << 128) - 1)
+
+AnswerKey = tuple[UUID, int]
+"""A chain and a number: what names an outcome in its chain."""
+BEGINNING: Final[AnswerKey] = (_FIRST, -(1 << 63))
+"""Before every outcome of every chain."""
+
+
+class AnswersHead(msgspec.Struct, frozen=True):
+    """The last outcome of a chain; ``table`` is empty unless the chain is that of a table."""
+
+    table: str
+    chain_id: UUID
+    head: ChainHead
+
+
+def chain_of(name: str) -> UUID:
+    """The chain of the outcomes that concern no table, of commands that name ``name`` first."""
+    return chain_of_name(clocks.turn_of(name))
+
+
+def find(tables: Iterable[str], others: Iterable[UUID]) -> Statement:
+    """Read the heads that commands on these tables, and on the ``others``, may append to.
+
+    They must be locked. A table that is not there has the chain of its name.
+    """
+    named = sorted(set(tables))
+    names = [split_table_name(table) for table in named]
+    return _FIND, {
+        "namespaces": [namespace for namespace, _ in names],
+        "tables": [name for _, name in names],
+        "others": [*others, *{chain_of(name) for name in named}],
+    }
+
+
+def found(rows: Rows) -> dict[UUID, ChainHead]:
+    """The heads that ``find`` found, by chain."""
+    return {chain_id: ChainHead(number, bytes(digest)) for chain_id, number, digest in rows}
+
+
+def save(heads: Mapping[UUID, ChainHead]) -> Statement:
+    """Save the heads of chains."""
+    return _SAVE, {
+        "chain_id": list(heads),
+        "number": [head.number for head in heads.values()],
+        "hash": [head.hash for head in heads.values()],
+    }
+
+
+async def read(tx: Transaction, after: AnswerKey, *, only: UUID | None = None) -> Sequence[StoredAnswer]:
+    """The next page of outcomes in the order of their chains, of all of them or of ``only`` one."""
+    after_chain, after_number = after
+    if only is not None and after_chain != only:
+        after_chain, after_number = only, BEGINNING[1]
+    rows = await tx.query(
+        _READ,
+        {
+            "after_chain": after_chain,
+            "after_number": after_number,
+            "last_chain": only or _LAST,
+            "limit": _READ_PAGE,
+        },
+    )
+    return [_stored(row) for row in rows]
+
+
+async def heads(tx: Transaction, only: UUID | None = None) -> list[AnswersHead]:
+    """The last outcome of each chain, or of ``only`` one, in the order of the chains."""
+    rows = await tx.query(_HEADS, {"chain_id": only})
+    return [
+        AnswersHead(name or "", chain_id, ChainHead(number, bytes(digest)))
+        for chain_id, number, digest, name in rows
+    ]
+
+
+def project(heads: Iterable[AnswersHead]) -> Statement:
+    """Save the heads that ``heads`` read."""
+    return save({last.chain_id: last.head for last in heads})
+
+
+async def hashes(tx: Transaction, keys: Sequence[AnswerKey]) -> dict[AnswerKey, bytes]:
+    """The hash of each of the outcomes that is there."""
+    parameters = {
+        "chain_ids": [chain_id for chain_id, _ in keys],
+        "numbers": [number for _, number in keys],
+    }
+    rows = await tx.query(_FIND_HASHES, parameters)
+    return {(chain_id, number): bytes(digest) for chain_id, number, digest in rows}
+
+
+async def refusals_without_outcome(
+    tx: Transaction, table_id: UUID | None, limit: int
+) -> list[tuple[UUID | None, str | None, int | None, str]]:
+    """The first ``limit`` refusals that no outcome goes with: table id, name, version and request id."""
+    rows = await tx.query(_REFUSALS_WITHOUT_OUTCOME, {"table_id": table_id, "limit": limit})
+    return [(of_table, name, version, request_id) for of_table, name, version, request_id in rows]
+
+
+def _stored(row: tuple[Any, ...]) -> StoredAnswer:
+    chain_id, number, digest = row[:_PLACE_COLUMNS]
+    outcome = dict(zip(_OUTCOME_COLUMNS, row[_PLACE_COLUMNS:_HAS_REFUSAL], strict=True))
+    refusal = None
+    if row[_HAS_REFUSAL]:
+        *columns, context = row[_HAS_REFUSAL + 1 :]
+        refusal = dict(zip(_REFUSAL_COLUMNS, columns, strict=True))
+        refusal["context"] = msgspec.json.decode(context)
+    return StoredAnswer(
+        chain_id=chain_id,
+        number=number,
+        hash=bytes(digest),
+        request_id=outcome["request_id"],
+        version=outcome["version"],
+        outcome=outcome,
+        refusal=refusal,
+    )

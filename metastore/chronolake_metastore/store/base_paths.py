@@ -1,0 +1,54 @@
+"""The folders of tables as a projection of the log: those of two tables never overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from chronolake_metastore.domain.base_paths import BasePath, Neighbour
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.transaction import Rows, Statement
+
+_FIND_NEIGHBOURS: Final = statements.load("find_neighbours")
+_SAVE: Final = statements.load("save_base_paths")
+_TAKE: Final = statements.load("take_base_paths")
+_TOOK_OVER: Final = text(statements.load("took_over"))
+
+
+def find_neighbours(key: str, limit: int) -> Statement:
+    """Look for tables whose folders overlap with that of ``key``, live ones first."""
+    return _FIND_NEIGHBOURS, {"key": key, "limit": limit}
+
+
+def found_neighbours(rows: Rows) -> list[Neighbour]:
+    """The tables that ``find_neighbours`` found."""
+    return [Neighbour(*row) for row in rows]
+
+
+async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
+    """The dropped tables whose folders a table took over, from the one before it or from those before that."""
+    rows = await connection.execute(_TOOK_OVER, {"table_id": table_id})
+    return [row.table_id for row in rows]
+
+
+def save(made: Sequence[BasePath], taken: Mapping[UUID, UUID]) -> list[Statement]:
+    """Save the folders of new tables, and which table took over that of which dropped one.
+
+    The latter first: until then the database refuses the folder to the new table.
+    """
+    saved: list[Statement] = []
+    if taken:
+        saved.append((_TAKE, {"table_id": list(taken), "taken_by": list(taken.values())}))
+    if made:
+        named = {
+            "table_id": [one.table_id for one in made],
+            "key": [one.key for one in made],
+            "is_checked": [one.is_checked for one in made],
+            "taken_by": [taken.get(one.table_id) for one in made],
+        }
+        saved.append((_SAVE, named))
+    return saved

@@ -1,0 +1,73 @@
+"""What is known of files that somebody wants to delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import text
+
+from chronolake_metastore.domain.deletable import Known
+from chronolake_metastore.store import clocks, statements
+from chronolake_metastore.store.engine import Reader
+from chronolake_model.file_names import parse_file_name
+from chronolake_model.markers import DeletedFile
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import State
+
+_KNOWN: Final = text(statements.load("known_files"))
+_OF_DROPPED_TABLES: Final = text(statements.load("files_of_dropped_tables"))
+_BASE_PATH: Final = text(statements.load("base_path_state"))
+
+
+class BasePathState(msgspec.Struct, frozen=True):
+    """Whether a table has its folder for itself: see the statement."""
+
+    table: str
+    is_dropped: bool
+    is_comparable: bool
+    taken_by: str | None
+    overlaps_with: str | None
+
+
+async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
+    """Whether a table has its folder for itself; none, when there never was such a table."""
+    row = (await connection.execute(_BASE_PATH, {"table_id": table_id})).one_or_none()
+    return None if row is None else BasePathState(*row)
+
+
+async def known(connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]) -> list[Known]:
+    """What is known of data files, in their order; each comes with the time in its name."""
+    if not files:
+        return []
+    named = _named(table_id, files)
+    rows = await connection.execute(_KNOWN, {**named, "now": await clocks.now(connection)})
+    return [
+        Known(time, None if state is None else State(state), *flags)
+        for (_, time), (_, state, *flags) in zip(files, rows, strict=True)
+    ]
+
+
+async def of_dropped_tables(
+    connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
+) -> list[bool]:
+    """Whether data files of a table's folder are those of a dropped table that overlaps, in their order.
+
+    Each comes with the time in its name.
+    """
+    if not files:
+        return []
+    rows = await connection.execute(_OF_DROPPED_TABLES, _named(table_id, files))
+    return [is_of_dropped for (is_of_dropped,) in rows]
+
+
+def _named(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]) -> dict[str, object]:
+    return {
+        "table_id": table_id,
+        "partition_paths": [file.partition_path for file, _ in files],
+        "file_names": [file.file_name for file, _ in files],
+        "file_ids": [parse_file_name(file.file_name).file_id for file, _ in files],
+        "requested_times": [time for _, time in files],
+    }

@@ -1,0 +1,67 @@
+"""The identity of the metastore: which database may delete files of its tables.
+
+A database that was copied has the identity of its original, and must not delete in its name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.store import statements
+from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.waiting import Place, place_of
+
+_GET: Final = "SELECT metastore_id, database = this_database() FROM metastore ORDER BY position DESC LIMIT 1"
+# An operator adds a row now and then: there are few.
+_ALL: Final = text("SELECT metastore_id FROM metastore ORDER BY position")
+_RENEW: Final = text("INSERT INTO metastore DEFAULT VALUES")
+_TABLES: Final = text(statements.load("live_tables"))
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The present identity; ``is_here`` says whether it is of the PostgreSQL that was asked."""
+
+    metastore_id: UUID
+    is_here: bool
+
+
+def find() -> Statement:
+    """Look for the present identity."""
+    return _GET, {}
+
+
+def found(rows: Rows) -> Identity:
+    """The identity that ``find`` found."""
+    [[metastore_id, is_here]] = rows
+    return Identity(metastore_id, is_here)
+
+
+async def get(connection: Reader) -> Identity:
+    """The present identity."""
+    return found([tuple(row) for row in await connection.execute(text(_GET))])
+
+
+async def known(connection: Reader) -> list[UUID]:
+    """All identities that this database had, the oldest first and the present one last."""
+    return [metastore_id for (metastore_id,) in await connection.execute(_ALL)]
+
+
+async def renew(connection: AsyncConnection) -> list[UUID]:
+    """Begin a new identity, of the PostgreSQL as it is now; the same as ``known`` afterwards.
+
+    The caller commits, and claims the tables in storage under the new identity.
+    """
+    await connection.execute(_RENEW)
+    return await known(connection)
+
+
+async def tables(connection: Reader, after: UUID, limit: int) -> list[Place]:
+    """Live tables behind ``after``, by table id: those whose storage is claimed."""
+    rows = await connection.execute(_TABLES, {"after": after, "limit": limit})
+    return [place_of(place) for place in rows]

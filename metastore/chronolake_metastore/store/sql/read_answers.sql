@@ -1,0 +1,21 @@
+-- A page of outcomes in the order of their chains, and the refusals beside them; up to the end of
+-- the last chain wanted. The page is cut first: each of its rows then looks its refusal up by the index.
+WITH page AS (
+    SELECT *
+    FROM outcome o
+    WHERE (o.chain_id, o.number) > (%(after_chain)s::uuid, %(after_number)s::bigint)
+        AND o.chain_id <= %(last_chain)s::uuid
+    ORDER BY o.chain_id, o.number
+    LIMIT %(limit)s
+)
+SELECT
+    page.chain_id, page.number, page.hash,
+    page.request_id, page.fingerprint, page.table_id, page.version, page.status, sha256(page.answer),
+    micros(page.recorded_at), page.command, page.actor, page.address,
+    refusal.request_id IS NOT NULL,
+    refusal.request_id, micros(refusal.refused_at), refusal.actor, refusal.address, refusal.command, refusal.table_name,
+    refusal.table_id, refusal.version, micros(refusal.instant), refusal.status, refusal.code, refusal.detail,
+    refusal.context::text
+FROM page
+LEFT JOIN refusal ON refusal.request_id = page.request_id
+ORDER BY page.chain_id, page.number

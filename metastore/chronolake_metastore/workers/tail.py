@@ -1,0 +1,90 @@
+"""The tail of the log: one reader per process, which puts new events into the ring that all followers read.
+
+It follows the order across tables and never passes an open transaction, so no event is skipped. While
+nobody follows it does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from chronolake_metastore import errors, telemetry
+from chronolake_metastore.bell import Bell
+from chronolake_metastore.followers import Followers
+from chronolake_metastore.queries import following
+from chronolake_metastore.queries.following import Position
+from chronolake_metastore.store.engine import Database
+
+POLL_SECONDS: Final = 0.5
+"""How long the tail sleeps at most before it looks again; a command of this server wakes it at once."""
+HELD_BACK_SECONDS: Final = 0.02
+"""How long it sleeps at first when an open transaction holds events back; then twice as long, and so on."""
+REST_SECONDS: Final = 0.02
+"""How long it rests between two looks, so that commands in quick succession are one look."""
+RETRY_SECONDS: Final = 1.0
+EVENTS_MAX: Final = 500
+
+_log = telemetry.logger(__name__)
+
+
+class Tail:
+    """The tail of one server process."""
+
+    def __init__(self, database: Database, followers: Followers, bell: Bell) -> None:
+        self._database = database
+        self._followers = followers
+        self._bell = bell
+        self._held_back_seconds = HELD_BACK_SECONDS
+
+    async def run(self) -> None:
+        """Fill the ring, until the server stops. A database that is away is tried again."""
+        while not self._followers.is_closed:
+            try:
+                await self._follow()
+            except errors.Unavailable as exc:
+                if not self._followers.database_is_away:
+                    _log.warning(
+                        "the tail of the log cannot be read", reason=exc.context.get("reason", exc.detail)
+                    )
+                self._followers.database_is_away = True
+            except Exception:
+                # The edge of a worker: what goes wrong here must not end the server; the next look may succeed.
+                _log.exception("the tail of the log failed")
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow(self) -> None:
+        while not self._followers.is_closed:
+            if not self._followers.all:
+                self._followers.ring.stop()
+                await self._followers.arrived()
+            if not self._followers.ring.is_running:
+                # Before anybody reads from it: what was before, followers read from the database.
+                self._followers.ring.start(await following.end(self._database))
+            # It listens before it looks: what is committed meanwhile rings, and is looked for at once.
+            ringing = asyncio.ensure_future(self._bell.wait(POLL_SECONDS))
+            try:
+                await asyncio.sleep(0)
+                seconds = await self._look()
+                await asyncio.sleep(REST_SECONDS)
+                await asyncio.wait({ringing}, timeout=seconds)
+            finally:
+                ringing.cancel()
+
+    async def _look(self) -> float:
+        """Read what is new; gives for how long nothing more is to be expected unless the bell rings."""
+        ring = self._followers.ring
+        found = await following.page(
+            self._database, Position(place=ring.head), EVENTS_MAX, following.TAIL_BYTES
+        )
+        self._followers.database_is_away = False
+        if found:
+            self._followers.publish(found)
+            self._held_back_seconds = HELD_BACK_SECONDS
+            return 0.0
+        if not await following.is_held_back(self._database):
+            self._held_back_seconds = HELD_BACK_SECONDS
+            return POLL_SECONDS
+        seconds = self._held_back_seconds
+        self._held_back_seconds = min(2 * seconds, POLL_SECONDS)
+        return seconds

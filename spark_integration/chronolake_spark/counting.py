@@ -1,0 +1,66 @@
+"""What became of the rows of a write: each is counted once, in the commit's metadata.
+
+A commit's summary counts what its files show: inserted, updated and deleted records. Rows that left no trace in
+them are counted in its extra metadata, so that the sum is always the number of rows that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from chronolake_model.instants import Instant, WriteSummary
+
+READ: Final = "rows.read"
+SUPERSEDED: Final = "rows.superseded"
+UNCHANGED: Final = "rows.unchanged"
+
+
+class RowCounts(msgspec.Struct, frozen=True):
+    """Rows read = inserted + updated + deleted + superseded + unchanged.
+
+    ``superseded`` rows had the record key of a later row of the same write. ``unchanged`` rows changed nothing:
+    older than the stored record, a delete of a key that the table does not have, an insert that was to be
+    dropped because its key exists.
+    """
+
+    read: int
+    inserted: int
+    updated: int
+    deleted: int
+    superseded: int
+    unchanged: int
+
+    @property
+    def accounted(self) -> int:
+        """The sum of all counts but ``read``, which it is always equal to."""
+        return self.inserted + self.updated + self.deleted + self.superseded + self.unchanged
+
+    def metadata(self) -> dict[str, str]:
+        """The counts that the summary of a commit does not have, as its extra metadata."""
+        return {READ: str(self.read), SUPERSEDED: str(self.superseded), UNCHANGED: str(self.unchanged)}
+
+
+def row_counts(instant: Instant) -> RowCounts | None:
+    """What became of the rows of a commit that was written through Spark; None for any other instant."""
+    found = instant.extra_metadata
+    if READ not in found:
+        return None
+    summary = instant.summary or WriteSummary()
+    return RowCounts(
+        read=int(found[READ]),
+        inserted=summary.inserts,
+        updated=summary.updates,
+        deleted=summary.deletes,
+        superseded=int(found[SUPERSEDED]),
+        unchanged=int(found[UNCHANGED]),
+    )
+
+
+def refuse_reserved(extra_metadata: Mapping[str, str]) -> None:
+    """Raise ``ValueError`` when a caller's metadata would take the place of the counts."""
+    reserved = sorted(name for name in extra_metadata if name in {READ, SUPERSEDED, UNCHANGED})
+    if reserved:
+        raise ValueError(f"the extra metadata {', '.join(reserved)} is written by Chronolake; use other names")

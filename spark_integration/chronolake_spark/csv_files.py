@@ -1,0 +1,290 @@
+"""CSV files, read strictly: looked at as a whole before anything is written, then loaded in their order.
+
+Arrow parses them, and Python's own reader says where something is wrong; neither puts a null where it cannot
+read a value. An empty value is null, a quoted empty value is the empty string, an empty line is no row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from chronolake_spark import columns, csv_types, errors, texts
+from chronolake_spark.csv_types import Profile, Unfit
+
+Header = tuple[str, ...]
+_BLOCK_BYTES = 4 << 20
+_THREADS = 4
+_TASKS_PER_CORE = 4
+_VALUE_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The type that a column is to have; ``stated`` says that the caller named it for this very load."""
+
+    type: str
+    stated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read: their encoding, and the types of columns that are known, by name in lower case.
+
+    ``default`` is what all other columns are to be; without one their values say it.
+    """
+
+    encoding: str = texts.UTF8
+    known: Mapping[str, Column] = field(default_factory=dict)
+    default: Column | None = None
+
+    def column(self, name: str) -> Column | None:
+        """What is known of a column. The case of names does not count."""
+        return self.known.get(name.lower(), self.default)
+
+
+@dataclass
+class Looked:
+    """What was seen in files: how many rows, and what the values of each column could be."""
+
+    rows: int
+    profiles: dict[str, Profile]
+
+    def merge(self, other: Looked) -> None:
+        """Take note of what was seen in another file with the same columns."""
+        self.rows += other.rows
+        for name, profile in other.profiles.items():
+            self.profiles[name].merge(profile)
+
+
+def look(files: Sequence[Path], reading: Reading, check: Callable[[], None] = lambda: None) -> Looked:
+    """Read all of every file. ``check`` is called now and then, and may raise to end it.
+
+    Raises ``SourceUnreadable`` for the first file, in their order, that is damaged, has rows of another length
+    than its header, or other columns than the first file; ``SchemaMismatch`` for a value that does not fit the
+    type of its column.
+    """
+    wanted = header_of(files[0], reading.encoding)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        looks = [threads.submit(_look, file, wanted, reading, check) for file in files]
+        try:
+            looked = looks[0].result()
+            for another in looks[1:]:
+                looked.merge(another.result())
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+    return looked
+
+
+def check_types_known(names: Sequence[str], rows: int | None, reading: Reading) -> None:
+    """Raise ``SchemaMismatch`` when files without a row are to decide the types of columns.
+
+    ``rows`` is the number of rows in all files, None if it is not known.
+    """
+    unknown = [name for name in names if reading.column(name) is None]
+    if rows != 0 or not unknown:
+        return
+    raise errors.SchemaMismatch(
+        f"the files hold no row, so the types of {', '.join(unknown)} cannot be inferred; "
+        f"state all types with --schema '{unknown[0]} BIGINT, ...', or take strings with --all-strings",
+        {"columns": unknown},
+    )
+
+
+def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, reading: Reading) -> DataFrame:
+    """The rows of ``files`` with the columns of ``struct``, whatever their order in a file, and their place."""
+    order = [StructField(name, LongType(), nullable=False) for name in columns.SOURCE_ORDER]
+    tasks = min(len(files), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    load = _Load(tuple(files), tasks, {field.name: field.dataType.simpleString() for field in struct}, reading)
+    tasks_frame = spark.range(0, tasks, 1, tasks)
+    return tasks_frame.mapInArrow(load, StructType([*struct, *order]))
+
+
+def header_of(file: Path, encoding: str) -> Header:
+    """The names of the columns. Raises ``SourceUnreadable`` when one is blank or there twice."""
+    with texts.Utf8Stream(file, encoding) as stream:
+        _, names = next(texts.records(file, stream), (1, []))
+    if not names:
+        raise errors.SourceUnreadable(f"{file} is empty: a CSV file begins with a line of column names")
+    blank = [number for number, name in enumerate(names, start=1) if not name.strip()]
+    if blank:
+        raise errors.SourceUnreadable(
+            f"{file} has no name for its column {blank[0]}; name each in the first line", {"columns": blank}
+        )
+    folded = [name.lower() for name in names]
+    repeated = sorted({name for name in names if folded.count(name.lower()) > 1})
+    if repeated:
+        raise errors.SourceUnreadable(
+            f"{file} has several columns called {', '.join(repeated)} (case does not count); rename them",
+            {"columns": repeated},
+        )
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a batch stands: its file, and the number of its first row, from 0."""
+
+    file: Path
+    encoding: str
+    start: int
+
+    def line(self, index: int) -> int:
+        """The line in which a row of the batch begins."""
+        with texts.Utf8Stream(self.file, self.encoding) as stream:
+            rows = texts.records(self.file, stream)
+            return next(itertools.islice(rows, self.start + index + 1, None))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What a task of Spark does: read its files, one after the other."""
+
+    files: tuple[Path, ...]
+    tasks: int
+    types: Mapping[str, str]
+    reading: Reading
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for task in (task for batch in batches for task in batch.column(0).to_pylist()):
+            start, end = (len(self.files) * edge // self.tasks for edge in (task, task + 1))
+            for number, file in enumerate(self.files[start:end], start):
+                try:
+                    yield from self._rows(number, file)
+                except (errors.SourceUnreadable, errors.SchemaMismatch) as exc:
+                    raise RuntimeError(errors.carried(exc)) from exc
+
+    def _rows(self, number: int, file: Path) -> Iterator[pa.RecordBatch]:
+        names = [*self.types, *columns.SOURCE_ORDER]
+        for start, rows in _batches(file, self.reading.encoding):
+            place = _Place(file, self.reading.encoding, start)
+            values = [
+                _convert(place, rows, name, self._column(name, type_)) for name, type_ in self.types.items()
+            ]
+            order = [
+                pa.repeat(pa.scalar(number, pa.int64()), len(rows)),
+                pa.array(range(start, start + len(rows)), pa.int64()),
+            ]
+            yield pa.RecordBatch.from_arrays([*values, *order], names=names)
+
+    def _column(self, name: str, type_: str) -> Column:
+        known = self.reading.column(name)
+        return Column(type_, stated=known is not None and known.stated)
+
+
+def _look(file: Path, wanted: Header, reading: Reading, check: Callable[[], None]) -> Looked:
+    header = header_of(file, reading.encoding)
+    _check_columns(file, header, wanted)
+    looked = Looked(0, {name: Profile() for name in header})
+    for start, rows in _batches(file, reading.encoding, check):
+        for name in header:
+            column = reading.column(name)
+            if column is None:
+                looked.profiles[name].add(rows[name])
+            else:
+                _convert(_Place(file, reading.encoding, start), rows, name, column)
+        looked.rows += len(rows)
+    return looked
+
+
+def _check_columns(file: Path, header: Header, wanted: Header) -> None:
+    missing, others = sorted(set(wanted) - set(header)), sorted(set(header) - set(wanted))
+    if not missing and not others:
+        return
+    differences = [f"lacks {', '.join(missing)}"] if missing else []
+    differences += [f"has {', '.join(others)}"] if others else []
+    raise errors.SourceUnreadable(
+        f"{file} has other columns than the files before it: it {' and '.join(differences)}; "
+        "ingest files of the same columns together",
+        {"missing": missing, "unknown": others},
+    )
+
+
+def _batches(
+    file: Path, encoding: str, check: Callable[[], None] = lambda: None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows as texts, and the number of each batch's first row in the file, from 0."""
+    rows, header = 0, header_of(file, encoding)
+    with texts.Utf8Stream(file, encoding, check) as stream:
+        try:
+            for batch in _parsed(stream, header):
+                yield rows, batch
+                rows += len(batch)
+        except pa.ArrowInvalid as exc:
+            if stream.failure is not None:
+                raise stream.failure from exc
+            _refuse_records(file, encoding, header)
+            raise errors.SourceUnreadable(f"{file} cannot be read as CSV: {exc}") from exc
+        if stream.quoted:
+            # Arrow takes a quote that is never closed for text, up to the end of the file.
+            _refuse_records(file, encoding, header, rows)
+
+
+def _parsed(stream: texts.Utf8Stream, header: Header) -> Iterator[pa.RecordBatch]:
+    reader = pyarrow.csv.open_csv(
+        stream,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        ),
+    )
+    if tuple(reader.schema.names) != header:
+        raise pa.ArrowInvalid(f"its columns are {', '.join(reader.schema.names)}")
+    yield from reader
+
+
+def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None = None) -> None:
+    """Raise ``SourceUnreadable`` for the first record that is not a row of the header's columns."""
+    count = -1
+    with texts.Utf8Stream(file, encoding) as stream:
+        for line, record in texts.records(file, stream):
+            count += 1
+            if len(record) != len(header):
+                raise errors.SourceUnreadable(
+                    f"{file}, line {line}: the row has {len(record)} values, and the header "
+                    f"{len(header)} columns; a comma within a value takes quotes around it",
+                    {"file": str(file), "line": line},
+                )
+    if rows is not None and count != rows:
+        raise errors.SourceUnreadable(f"{file}: its quotes can be read as {rows} or as {count} rows; mend them")
+
+
+def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:
+    if csv_types.arrow_type(column.type) is None:
+        raise errors.SchemaMismatch(
+            f"the column {name} is {column.type}, which CSV files do not hold; load JSON lines or Parquet",
+            {"column": name},
+        )
+    try:
+        return csv_types.convert(rows[name], column.type, stated=column.stated)
+    except Unfit as unfit:
+        file, line = place.file, place.line(unfit.index)
+        value = rows[name][unfit.index].as_py()[:_VALUE_CHARS_MAX]
+        raise errors.SchemaMismatch(
+            f"{file}, line {line}, column {name}: {value!r} does not fit {column.type}; "
+            f"{_advice(name, column)}",
+            {"file": str(file), "line": line, "column": name, "value": value, "wanted": column.type},
+        ) from unfit
+
+
+def _advice(name: str, column: Column) -> str:
+    if column.stated:
+        return "correct the value, or state another type"
+    return (
+        "correct the value; or change the column's type with `chronolake schema change`; or, if this is "
+        f"another way to write a {column.type} (as 007 for 7, or a time without a zone for one in UTC), say so "
+        f"with --schema '{name} {column.type}'"
+    )

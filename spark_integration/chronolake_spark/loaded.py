@@ -1,0 +1,66 @@
+"""The files that a table's commits hold: each commit remembers the path and the content of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import chronolake
+from chronolake_model.vocabulary import State
+
+FILES: Final = "ingest.files"
+"""In a commit's extra metadata: a JSON object of the paths of its files and the SHA-256 of their content.
+
+What does not fit into one text goes on under ``ingest.files.1`` and so on.
+"""
+_TEXT_CHARS_MAX = 16_000
+
+
+class LoadedFiles:
+    """What the completed commits of a table hold."""
+
+    def __init__(self, digests: Mapping[str, set[str]]) -> None:
+        self._digests = digests
+        self._known = {digest for of_path in digests.values() for digest in of_path}
+
+    @classmethod
+    def of(cls, table: chronolake.Table) -> LoadedFiles:
+        """As the table's timeline says."""
+        digests: dict[str, set[str]] = {}
+        for instant in table.instants(state=State.COMPLETED):
+            for name, text in instant.extra_metadata.items():
+                if name == FILES or name.startswith(f"{FILES}."):
+                    for path, digest in msgspec.json.decode(text, type=dict[str, str]).items():
+                        digests.setdefault(path, set()).add(digest)
+        return cls(digests)
+
+    def has(self, digest: str) -> bool:
+        """Whether a commit holds a file of this content, whatever it was called."""
+        return digest in self._known
+
+    def has_another(self, file: Path, digest: str) -> bool:
+        """Whether a commit holds a file of this path, and none of this content."""
+        return str(file) in self._digests and not self.has(digest)
+
+
+def metadata(digests: Mapping[Path, str]) -> dict[str, str]:
+    """What a commit of these files has to remember."""
+    pieces = list(_pieces(digests.items()))
+    return {FILES if number == 0 else f"{FILES}.{number}": text for number, text in enumerate(pieces)}
+
+
+def _pieces(items: Iterable[tuple[Path, str]]) -> Iterable[str]:
+    held: dict[str, str] = {}
+    chars = 0
+    for file, digest in items:
+        entry = len(msgspec.json.encode({str(file): digest}).decode())
+        if held and chars + entry > _TEXT_CHARS_MAX:
+            yield msgspec.json.encode(held).decode()
+            held, chars = {}, 0
+        held[str(file)] = digest
+        chars += entry
+    if held:
+        yield msgspec.json.encode(held).decode()

@@ -1,0 +1,184 @@
+"""Text files: decompressed, decoded strictly, and if they are CSV cut into records with their line numbers.
+
+What cannot be decoded, decompressed or cut into records refuses the file, and says where.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from chronolake_spark import errors
+
+UTF8 = "utf-8"
+_CHUNK_BYTES = 1 << 20
+_JSON_ADVICE = "JSON files are UTF-8: convert it"
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def check_encoding(name: str) -> None:
+    """Raise ``ValueError`` for a name that Python knows no text encoding by."""
+    try:
+        "".encode(name)
+        codecs.getincrementaldecoder(name)
+    except LookupError as exc:
+        raise ValueError(
+            f"there is no encoding called {name!r}; common ones are utf-8, latin-1, cp1252 and utf-16"
+        ) from exc
+
+
+class Utf8Stream(io.RawIOBase):
+    """The text of a file as UTF-8, whatever its encoding, decompressed if its name ends in ``.gz``.
+
+    Reading raises ``SourceUnreadable`` at the first byte that is not of the encoding. ``check`` is called for
+    every chunk, and may raise to end the reading. ``quoted`` says whether a quote has been read so far.
+    """
+
+    def __init__(
+        self, file: Path, encoding: str, check: Callable[[], None] = lambda: None, *, advice: str = ""
+    ) -> None:
+        super().__init__()
+        self._advice = advice
+        self._file = file
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)("strict")
+        self._is_utf8 = codecs.lookup(encoding).name == UTF8
+        self._check = check
+        self._rest = memoryview(b"")
+        self._offset = 0
+        self._lines = 0
+        self._ended = False
+        self.quoted = False
+        self.failure: BaseException | None = None
+        try:
+            self._bytes = _opened(file)
+        except OSError as exc:
+            raise errors.SourceUnreadable(f"{file} cannot be opened: {exc}") from exc
+
+    def readable(self) -> bool:  # type: ignore[explicit-override]
+        """As files are."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[explicit-override, override]
+        """As files do."""
+        try:
+            while not self._rest and not self._ended:
+                self._rest = memoryview(self._next())
+        except BaseException as failure:
+            self.failure = failure  # Arrow may put an error of its own in its place.
+            raise
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def close(self) -> None:  # type: ignore[explicit-override]
+        """As files do."""
+        if not self.closed:
+            self._bytes.close()
+        super().close()
+
+    def _next(self) -> bytes:
+        self._check()
+        try:
+            chunk = self._bytes.read(_CHUNK_BYTES)
+        except (OSError, EOFError, zlib.error) as exc:
+            raise errors.SourceUnreadable(
+                f"{self._file}, after line {self._lines}: cannot be decompressed or read: {exc}; the file may "
+                "be truncated: get it again"
+            ) from exc
+        self._ended = not chunk
+        pending = self._decoder.getstate()[0]
+        try:
+            text = self._decoder.decode(chunk, final=not chunk)
+        except UnicodeError as exc:
+            raise self._undecodable(exc, pending) from exc
+        self._offset += len(chunk)
+        utf8 = chunk if self._is_utf8 else text.encode()
+        if b"\0" in utf8:
+            raise self._refused(f"holds a zero byte, which no text in {self._encoding} has", "utf-16")
+        self._lines += utf8.count(b"\n")
+        self.quoted = self.quoted or b'"' in utf8
+        return utf8
+
+    def _undecodable(self, exc: UnicodeError, pending: bytes) -> errors.SourceUnreadable:
+        if not isinstance(exc, UnicodeDecodeError):
+            return self._refused(f"is not {self._encoding}: {exc}", "cp1252")
+        offset = self._offset - len(pending) + exc.start
+        before = exc.object[: exc.start].decode(self._encoding, errors="ignore")
+        self._lines += before.count("\n")
+        found = bytes(exc.object[exc.start : exc.start + 1]).hex()
+        likely = next(
+            (name for mark, name in _BYTE_ORDER_MARKS.items() if exc.object.startswith(mark)), "cp1252"
+        )
+        return self._refused(f"byte {offset} (0x{found}) is not {self._encoding}", likely)
+
+    def _refused(self, what: str, likely: str) -> errors.SourceUnreadable:
+        line = self._lines + 1
+        advice = self._advice or f"say what the file is encoded in, for example --encoding {likely}"
+        return errors.SourceUnreadable(
+            f"{self._file}, line {line}: {what}; {advice}",
+            {"file": str(self._file), "line": line},
+        )
+
+
+def check(file: Path, stop: Callable[[], None]) -> None:
+    """Read a JSON file, which is UTF-8. Raises ``SourceUnreadable`` where it is not."""
+    with Utf8Stream(file, UTF8, stop, advice=_JSON_ADVICE) as stream:
+        if not is_json_array(file):
+            while stream.read(_CHUNK_BYTES):
+                pass
+            return
+        try:
+            # Spark would read the first value of the file, and no more.
+            json.loads(b"".join(iter(lambda: stream.read(_CHUNK_BYTES), b"")).removeprefix(codecs.BOM_UTF8))
+        except json.JSONDecodeError as exc:
+            raise errors.SourceUnreadable(
+                f"{file}, line {exc.lineno}: {exc.msg}", {"line": exc.lineno}
+            ) from exc
+
+
+def is_json_array(file: Path) -> bool:
+    """Whether a JSON file is one array of records, and not a record a line."""
+    with Utf8Stream(file, UTF8, advice=_JSON_ADVICE) as stream:
+        while head := stream.read(_CHUNK_BYTES):
+            if begun := head.removeprefix(codecs.BOM_UTF8).lstrip():
+                return begun.startswith(b"[")
+    return False
+
+
+def records(file: Path, stream: Utf8Stream) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV file, header included, each with the line that it begins in. Empty lines are none.
+
+    Raises ``SourceUnreadable``, also for quotes that Python's strict reader refuses: one that is not closed,
+    and text between a closing quote and the next comma.
+    """
+    csv.field_size_limit(sys.maxsize)
+    with io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                record = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as exc:
+                raise errors.SourceUnreadable(
+                    f"{file}, line {line}: {exc}; a quoted value ends in a quote, and a quote within it is "
+                    "written twice",
+                    {"file": str(file), "line": line},
+                ) from exc
+            if record:
+                yield line, record
+
+
+def _opened(file: Path) -> BinaryIO:
+    return cast("BinaryIO", gzip.open(file, "rb")) if file.name.lower().endswith(".gz") else file.open("rb")

@@ -1,0 +1,353 @@
+"""``table.check`` and ``chronolake check``: each defect, made for real, is found; a sound table has none."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chronolake
+import python_keys
+import python_writer
+from chronolake import _checks, _keys
+from chronolake.cli import output
+from chronolake_model import meta_columns as meta
+from chronolake_model.checks import Check, FindingKind
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from tests.client.conftest import Cli
+from tests.fix_s3 import S3
+
+BUCKETS = 4
+_SCHEMA = [
+    chronolake.Field("id", "bigint"),
+    chronolake.Field("region", "string"),
+    chronolake.Field("price", "decimal(10,2)"),
+]
+Change = Callable[[pa.Table], pa.Table]
+
+
+@pytest.fixture
+def lake(client: chronolake.Client, namespace: str, tmp_path: Path) -> chronolake.Table:
+    """A table in two partitions with forty records, written by the example writer."""
+    table = client.create_table(
+        f"{namespace}.lake_{uuid.uuid4().hex[:6]}",
+        base_path=str(tmp_path / "lake"),
+        schema=_SCHEMA,
+        record_key_fields=["id"],
+        partition_fields=["region"],
+        index=chronolake.BucketIndex(buckets=BUCKETS),
+    )
+    server = python_writer.Server(client.url)
+    rows = [{"id": number, "region": "eu" if number % 2 else "us", "price": "1.50"} for number in range(40)]
+    python_writer.write(server, table.name, "upsert", rows[:30])
+    python_writer.write(server, table.name, "upsert", rows[20:])
+    return table
+
+
+def rows_of(bucket: int, requested_time: str, file_name: str) -> pa.Table:
+    """The records 100 to 199 of a bucket in region=eu, as they should be."""
+    ids = pa.array(range(100, 200), pa.int64())
+    ids = ids.filter(pa.array(_keys.buckets([ids.cast(pa.large_string())], BUCKETS) == bucket))
+    count = len(ids)
+    values = {
+        meta.COMMIT_TIME: pa.array([requested_time] * count),
+        meta.COMMIT_SEQNO: pa.array([f"{requested_time}_0_{number}" for number in range(count)]),
+        meta.RECORD_KEY: ids.cast(pa.string()),
+        meta.PARTITION_PATH: pa.array(["region=eu"] * count),
+        meta.FILE_NAME: pa.array([file_name] * count),
+        "id": ids,
+        "region": pa.array(["eu"] * count),
+        "price": pa.nulls(count, pa.decimal128(10, 2)),
+    }
+    return pa.table(values)
+
+
+def publish(table: chronolake.Table, change: Change, *, bucket: int = 1, records: int | None = None) -> str:
+    """Publish a base file of a bucket as a writer that is wrong writes it; gives its path."""
+    with table.begin() as write:
+        file_id = bucket_file_id(bucket)
+        name = base_file_name(file_id, "0-0-0", write.requested_time)
+        rows = change(rows_of(bucket, write.requested_time, name))
+        path = Path(table.definition.base_path) / "region=eu" / name
+        pq.write_table(rows, path)
+        count = len(rows) if records is None else records
+        write.add(chronolake.WriteStat("region=eu", file_id, name, path.stat().st_size, count))
+    return f"region=eu/{name}"
+
+
+def put(name: str, row: int, value: Any) -> Change:
+    """A change of one value."""
+
+    def change(table: pa.Table) -> pa.Table:
+        index = table.schema.get_field_index(name)
+        values = table[name].to_pylist()
+        values[row] = value
+        return table.set_column(
+            index, table.schema.field(index), pa.array(values, table.schema.field(index).type)
+        )
+
+    return change
+
+
+def kinds(report: Check) -> dict[FindingKind, tuple[int, int]]:
+    return {one.kind: (one.findings, one.records) for one in report.totals}
+
+
+def test_a_sound_table_has_no_finding(lake: chronolake.Table) -> None:
+    told: list[tuple[int, int, int]] = []
+
+    report = lake.check(on_progress=lambda *done: told.append(done))
+
+    assert (report.totals, report.findings, report.not_covered) == ([], [], [])
+    assert (report.files, report.files_read, report.records) == (8, 8, 40)
+    assert told[-1] == (8, 8, 40)
+    first = next(iter(lake.instants()))
+    assert (kinds(lake.check(first.completion_time)), lake.check(first.completion_time).records) == ({}, 30)
+
+
+def test_a_table_that_nothing_was_written_to_has_no_finding(table: chronolake.Table) -> None:
+    report = table.check()
+
+    assert (report.as_of, report.files, report.totals) == (None, 0, [])
+
+
+DEFECTS: dict[FindingKind, Change] = {
+    FindingKind.NO_RECORD_KEY: put("id", 0, None),
+    FindingKind.WRONG_RECORD_KEY: put(meta.RECORD_KEY, 0, "id:100"),
+    FindingKind.WRONG_PARTITION: put("region", 0, "us"),
+    FindingKind.WRONG_COMMIT_TIME: put(meta.COMMIT_TIME, 0, "20200101000000000"),
+    FindingKind.WRONG_COMMIT_SEQNO: put(meta.COMMIT_SEQNO, 0, "7"),
+    FindingKind.WRONG_PARTITION_PATH: put(meta.PARTITION_PATH, 0, None),
+    FindingKind.WRONG_FILE_NAME: put(meta.FILE_NAME, 0, "another.parquet"),
+}
+
+
+@pytest.mark.parametrize("kind", DEFECTS)
+def test_a_wrong_value_is_found(lake: chronolake.Table, kind: FindingKind) -> None:
+    path = publish(lake, DEFECTS[kind])
+
+    report = lake.check()
+
+    assert kinds(report)[kind] == (1, 1)
+    assert [one.path for one in report.findings if one.kind is kind] == [path]
+    # A commit time that is wrong makes the number that begins with it wrong, and a key is asked of null too.
+    allowed = {kind, FindingKind.WRONG_COMMIT_SEQNO} if kind is FindingKind.WRONG_COMMIT_TIME else {kind}
+    assert set(kinds(report)) == allowed
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "example"),
+    [
+        (lambda rows: rows.drop_columns([meta.COMMIT_SEQNO]), FindingKind.MISSING_COLUMN, meta.COMMIT_SEQNO),
+        (lambda rows: rows.drop_columns(["id"]), FindingKind.MISSING_COLUMN, "id"),
+        (
+            lambda rows: rows.set_column(5, "id", rows["id"].cast(pa.int32())),
+            FindingKind.WRONG_TYPE,
+            "id is int32, and not bigint",
+        ),
+        (
+            lambda rows: rows.set_column(0, meta.COMMIT_TIME, rows[meta.COMMIT_TIME].cast(pa.int64())),
+            FindingKind.WRONG_TYPE,
+            f"{meta.COMMIT_TIME} is int64, and not string",
+        ),
+        (
+            lambda rows: rows.set_column(7, "price", rows["price"].cast(pa.decimal128(12, 3))),
+            FindingKind.WRONG_TYPE,
+            "price is decimal128(12, 3), and not decimal(10,2)",
+        ),
+    ],
+    ids=["a meta column", "a key column", "a key's type", "a meta column's type", "another scale"],
+)
+def test_a_column_that_is_missing_or_of_another_type_is_found(
+    lake: chronolake.Table, change: Change, kind: FindingKind, example: str
+) -> None:
+    publish(lake, change)
+
+    assert [(one.kind, one.examples) for one in lake.check().findings] == [(kind, [example])]
+
+
+def test_a_key_in_the_wrong_bucket_is_found_and_its_twin_too(lake: chronolake.Table) -> None:
+    rows = rows_of(2, "0", "-")
+    right = publish(lake, lambda rows: rows, bucket=2)
+    wrong = publish(lake, lambda own: pa.concat_tables([own, _renamed(rows.slice(0, 2), own)]), bucket=1)
+
+    report = lake.check()
+
+    assert kinds(report) == {FindingKind.WRONG_BUCKET: (1, 2), FindingKind.DUPLICATE_KEY: (1, 2)}
+    found = {one.kind: one for one in report.findings}
+    assert found[FindingKind.WRONG_BUCKET].path == wrong
+    assert "belongs to bucket 2" in found[FindingKind.WRONG_BUCKET].examples[0]
+    assert found[FindingKind.DUPLICATE_KEY].path == right
+    assert wrong in found[FindingKind.DUPLICATE_KEY].examples[0]
+
+
+def _renamed(rows: pa.Table, own: pa.Table) -> pa.Table:
+    """Rows of another bucket as if they were of this file."""
+    count = len(rows)
+    time = own[meta.COMMIT_TIME][0].as_py()
+    numbers = [f"{time}_1_{number}" for number in range(count)]
+    columns = {meta.COMMIT_TIME: [time] * count, meta.COMMIT_SEQNO: numbers}
+    columns[meta.FILE_NAME] = [own[meta.FILE_NAME][0].as_py()] * count
+    return pa.table({name: columns.get(name, rows[name]) for name in rows.column_names}, schema=own.schema)
+
+
+def test_a_key_that_is_in_two_wrong_buckets_is_found(lake: chronolake.Table) -> None:
+    rows = rows_of(3, "0", "-").slice(0, 1)
+    publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
+    publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=2)
+
+    assert kinds(lake.check()) == {FindingKind.WRONG_BUCKET: (2, 2), FindingKind.DUPLICATE_KEY: (1, 1)}
+
+
+def test_no_more_keys_of_wrong_buckets_are_remembered_than_said(
+    lake: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_checks, "MISPLACED_MAX", 1)
+    rows = rows_of(2, "0", "-").slice(0, 3)
+    publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
+
+    report = lake.check()
+
+    assert kinds(report) == {FindingKind.WRONG_BUCKET: (1, 3)}
+    assert report.not_covered == ["twins of 2 keys in wrong buckets, of which there are too many"]
+
+
+def test_a_key_or_a_number_that_is_twice_in_a_file_is_found(lake: chronolake.Table) -> None:
+    publish(lake, lambda rows: pa.concat_tables([rows, rows.slice(0, 2), rows.slice(0, 1)]))
+
+    report = lake.check()
+
+    assert kinds(report) == {FindingKind.DUPLICATE_KEY: (1, 3), FindingKind.WRONG_COMMIT_SEQNO: (1, 3)}
+
+
+def test_a_commit_that_is_later_than_the_file_is_found(lake: chronolake.Table) -> None:
+    pending = lake.begin_many(2)
+    later = pending[1].requested_time
+    pending[1].complete([])
+    stat = pending[0]
+    name = base_file_name(bucket_file_id(1), "0-0-0", stat.requested_time)
+    rows = rows_of(1, stat.requested_time, name)
+    rows = put(meta.COMMIT_TIME, 0, later)(put(meta.COMMIT_SEQNO, 0, f"{later}_0_0")(rows))
+    path = Path(lake.definition.base_path) / "region=eu" / name
+    pq.write_table(rows, path)
+    stat.complete([chronolake.WriteStat("region=eu", bucket_file_id(1), name, path.stat().st_size, len(rows))])
+
+    assert kinds(lake.check()) == {FindingKind.WRONG_COMMIT_TIME: (1, 1)}
+
+
+def test_missing_cut_off_spoiled_and_foreign_files_are_found(lake: chronolake.Table) -> None:
+    base = Path(lake.definition.base_path)
+    missing, cut, spoiled, footer = sorted(base.rglob("*-0_*.parquet"))[:4]
+    missing.unlink()
+    cut.write_bytes(cut.read_bytes()[:-10])
+    spoiled.write_bytes(b"x" * spoiled.stat().st_size)
+    body = bytearray(footer.read_bytes())
+    body[4:200] = bytes(196)
+    footer.write_bytes(body)
+    (base / "region=eu" / "notes.txt").write_text("left by hand")
+    pending = lake.begin()
+    (base / base_file_name(bucket_file_id(0), "0-0-0", pending.requested_time)).write_bytes(b"being written")
+
+    report = lake.check()
+
+    live = {one.path: one.kind for one in report.findings}
+    damaged = [missing, cut, spoiled, footer]
+    snapshot = {one.base_file.path for one in lake.snapshot().slices if one.base_file}
+    expected = dict(zip(damaged, [FindingKind.MISSING_FILE, FindingKind.WRONG_SIZE], strict=False))
+    expected |= dict.fromkeys(damaged[2:], FindingKind.UNREADABLE_FILE)
+    paths = {str(path.relative_to(base)): kind for path, kind in expected.items()}
+    assert {path: kind for path, kind in paths.items() if path in snapshot} == {
+        path: kind for path, kind in live.items() if path != "region=eu/notes.txt"
+    }
+    assert live["region=eu/notes.txt"] is FindingKind.FOREIGN_FILE
+
+
+def test_a_wrong_number_of_records_is_found(lake: chronolake.Table) -> None:
+    publish(lake, lambda rows: rows, records=7)
+
+    (finding,) = lake.check().findings
+
+    assert finding.kind is FindingKind.WRONG_RECORD_COUNT
+    assert finding.examples[0].endswith("and 7 on the timeline")
+
+
+def test_a_timeline_that_contradicts_its_file_names_is_found(
+    lake: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The server publishes no such name: the snapshot is changed on its way.
+    snapshot = lake.snapshot()
+    first, *others = snapshot.slices
+    assert first.base_file is not None
+    moved = msgspec.structs.replace(first, file_id=bucket_file_id(1 - int(first.file_id[:8])))
+    changed = msgspec.structs.replace(snapshot, slices=[moved, *others])
+    monkeypatch.setattr(lake, "snapshot", lambda as_of: changed)
+
+    (finding,) = lake.check().findings
+
+    assert (finding.kind, finding.path) == (FindingKind.WRONG_NAME, first.base_file.path)
+
+
+def test_a_sample_reads_some_files_and_says_so(lake: chronolake.Table) -> None:
+    report = lake.check(sample=3)
+
+    assert (report.files, report.files_read) == (8, 3)
+    assert report.not_covered == ["5 base files were not read, because a sample was asked for"]
+
+
+def test_files_of_an_earlier_schema_are_checked_by_it(lake: chronolake.Table) -> None:
+    lake.change_schema(
+        [chronolake.RenameColumn("price", "cost"), chronolake.WidenColumn("cost", "decimal(12,2)")]
+    )
+    server = python_writer.Server(lake._transport.endpoint.url)
+    python_writer.write(server, lake.name, "upsert", [{"id": 1, "region": "eu", "cost": "2.50"}])
+
+    assert lake.check().totals == []
+
+
+def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, lake: chronolake.Table) -> None:
+    sound = cli("check", lake.name, "--full")
+    publish(lake, put(meta.RECORD_KEY, 0, "other"))
+
+    found = cli("check", lake.name)
+    document = cli("check", lake.name, "--json")
+
+    assert (sound.code, found.code, document.code) == (output.OK, output.FAILED, output.FAILED)
+    assert "40 records: no finding" in sound.out
+    assert "wrong-record-key: 1 files, 1 records" in found.out
+    assert "Correct the writer" in found.out
+    parsed = msgspec.json.decode(document.out, type=Check)
+    assert [one.kind for one in parsed.totals] == [FindingKind.WRONG_RECORD_KEY]
+    assert cli("check", lake.name, "--sample", "2", "--full").code == output.USAGE
+    assert cli("check", lake.name, "--sample", "0").code == output.USAGE
+    assert cli("check", lake.name, "--as-of", "earliest").code == output.OK
+
+
+@pytest.fixture
+def in_s3(server_url: str, namespace: str, s3: S3) -> Iterator[chronolake.Table]:
+    with chronolake.connect(server_url, storage_options=s3.options) as client:
+        yield client.create_table(
+            f"{namespace}.bucket", base_path=s3.base_path, schema=_SCHEMA, record_key_fields=["id"]
+        )
+
+
+def test_a_table_in_s3_is_checked(in_s3: chronolake.Table) -> None:
+    with in_s3.begin() as write:
+        name = base_file_name(bucket_file_id(0), "0-0-0", write.requested_time)
+        write.add(chronolake.WriteStat("", bucket_file_id(0), name, 1, 1))
+
+    assert kinds(in_s3.check()) == {FindingKind.MISSING_FILE: (1, 0)}
+
+
+def test_a_million_rows_hash_as_one_by_one() -> None:
+    numbers = np.random.default_rng(7).integers(0, 10**12, 2_000)
+    texts = pa.array(numbers).cast(pa.large_string())
+    python = [python_keys.key_hash([text]) for text in texts.to_pylist()]
+
+    assert _keys.xxhash64([texts]).view(np.int64).tolist() == python

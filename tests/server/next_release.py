@@ -1,0 +1,42 @@
+"""The command line of a release that does not exist yet: it knows one revision more (``NEXT_REVISION``)."""
+
+from __future__ import annotations
+
+import os
+
+from chronolake_metastore.store import schema
+
+NEXT_REVISION = "9999"
+FOLDER_VARIABLE = "NEXT_RELEASE_MIGRATIONS"
+OPTION = "-c chronolake.release=next"
+"""What this release tells PostgreSQL on each connection, and no earlier one does."""
+MIGRATION = """
+    ALTER TABLE chronolake.event
+        ADD COLUMN release text NOT NULL DEFAULT current_setting('chronolake.release')
+"""
+"""The worst that a release may do to those before it: they cannot append to the log any more."""
+
+
+def write_migrations(folder: str) -> None:
+    """Add the next revision to a copy of the migrations."""
+    path = os.path.join(folder, "chronolake_migrations", "versions", f"{NEXT_REVISION}_next.py")
+    with open(path, "w", encoding="utf-8") as revision:
+        revision.write(
+            "from __future__ import annotations\n"
+            "from alembic import op\n"
+            "from chronolake_migrations.sql import execute\n"
+            f"revision, down_revision = {NEXT_REVISION!r}, {schema.REVISION!r}\n"
+            "branch_labels = depends_on = None\n"
+            "def upgrade() -> None:\n"
+            "    execute('next.sql')\n"
+        )
+    with open(os.path.join(folder, "chronolake_migrations", "sql", "next.sql"), "w", encoding="utf-8") as sql:
+        sql.write(f"SET LOCAL chronolake.release = 'next';\n{MIGRATION};\n")
+
+
+if __name__ == "__main__":
+    schema.REVISION = NEXT_REVISION  # type: ignore[misc]
+    # Only now: modules take the revision over when they are imported.
+    from chronolake_metastore.cli import main
+
+    main.main()

@@ -1,0 +1,66 @@
+"""Request bodies under way are bounded in bytes, of all clients and of one; what does not fit is not read."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.fix_server import ServerProcess
+from tests.server import rest
+from tests.server.rest import succeeded
+
+BYTES_MAX = 8 * 1024 * 1024
+SHARE = BYTES_MAX // 2
+
+
+@pytest.fixture
+def small(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
+    return new_server(dsn, "--bodies-bytes-max", str(BYTES_MAX))
+
+
+@contextmanager
+def sending(server: ServerProcess, length: int, body: bytes = b"") -> Iterator[socket.socket]:
+    """A request to make a namespace that says to be so long, and has sent this much."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        head = "POST /v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode() + body)
+        yield connection
+
+
+def answered(connection: socket.socket) -> str:
+    """The answer, as far as it comes at once."""
+    return connection.recv(65_536).decode()
+
+
+def test_a_body_that_does_not_fit_is_refused_before_it_is_sent(small: ServerProcess) -> None:
+    with sending(small, SHARE + 1) as connection:
+        answer = answered(connection)
+
+    assert answer.startswith("HTTP/1.1 503")
+    assert "overloaded" in answer
+    assert "retry-after: 1" in answer.lower()
+
+
+def test_a_client_that_sends_large_bodies_slowly_does_not_keep_small_ones_out(small: ServerProcess) -> None:
+    with sending(small, SHARE, b" " * (SHARE - 10)), rest.connect(small.url) as http:
+        succeeded(http.post("/v1/namespaces", json={"name": "small"}))
+        spaces = b" " * 2_000_000
+        refused = http.post("/v1/namespaces", content=spaces, headers={"Content-Type": "application/json"})
+
+    assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
+
+
+def test_bytes_are_given_back_when_requests_are_answered(small: ServerProcess) -> None:
+    large = b'{"name": "large"}' + b" " * (SHARE - 100)
+    with rest.connect(small.url) as http:
+        codes = [_post(http, large) for _ in range(3)]
+
+    assert codes == [201, 409, 409]
+
+
+def _post(http: httpx.Client, body: bytes) -> int:
+    return http.post("/v1/namespaces", content=body, headers={"Content-Type": "application/json"}).status_code

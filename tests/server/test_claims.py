@@ -1,0 +1,175 @@
+"""Two databases and one folder: whose claim the folder has decides who deletes there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+import chronolake
+from chronolake import errors
+from chronolake_storage import claims
+from tests.client.stored import base
+from tests.fix_server import ServerProcess
+
+SCHEMA = [chronolake.Field("id", "bigint", nullable=False)]
+DELETES = ("--deleter-seconds", "0.1")
+PATIENCE_SECONDS = 30.0
+NewServer = Callable[..., ServerProcess]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    (tmp_path / "lake").mkdir()
+    return tmp_path / "lake"
+
+
+def made(client: chronolake.Client, lake: Path, **properties: str) -> chronolake.Table:
+    client.create_namespace("shop")
+    return client.create_table(
+        "shop.orders", base_path=str(lake), schema=SCHEMA, record_key_fields=["id"], properties=properties
+    )
+
+
+def wrote(table: chronolake.Table, lake: Path) -> tuple[chronolake.Write, Path]:
+    """A write that has marked a file, and the file."""
+    write = table.begin(writer="gone")
+    marker = base(write, 0)
+    write.mark(marker)
+    path = lake / marker.path
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"rows")
+    return write, path
+
+
+def becomes(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+
+
+def claim(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "chronolake_metastore", "claim", "--dsn", dsn, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def copied(postgres: str, dsn: str) -> Iterator[Callable[[], str]]:
+    """Copies the database of the test, as a restore does."""
+    name = f"{conninfo_to_dict(dsn)['dbname']}_copy"
+
+    def copy() -> str:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{conninfo_to_dict(dsn)["dbname"]}"')
+        return make_conninfo(postgres, dbname=name)
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        yield copy
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes_nothing(
+    new_server: NewServer, dsn: str, copied: Callable[[], str], lake: Path
+) -> None:
+    first = new_server(dsn)
+    with chronolake.connect(first.url) as client:
+        table = made(client, lake)
+        table.claim_storage()
+        write, path = wrote(table, lake)
+    before = (lake / claims.PATH).read_bytes()
+    first.stop()
+    moved = copied()
+    old, new = new_server(dsn), new_server(moved)
+
+    planned = claim(moved, "--dry-run")
+    assert (planned.returncode, "its claim would be renewed" in planned.stdout) == (0, True)
+    assert (lake / claims.PATH).read_bytes() == before
+    done, again = claim(moved), claim(moved)
+
+    assert (done.returncode, "shop.orders: claim renewed" in done.stdout) == (0, True)
+    assert "shop.orders: its claim was right" in again.stdout
+    with chronolake.connect(old.url) as client:
+        with pytest.raises(errors.StorageFailed, match=r"is claimed by the table shop\.orders"):
+            client.table("shop.orders").rollback(write.requested_time, writer="gone")
+        assert path.exists()
+    with chronolake.connect(new.url) as client:
+        client.table("shop.orders").rollback(write.requested_time, writer="gone")
+        assert not path.exists()
+
+
+def test_of_two_metastores_at_one_folder_the_second_deletes_nothing(
+    new_server: NewServer, new_database: Callable[[], str], lake: Path
+) -> None:
+    ours, theirs = new_database(), new_database()
+    with chronolake.connect(new_server(ours).url) as client:
+        made(client, lake).claim_storage()
+    with chronolake.connect(new_server(theirs).url) as client:
+        stranger = made(client, lake)
+        write, path = wrote(stranger, lake)
+        direct = stranger.begin(markers=chronolake.MarkersType.DIRECT)
+
+        with pytest.raises(errors.StorageFailed, match="is claimed by"):
+            stranger.claim_storage()
+        with pytest.raises(errors.StorageFailed, match="is claimed by"):
+            direct.mark(base(direct, 0))
+        with pytest.raises(errors.StorageFailed, match="is claimed by"):
+            stranger.rollback(write.requested_time, writer="gone")
+        assert path.exists()
+        refused, forced = claim(theirs), claim(theirs, "--force", "--table", "shop.orders")
+        assert (refused.returncode, "not claimed" in refused.stdout) == (1, True)
+        assert (forced.returncode, "by force" in forced.stdout) == (0, True)
+        stranger.finish_rollbacks()
+        assert not path.exists()
+
+
+def test_a_server_deletes_nothing_where_another_metastore_has_the_claim(
+    new_server: NewServer, dsn: str, lake: Path
+) -> None:
+    (lake / ".hoodie").mkdir()
+    foreign = claims.Claim(1, "another-metastore", "another-table", "other.orders", "2026-11-22T00:00:00+00:00")
+    (lake / claims.PATH).write_bytes(msgspec.json.encode(foreign))
+    server = new_server(dsn, *DELETES)
+    with chronolake.connect(server.url) as client:
+        table = made(client, lake, **{"deletions.executor": "server"})
+        write, path = wrote(table, lake)
+        table.rollback(write.requested_time, writer="gone")
+
+        becomes(lambda: "is claimed by the table other.orders" in server.log())
+
+        assert path.exists()
+        assert "Traceback" not in server.log()
+
+
+def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
+    new_server: NewServer, dsn: str, lake: Path
+) -> None:
+    server = new_server(dsn, *DELETES)
+    with chronolake.connect(server.url) as client:
+        first = made(client, lake)
+        # The server cannot see that the folder has this second name, too: it is made later.
+        other = client.create_table(
+            "shop.other", base_path=f"{lake.parent}/alias", schema=SCHEMA, record_key_fields=["id"]
+        )
+        (lake.parent / "alias").symlink_to(lake)
+        write, path = wrote(first, lake)
+        first.claim_storage()
+
+        with pytest.raises(errors.StorageFailed, match=r"is claimed by the table shop\.orders "):
+            other.claim_storage()
+        refused = claim(dsn, "--table", "shop.other")
+
+        assert (refused.returncode, "not claimed" in refused.stdout) == (1, True)
+        first.rollback(write.requested_time, writer="gone")
+        assert not path.exists()

@@ -1,0 +1,162 @@
+"""The embedded PostgreSQL is started again when it ends, and ends with the last server, however that ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from chronolake_metastore.embedded import EmbeddedPostgres
+from tests.fix_server import QUIET, free_port
+from tests.server import rest
+from tests.server.rest import succeeded
+
+SECONDS_MAX = 60.0
+
+
+class EmbeddingServer:
+    """A ``serve`` with an embedded database in ``data_dir``, as a user starts it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "chronolake_metastore", "serve", *QUIET),
+                *("--data-dir", str(data_dir), "--port", str(port), "--log-level", "error"),
+            ]
+        )
+        wait_until(self.is_ready)
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, "the server ended"
+        try:
+            return httpx.get(f"{self.url}/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def end(self, how: signal.Signals) -> None:
+        self.process.send_signal(how)
+        self.process.wait(SECONDS_MAX)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.05)
+
+
+def postgres_of(data_dir: Path) -> list[psutil.Process]:
+    """The live PostgreSQL processes that work in a data folder."""
+    folder = str(data_dir / "postgres")
+    return [
+        process
+        for process in psutil.process_iter(["name", "cwd", "status"])
+        if process.info["name"] == "postgres"
+        and process.info["cwd"] == folder
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def watchers_of(data_dir: Path) -> list[psutil.Process]:
+    """The live processes that wait for the last user of a data folder."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if (process.info["cmdline"] or [])[1:] == ["-m", "chronolake_metastore.embedded", str(data_dir)]
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    # As in fix_postgres: pytest's own folder is closed to the user that PostgreSQL runs as.
+    folder = Path(tempfile.mkdtemp(prefix="chronolake-embedded-")).resolve()
+    yield folder
+    wait_until(lambda: not watchers_of(folder))
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def serve(data_dir: Path) -> Iterator[Callable[[], EmbeddingServer]]:
+    started: list[EmbeddingServer] = []
+
+    def start() -> EmbeddingServer:
+        started.append(EmbeddingServer(data_dir))
+        return started[-1]
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.end(signal.SIGTERM)
+
+
+def test_an_embedded_postgresql_that_is_killed_is_started_again_and_has_lost_nothing(
+    data_dir: Path, serve: Callable[[], EmbeddingServer]
+) -> None:
+    server = serve()
+    with rest.connect(server.url) as http:
+        table = rest.make_table(http)
+        begun = table.begun()
+        postmaster = int((data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+
+        os.kill(postmaster, signal.SIGKILL)
+        after = succeeded(table.begin())
+
+        assert after["requested_time"] > begun
+        assert succeeded(http.get(f"/v1/tables/{table.name}/instants/{begun}"))["state"] == "inflight"
+
+
+def test_after_a_kill_of_the_last_server_no_postgresql_is_left(
+    data_dir: Path, serve: Callable[[], EmbeddingServer]
+) -> None:
+    killed, stopped = serve(), serve()
+    killed.end(signal.SIGKILL)
+    assert stopped.is_ready()
+
+    stopped.end(signal.SIGTERM)
+    left_by_the_stopped = postgres_of(data_dir)
+    last = serve()
+    last.end(signal.SIGKILL)
+
+    assert left_by_the_stopped == []
+    wait_until(lambda: not postgres_of(data_dir))
+    assert serve().is_ready()
+
+
+def test_a_watcher_that_is_killed_is_replaced(data_dir: Path, serve: Callable[[], EmbeddingServer]) -> None:
+    server = serve()
+    [first] = watchers_of(data_dir)
+    first.kill()
+    wait_until(lambda: watchers_of(data_dir) not in ([], [first]))
+
+    server.end(signal.SIGKILL)
+
+    wait_until(lambda: not postgres_of(data_dir))
+
+
+def test_a_file_that_names_another_process_does_not_keep_postgresql_from_starting(data_dir: Path) -> None:
+    first = EmbeddedPostgres(data_dir)
+    first.start()
+    left = (data_dir / "postgres" / "postmaster.pid").read_text().splitlines()
+    first.release()
+    # As after a reboot, when somebody else's process has the number.
+    (data_dir / "postgres" / "postmaster.pid").write_text("\n".join([str(os.getpid()), *left[1:]]) + "\n")
+
+    second = EmbeddedPostgres(data_dir)
+    second.start()
+
+    assert second.is_running()
+    second.release()
+    assert not second.is_running()

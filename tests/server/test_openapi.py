@@ -1,0 +1,94 @@
+"""The OpenAPI document is a contract: requests made from it are answered as it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from chronolake_metastore.app import create_app
+from chronolake_metastore.settings import Settings
+from chronolake_model.files import ARROW
+from tests.fix_server import ServerProcess
+from tests.fuzz import attack
+
+SEED = 20261122
+SECONDS = 20
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    made: dict[str, Any] = create_app(Settings(dsn="")).openapi_schema.to_schema()
+    return made
+
+
+def operation(document: dict[str, Any], method: str, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = document["paths"][f"/v1/tables/{{table}}{path}"][method]
+    return found
+
+
+def test_no_request_made_from_the_document_is_answered_otherwise_than_it_says(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    assert attack.run(server, tmp_path, SECONDS, SEED, "--phases", "examples,coverage,fuzzing") == 0
+
+
+def test_the_document_that_is_served_is_the_one_that_is_printed(
+    shared_http: httpx.Client, document: dict[str, Any]
+) -> None:
+    assert shared_http.get("/openapi.json").json() == document
+
+
+@pytest.mark.parametrize("path", ["/cleans", "/savepoints"])
+def test_a_command_that_finds_what_it_would_make_is_documented_with_200(
+    document: dict[str, Any], path: str
+) -> None:
+    responses = operation(document, "post", path)["responses"]
+
+    assert responses["200"]["content"] == responses["201"]["content"]
+
+
+def test_an_answer_without_content_has_no_type_of_content(document: dict[str, Any]) -> None:
+    empty = [
+        one["responses"]["204"]
+        for methods in document["paths"].values()
+        for one in methods.values()
+        if "204" in one["responses"]
+    ]
+
+    assert empty
+    assert [one for one in empty if "content" in one] == []
+
+
+def test_no_value_is_of_one_of_several_kinds_that_overlap(document: dict[str, Any]) -> None:
+    assert b'"oneOf"' not in msgspec.json.encode(document["components"])
+
+
+@pytest.mark.parametrize("path", ["/snapshot", "/changes", "/published"])
+def test_arrow_is_among_the_types_of_an_answer(document: dict[str, Any], path: str) -> None:
+    assert ARROW in operation(document, "get", path)["responses"]["200"]["content"]
+
+
+def test_the_stream_of_events_is_documented_as_one(document: dict[str, Any]) -> None:
+    responses = document["paths"]["/v1/events/stream"]["get"]["responses"]
+
+    assert list(responses["200"]["content"]) == ["text/event-stream"]
+
+
+def test_every_text_in_a_path_has_a_pattern(document: dict[str, Any]) -> None:
+    parameters = [
+        one
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        for one in operation.get("parameters", ())
+    ]
+
+    assert [one for one in parameters if one["in"] == "path" and "pattern" not in one["schema"]] == []
+    assert [one for one in parameters if one["name"] == "cursor" and "pattern" not in one["schema"]] == []
+
+
+def test_a_503_says_when_to_come_again(document: dict[str, Any]) -> None:
+    assert "Retry-After" in operation(document, "get", "/snapshot")["responses"]["503"]["headers"]

@@ -1,0 +1,156 @@
+"""Pages end at a number of bytes too; who walks them gets every entry once, whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from chronolake_model.file_names import bucket_file_id
+from tests.fix_server import ServerProcess
+from tests.server import rest
+from tests.server.rest import Table, marker, succeeded, table_body, write_stat
+
+PAGE_BYTES = 20_000
+ENTRY_BYTES = 6_000
+"""No entry below is larger."""
+NAME = "big.table"
+INSTANT = "/v1/tables/big.table/instants/{instant}"
+LONG = "x" * 900
+TEXT = "y" * 4_000
+
+LISTS = {
+    "/v1/namespaces": "namespaces",
+    "/v1/tables": "tables",
+    "/v1/tables/big.table/schemas": "schemas",
+    "/v1/tables/big.table/instants": "instants",
+    "/v1/tables/big.table/instants?direction=desc&order_by=completion_time": "instants",
+    "/v1/tables/big.table/instants?skip=3": "instants",
+    "/v1/tables/big.table/snapshot": "slices",
+    "/v1/tables/big.table/snapshot?view=latest": "slices",
+    "/v1/tables/big.table/changes": "file_groups",
+    "/v1/tables/big.table/partitions": "partitions",
+    "/v1/tables/big.table/replaced-file-groups": "file_groups",
+    "/v1/tables/big.table/pending-file-groups": "file_groups",
+    INSTANT.format(instant="{marked}") + "/markers": "markers",
+    INSTANT.format(instant="{reported}") + "/deletions": "files",
+    INSTANT.format(instant="{planned}") + "/plan/file-groups": "file_groups",
+    INSTANT.format(instant="{undone}") + "/plan/files": "files",
+    INSTANT.format(instant="{replaced}") + "/replaced-file-groups": "file_groups",
+}
+
+
+class Lake:
+    """A small server, one with the bounds that are usual, and instants of the table."""
+
+    def __init__(self, small: httpx.Client, usual: httpx.Client) -> None:
+        self.small = small
+        self.usual = usual
+        self.table = Table(small, NAME)
+        self.instants: dict[str, str] = {}
+
+    def walk(self, path: str, name: str) -> tuple[list[Any], list[int]]:
+        """All entries of a list by the small server's pages, and the bytes of each page."""
+        entries: list[Any] = []
+        sizes: list[int] = []
+        cursor = None
+        while True:
+            page = self.small.get(
+                path, params={"limit": 1_000} | ({} if cursor is None else {"cursor": cursor})
+            )
+            document = succeeded(page)
+            entries += document[name]
+            sizes.append(len(page.content))
+            cursor = document["next_cursor"]
+            if cursor is None:
+                return entries, sizes
+
+
+@pytest.fixture(scope="module")
+def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("pages")
+    small = ServerProcess(shared_dsn, folder / "small.log", "--page-bytes-max", str(PAGE_BYTES))
+    usual = ServerProcess(shared_dsn, folder / "usual.log")
+    try:
+        with rest.connect(small.start().url) as one, rest.connect(usual.start().url) as other:
+            made = Lake(one, other)
+            _fill(made)
+            yield made
+    finally:
+        small.stop()
+        usual.stop()
+
+
+def _fill(lake: Lake) -> None:
+    http, table = lake.small, lake.table
+    for number in range(12):
+        body = {"name": f"big-{number}", "properties": {"note": TEXT}}
+        succeeded(http.post("/v1/namespaces", json=body))
+    succeeded(http.post("/v1/namespaces", json={"name": "big"}))
+    for name in (NAME, *(f"big-{number}.wide" for number in range(12))):
+        wide = {"properties": {"note": TEXT}} if name != NAME else {}
+        body = table_body(name, type="merge_on_read", partition_fields=["day"], **wide)
+        succeeded(http.post("/v1/tables", json=body))
+    for number in range(12):
+        column = {"change": "add", "name": f"{number}-{LONG[:200]}", "type": "bigint"}
+        succeeded(http.post(f"/v1/tables/{NAME}/schema", json={"changes": [column]}))
+    paths = [f"day={number}-{LONG}" for number in range(60)]
+    written = table.begun(action="deltacommit")
+    stats = [write_stat(written, 0, path) for path in paths]
+    succeeded(table.complete(written, *stats, extra_metadata={"note": TEXT}))
+    for _ in range(10):
+        succeeded(table.complete(table.begun(action="deltacommit"), extra_metadata={"note": TEXT}))
+    groups = [{"partition_path": path, "file_id": bucket_file_id(0)} for path in paths]
+    lake.instants["replaced"] = table.begun(action="replacecommit", operation="delete_partition")
+    succeeded(table.complete(lake.instants["replaced"], replaced_file_groups=groups[:30]))
+    plan = {"file_groups": groups[30:]}
+    lake.instants["planned"] = table.begun(action="compaction", plan=plan, inflight=False)
+    marked = lake.instants["marked"] = table.begun(action="deltacommit")
+    table.marked(marked, *(marker(marked, 1, path) for path in paths))
+    reported = lake.instants["reported"] = table.begun(action="deltacommit")
+    named = [marker(reported, 1, path) for path in paths]
+    table.marked(reported, *named)
+    succeeded(table.report(reported, *named))
+    undone = table.roll_back(table.begun(action="deltacommit"), files_to_delete=[f"{path}/f" for path in paths])
+    lake.instants["undone"] = succeeded(undone)["rolled_back_by"]
+
+
+@pytest.mark.parametrize(("path", "name"), LISTS.items())
+def test_pages_of_a_list_end_at_their_bytes_and_have_all_entries_once(lake: Lake, path: str, name: str) -> None:
+    path = path.format(**lake.instants)
+
+    entries, sizes = lake.walk(path, name)
+
+    assert entries == succeeded(lake.usual.get(path, params={"limit": 1_000}))[name]
+    assert max(sizes) <= PAGE_BYTES + ENTRY_BYTES
+    assert len(sizes) > 1
+
+
+@pytest.mark.parametrize("table", [None, NAME])
+def test_pages_of_the_log_end_at_their_bytes_and_have_all_events_once(lake: Lake, table: str | None) -> None:
+    asked: dict[str, Any] = {"limit": 1_000} | ({} if table is None else {"table": table})
+    events: list[Any] = []
+    sizes: list[int] = []
+    after: dict[str, str] = {}
+    caught_up = False
+    while not caught_up:
+        page = lake.small.get("/v1/events", params=asked | after)
+        document = succeeded(page)
+        events += document["events"]
+        sizes.append(len(page.content))
+        after, caught_up = {"after": document["cursor"]}, document["caught_up"]
+
+    assert events == succeeded(lake.usual.get("/v1/events", params=asked))["events"]
+    assert max(sizes) <= PAGE_BYTES + 3 * ENTRY_BYTES
+    assert len(sizes) > 1
+
+
+def test_an_instant_shows_the_first_of_a_long_plan_and_the_number_of_all(lake: Lake) -> None:
+    shown = succeeded(lake.small.get(INSTANT.format(instant=lake.instants["undone"])))["plan"]
+    entries, _ = lake.walk(INSTANT.format(instant=lake.instants["undone"]) + "/plan/files", "files")
+
+    assert shown["files_to_delete_count"] == len(entries) == 60
+    assert shown["files_to_delete"] == entries[: len(shown["files_to_delete"])]
+    assert 0 < len(shown["files_to_delete"]) < 10

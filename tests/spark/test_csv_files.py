@@ -1,0 +1,254 @@
+"""CSV files: what their values are taken for, and what is refused with its place, without a JVM."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, strategies as st
+
+from chronolake_spark import csv_files, csv_types, errors, texts
+from chronolake_spark.csv_files import Column, Reading
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.csv"
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        (["1", "-20", "0"], "bigint"),
+        (["9223372036854775807", "-9223372036854775808"], "bigint"),
+        (["9223372036854775808"], "string"),
+        (["007", "8"], "string"),
+        (["-0"], "string"),
+        (["+1"], "string"),
+        ([" 1"], "string"),
+        (["1_000"], "string"),
+        (["1.50", "2.00", "-0.25"], "decimal(18,2)"),
+        (["1.1", "1.10", "1.9"], "string"),
+        (["1.5", "2"], "string"),
+        (["2", "1.5"], "string"),
+        (["0.0", "-0.0"], "string"),
+        (["-0.01", "0.00", "-0.10"], "decimal(18,2)"),
+        (["+1.5"], "string"),
+        (["1."], "string"),
+        (["0." + "1" * 37], "decimal(38,37)"),
+        (["0." + "1" * 39], "string"),
+        (["12345678901234567890.12", "1.00"], "decimal(38,2)"),
+        (["1234567890123456789012345678901234567.89"], "string"),
+        (["01.5"], "string"),
+        ([".5"], "string"),
+        (["1e5", "2"], "string"),
+        (["NaN", "1.5"], "string"),
+        (["true", "false"], "boolean"),
+        (["true", "TRUE"], "string"),
+        (["True"], "string"),
+        (["true", "yes"], "string"),
+        (["1", "true"], "string"),
+        (["2026-01-31", "0001-01-01"], "date"),
+        (["2026-02-30"], "string"),
+        (["2026-1-31"], "string"),
+        (["2026-01-31", "2026-01-31 10:00:00"], "string"),
+        (["2026-01-31 10:00:00.100000", "2026-01-31 10:00:00.123456"], "timestamp_ntz"),
+        (["2026-01-31 10:00:00.1", "2026-01-31 10:00:00.100"], "string"),
+        (["2026-01-31 10:00:00", "2026-01-31 10:00:00.0"], "string"),
+        (["2026-01-31T10:00:00"], "timestamp_ntz"),
+        (["2026-01-31 10:00:00", "2026-01-31T10:00:00"], "string"),
+        (["2026-01-31 10:00:00.1234567"], "string"),
+        (["2026-01-31T10:00:00Z", "2026-01-31T11:00:00Z"], "timestamp"),
+        (["2026-01-31T10:00:00+02:00", "2026-01-31T11:00:00+02:00"], "timestamp"),
+        (["2026-01-31T10:00:00Z", "2026-01-31T12:00:00+02:00"], "string"),
+        (["2026-01-31 24:00:00"], "string"),
+        (["2026-01-31T10:00:00Z", "2026-01-31T10:00:00"], "string"),
+        (['""', "1"], "string"),
+        (["", ""], "string"),
+    ],
+    ids=" ".join,
+)
+def test_a_type_is_inferred_only_where_every_value_could_be_written_back(
+    file: Path, values: list[str], type_: str
+):
+    file.write_text("id,v\n" + "".join(f"1,{value}\n" for value in values))
+
+    assert csv_files.look([file], Reading()).profiles["v"].type == type_
+
+
+def test_all_rows_of_all_files_decide_the_type(file: Path):
+    file.write_text("id,v\n" + "1,2\n" * 1_200_000)  # More than one block of Arrow's reader.
+    last = file.with_name("b.csv")
+    last.write_text("v,id\n2,1\n007,1\n")
+    looked = csv_files.look([file, last], Reading())
+
+    assert (looked.rows, looked.profiles["v"].type, looked.profiles["id"].type) == (
+        1_200_002,
+        "string",
+        "bigint",
+    )
+
+
+REFUSED = {
+    "too many values": (b'id,v\n"1\n2",a\n\n3,4,5\n', "line 5: the row has 3 values, and the header 2 columns"),
+    "too few values": (b"id,v\n1,2\n3\n", "line 3: the row has 1 values"),
+    "a quote that is not closed": (b'id,v\n1,2\n3,"four\n5,6\n', "line 3: unexpected end of data"),
+    "text after a quote": (b'id,v\n1,"a"b\n', "line 2: ',' expected after '\"'"),
+    "bytes of another encoding": (
+        b"id,v\n1,2\n3,caf\xe9\n",
+        "byte 14 .0xe9. is not utf-8; .*--encoding cp1252",
+    ),
+    "UTF-16": ("id,v\n1,2\n".encode("utf-16"), "line 1: byte 0 .0xff. is not utf-8; .*--encoding utf-16"),
+    "UTF-16 without a mark": (
+        "id,v\n1,2\n".encode("utf-16-le"),
+        "line 1: holds a zero byte, .*utf-16",
+    ),
+    "nothing": (b"", "is empty: a CSV file begins with a line of column names"),
+    "a column without a name": (b"id,,v\n1,2,3\n", "no name for its column 2"),
+    "a name twice": (b"id,v,V\n1,2,3\n", "several columns called V, v"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("known", [{}, {"v": Column("string")}], ids=["a new table", "a table"])
+def test_what_cannot_be_read_as_it_was_written_is_refused_with_its_place(
+    file: Path, content: bytes, message: str, known: dict[str, Column]
+):
+    file.write_bytes(content)
+
+    with pytest.raises(errors.SourceUnreadable, match=message) as refused:
+        csv_files.look([file], Reading(known=known))
+    assert str(file) in str(refused.value)
+
+
+def test_a_truncated_gzip_is_refused(tmp_path: Path):
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"id,v\n" + b"1,2\n" * 99_999)[:-20])
+
+    with pytest.raises(errors.SourceUnreadable, match=r"a\.csv\.gz, after line .*may be truncated"):
+        csv_files.look([file], Reading())
+
+
+ENCODINGS = ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8", "UTF8", "utf-8-sig")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_file_of_a_named_encoding_is_read(file: Path, encoding: str):
+    file.write_bytes('id,naïve "x"\n1,é\n'.encode(encoding))
+    looked = csv_files.look([file], Reading(encoding, {"id": Column("bigint")}))
+
+    assert (looked.rows, list(looked.profiles)) == (1, ["id", 'naïve "x"'])
+
+
+@pytest.mark.parametrize("name", ["klingon", "base64", "rot13", ""])
+def test_an_unknown_encoding_is_refused(name: str):
+    with pytest.raises(ValueError, match=f"there is no encoding called '{name}'"):
+        texts.check_encoding(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ("007", "bigint"),
+        ("1.5", "bigint"),
+        ("300", "tinyint"),
+        ("12345678901234567890.12", "double"),
+        ("1e400", "double"),
+        ("0.123456789", "float"),
+        ("1.255", "decimal(10,2)"),
+        ("1.5", "decimal(10,2)"),
+        ("-0.00", "decimal(10,2)"),
+        ("TRUE", "boolean"),
+        ("123456789.5", "decimal(10,2)"),
+        ("yes", "boolean"),
+        ("31.01.2026", "date"),
+        ("2026-01-31 10:00:00", "timestamp"),
+        ("2026-01-31 10:00:00Z", "timestamp_ntz"),
+        ("n/a", "int"),
+        ('""', "int"),
+    ],
+)
+def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_and_advice(
+    file: Path, value: str, type_: str
+):
+    file.write_text(f'name,v\n"two\nlines",\n\nb,{value}\n')
+
+    with pytest.raises(errors.SchemaMismatch) as refused:
+        csv_files.look([file], Reading(known={"v": Column(type_)}))
+    assert refused.value.problem is not None
+    found = refused.value.problem.context
+    assert (found["file"], found["line"], found["column"]) == (str(file), 5, "v")
+    assert f"--schema 'v {type_}'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "expected"),
+    [
+        ("007", "bigint", 7),
+        ("+7", "int", 7),
+        ("12345678901234567890.12", "double", 12345678901234567890.12),
+        ("1.5", "decimal(10,2)", 1.5),
+        ("TRUE", "boolean", True),
+    ],
+)
+def test_a_type_that_the_caller_states_takes_other_ways_to_write_a_value(
+    value: str, type_: str, expected: float
+):
+    assert csv_types.convert(pa.array([value, None]), type_, stated=True).to_pylist() == [expected, None]
+    with pytest.raises(csv_types.Unfit):
+        csv_types.convert(pa.array([None, value]), type_, stated=False)
+
+
+def test_values_that_only_different_files_write_differently_make_a_string(file: Path):
+    file.write_text("id\n\n1.1\n1.9\n")
+    other, empty = file.with_name("b.csv"), file.with_name("c.csv")
+    other.write_text("id\n1.10\n")
+    empty.write_text("id\n")
+
+    assert csv_files.look([empty, file, empty], Reading()).profiles["id"].type == "decimal(18,1)"
+    assert csv_files.look([empty, file, other], Reading()).profiles["id"].type == "string"
+
+
+def test_files_without_a_row_do_not_decide_types():
+    with pytest.raises(errors.SchemaMismatch, match="hold no row, so the types of n cannot be inferred"):
+        csv_files.check_types_known(["id", "n"], 0, Reading(known={"id": Column("int", stated=True)}))
+    csv_files.check_types_known(["id"], 0, Reading(default=Column("string", stated=True)))
+    csv_files.check_types_known(["id"], 1, Reading())
+    csv_files.check_types_known(["id"], None, Reading())
+
+
+WHOLE = st.sampled_from(["0", "-0", "1", "-1", "01", "+1", "true", "TRUE", "x"]) | st.from_regex(
+    r"\A-?[0-9]{1,22}\Z"
+)
+FRACTION = st.sampled_from(["", ".0", ".1", ".10", ".00", ".01"]) | st.from_regex(r"\A\.[0-9]{1,20}\Z")
+TIMES = st.builds(
+    "2026-01-{}{}1{}:00:00{}{}".format,
+    st.sampled_from(["30", "31", "32"]),
+    st.sampled_from(" T"),
+    st.integers(0, 2),
+    st.sampled_from(["", ".1", ".10", ".100000"]),
+    st.sampled_from(["", "Z", "+00:00", "+01:00"]),
+)
+
+
+@given(
+    st.lists(st.builds(str.__add__, WHOLE, FRACTION))
+    | FRACTION.flatmap(lambda fraction: st.lists(WHOLE.map(lambda whole: whole + fraction)))
+    | st.lists(TIMES, max_size=3)
+)
+def test_values_written_differently_never_become_one_value_of_the_inferred_type(values: list[str]):
+    array = pa.array(values, pa.string())
+    profile = csv_types.Profile()
+    profile.add(array)
+    converted = csv_types.convert(array, profile.type, stated=False).to_pylist()
+
+    assert len(set(converted)) == len(set(values))
+    for value, stored in zip(values, converted, strict=True):
+        if isinstance(stored, Decimal):
+            assert format(stored, "f") == value
+        elif not isinstance(stored, datetime.datetime):
+            assert value == (str(stored).lower() if isinstance(stored, bool) else str(stored))

@@ -1,0 +1,260 @@
+"""Random histories of tables in one folder, with attacks on the guard, beside an oracle of what must stay.
+
+The oracle is a plain model: it knows each file that was ever made, and which may go by what was done so far.
+It asks neither the server nor the guard. After each step all other files must be there, as they were written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import chronolake
+from chronolake import MarkersType, WriteStat, errors
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.markers import Marker, MarkerKind
+from chronolake_storage import claims
+from chronolake_storage.errors import StorageError
+from chronolake_storage.guard import MARKERS_FOLDER, Deleting
+
+SCHEMA: Final = [chronolake.Field("id", "bigint", nullable=False)]
+STEPS: Final = 14
+BUCKETS: Final = 2
+PARTITIONS: Final = ("day=1", "day=2")
+FOREIGN: Final = claims.Claim(
+    1, "another-metastore", "another-table", "other.orders", "2026-11-22T00:00:00+00:00"
+)
+
+
+class SafeFileGone(AssertionError):
+    """A file that the oracle calls safe was deleted or changed."""
+
+
+class History:
+    """One history: two tables, a folder that belongs to no table, and random commands."""
+
+    def __init__(self, client: chronolake.Client, namespace: str, folder: Path, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._folder = folder
+        self._outside = folder / "outside"
+        self._tables = [self._made(client, f"{namespace}.t{seed}_{number}") for number in range(2)]
+        self._pending: list[tuple[int, chronolake.Write, list[Marker]]] = []
+        self._over: list[tuple[int, chronolake.Write]] = []
+        self._latest: dict[tuple[int, str, int], Path] = {}
+        self._safe: set[Path] = set()
+        self._claimed_by_stranger: set[int] = set()
+        for name in ("precious.parquet", base_file_name(bucket_file_id(0), "0-0-0", "20260101000000000")):
+            self._write(self._outside / name)
+
+    def play(self) -> None:
+        """Play all steps. Raises ``SafeFileGone``."""
+        for number in range(STEPS):
+            step = self._begin if number < 2 else self._random.choice(self._steps())
+            # What is refused is refused; what matters is which files are there afterwards.
+            with contextlib.suppress(errors.ChronolakeError, StorageError):
+                step()
+            self._check()
+
+    def _steps(self) -> list[Callable[[], None]]:
+        ordinary = [self._begin, self._publish, self._publish, self._give_up, self._clean, self._sweep]
+        ordinary += [self._delete_orphans, self._stray, self._link]
+        return [*ordinary, *[self._attack] * 5, self._attack_by_rollback, self._steal_the_claim]
+
+    # ------------------------------------------------------------------------------ ordinary commands
+
+    def _begin(self) -> None:
+        number = self._random.randrange(2)
+        markers = self._random.choice(list(MarkersType))
+        write = self._tables[number].begin(markers=markers, writer=f"writer-{self._random.randrange(2)}")
+        bucket, partition = self._random.randrange(BUCKETS), self._random.choice(PARTITIONS)
+        name = base_file_name(bucket_file_id(bucket), "0-0-0", write.requested_time)
+        marker = Marker(partition, name, MarkerKind.CREATE)
+        write.mark(marker)
+        if markers is MarkersType.DIRECT:
+            self._safe.add(self._root(number) / MARKERS_FOLDER / write.requested_time / marker.name)
+        self._write(self._root(number) / marker.path)
+        self._pending.append((number, write, [marker]))
+
+    def _publish(self) -> None:
+        number, write, [marker] = self._taken()
+        bucket = int(marker.file_name[:8])
+        size = len(marker.file_name)
+        file_id = bucket_file_id(bucket)
+        self._let_go_markers(number, write)
+        write.complete(
+            [WriteStat(marker.partition_path, file_id, marker.file_name, size, records=1, inserts=1)]
+        )
+        self._latest[number, marker.partition_path, bucket] = self._root(number) / marker.path
+        self._over.append((number, write))
+
+    def _give_up(self) -> None:
+        number, write, markers = self._taken()
+        self._let_go_markers(number, write)
+        self._safe -= {self._root(number) / one.path for one in markers}
+        self._over.append((number, write))
+        write.rollback()
+
+    def _clean(self) -> None:
+        number = self._random.randrange(2)
+        if number not in self._claimed_by_stranger:
+            latest = set(self._latest.values())
+            published = {path for path in self._safe if self._is_published(number, path)}
+            self._safe -= published - latest
+        self._tables[number].clean(retain_versions=1)
+
+    def _sweep(self) -> None:
+        self._tables[self._random.randrange(2)].sweep(grace_seconds=0)
+
+    def _delete_orphans(self) -> None:
+        table = self._tables[self._random.randrange(2)]
+        table.delete_orphans(table.orphans(), unknown_instants=False)
+
+    # ------------------------------------------------------------------------------ what is in the way
+
+    def _stray(self) -> None:
+        """A file that is no marker in a folder of markers, and one that is no data file beside data files."""
+        number = self._random.randrange(2)
+        instant = self._instant_of(number)
+        self._write(self._root(number) / MARKERS_FOLDER / instant / "notes")
+        self._write(self._root(number) / "day=1" / "notes.txt")
+
+    def _link(self) -> None:
+        """A linked partition folder, and a linked folder of markers, to the files of others."""
+        number = self._random.randrange(2)
+        targets = [self._outside, self._root(1 - number) / "day=1"]
+        target = self._random.choice([one for one in targets if one.is_dir()])
+        for at in (
+            self._root(number) / "linked",
+            self._root(number) / MARKERS_FOLDER / self._instant_of(number),
+        ):
+            if not at.exists() and not at.is_symlink():
+                at.parent.mkdir(parents=True, exist_ok=True)
+                at.symlink_to(target)
+
+    def _steal_the_claim(self) -> None:
+        """Another metastore has claimed the folder: everything in it is safe from now on."""
+        number = self._random.randrange(2)
+        (self._root(number) / ".hoodie").mkdir(exist_ok=True)
+        path = self._root(number) / claims.PATH
+        path.unlink(missing_ok=True)
+        path.write_bytes(msgspec.json.encode(FOREIGN))
+        self._claimed_by_stranger.add(number)
+        # By somebody else's metastore these files may be needed.
+        files = [path for path in self._root(number).rglob("*") if path.is_file() and not path.is_symlink()]
+        self._safe |= {path for path in files if not path.is_relative_to(self._root(number) / claims.PATH)}
+
+    # ------------------------------------------------------------------------------ attacks
+
+    def _attack(self) -> None:
+        """Ask the guard itself to delete anything, in the name of any instant."""
+        number = self._random.randrange(2)
+        by, files_of = self._instant_of(number), self._instant_of(number)
+        deleting = Deleting(
+            by, self._random.choice([by, files_of, None]), self._random.choice([None, "writer-0"])
+        )
+        paths = [self._any_path(number, by) for _ in range(6)]
+        guard = self._tables[number]._location.guard
+        self._may_go(number, deleting, paths)
+        list(guard.delete(deleting, paths))
+
+    def _attack_by_rollback(self) -> None:
+        """Name files of others in a rollback."""
+        number, write, markers = self._taken()
+        self._let_go_markers(number, write)
+        if number not in self._claimed_by_stranger:
+            self._safe -= {self._root(number) / one.path for one in markers}
+        self._over.append((number, write))
+        named = [self._any_path(number, write.requested_time) for _ in range(4)]
+        self._tables[number].rollback(
+            write.requested_time, writer=write.instant.writer, files_to_delete=named, execute=True
+        )
+
+    def _may_go(self, number: int, deleting: Deleting, paths: list[str]) -> None:
+        """What a deletion may take: markers of the instant, and the files of the caller's own pending write."""
+        if number in self._claimed_by_stranger:
+            return
+        folder = f"{MARKERS_FOLDER}/{deleting.files_of}/"
+        markers = {path for path in paths if path.startswith(folder) and path.endswith(".marker.CREATE")}
+        own = {
+            one.path
+            for at, write, marked in self._pending
+            for one in marked
+            if at == number and write.requested_time == deleting.by == deleting.files_of
+            if write.instant.writer == deleting.writer
+        }
+        self._safe -= {self._root(number) / path for path in markers | (own & set(paths))}
+
+    def _any_path(self, number: int, instant: str) -> str:
+        other = self._tables[1 - number].name.rpartition(".")[2]
+        known = [path for path in self._safe if path.is_relative_to(self._root(number))]
+        own = [str(path.relative_to(self._root(number))) for path in known]
+        name = base_file_name(bucket_file_id(self._random.randrange(BUCKETS)), "0-0-0", instant)
+        outside = [f"../outside/{path.name}" for path in self._outside.iterdir()]
+        beside = [f"../{other}/{path.relative_to(self._root(1 - number))}" for path in self._others(number)]
+        linked = [f"linked/{path.name}" for path in (*self._outside.iterdir(), *self._others(number))]
+        odd = [
+            f"day=1/../day=2/{name}",
+            f"day=1//{name}",
+            f"/{name}",
+            f"%2e%2e/outside/{name}",
+            f"day=1/{name}",
+        ]
+        odd += [f"{MARKERS_FOLDER}/{instant}/notes", f"{MARKERS_FOLDER}/{instant}/day=1/{name}.marker.CREATE"]
+        return self._random.choice([*own, *own, *outside, *beside, *linked, *odd])
+
+    # ------------------------------------------------------------------------------ the oracle
+
+    def _check(self) -> None:
+        for path in self._safe:
+            if path.is_symlink() or not path.is_file() or path.read_bytes() not in (b"", _content(path)):
+                raise SafeFileGone(str(path.relative_to(self._folder)))
+
+    def _let_go_markers(self, number: int, write: chronolake.Write) -> None:
+        if number not in self._claimed_by_stranger:
+            folder = self._root(number) / MARKERS_FOLDER / write.requested_time
+            self._safe -= {
+                path for path in self._safe if path.is_relative_to(folder) and path.suffix == ".CREATE"
+            }
+
+    def _is_published(self, number: int, path: Path) -> bool:
+        times = {write.requested_time for at, write in self._over if at == number}
+        return path.is_relative_to(self._root(number)) and any(
+            path.name.endswith(f"_{time}.parquet") for time in times
+        )
+
+    def _taken(self) -> tuple[int, chronolake.Write, list[Marker]]:
+        if not self._pending:
+            self._begin()
+        return self._pending.pop(self._random.randrange(len(self._pending)))
+
+    def _instant_of(self, number: int) -> str:
+        times = [write.requested_time for at, write in self._over if at == number]
+        times += [write.requested_time for at, write, _ in self._pending if at == number]
+        return self._random.choice(times or ["20260101000000000"])
+
+    def _others(self, number: int) -> list[Path]:
+        return [path for path in self._safe if path.is_relative_to(self._root(1 - number))]
+
+    def _made(self, client: chronolake.Client, name: str) -> chronolake.Table:
+        root = self._folder / name.rpartition(".")[2]
+        root.mkdir(parents=True)
+        table = client.create_table(name, base_path=str(root), schema=SCHEMA, record_key_fields=["id"])
+        table.claim_storage()
+        return table
+
+    def _root(self, number: int) -> Path:
+        return self._folder / self._tables[number].name.rpartition(".")[2]
+
+    def _write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_content(path))
+        self._safe.add(path)
+
+
+def _content(path: Path) -> bytes:
+    return path.name.encode()

@@ -1,0 +1,149 @@
+"""Links below a base path are never followed, whenever they appear."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from chronolake_storage import opening
+from chronolake_storage.errors import LinkRefused
+from chronolake_storage.files import Files
+
+LINKED = ["day=1/a.parquet", "day=1/hour=2/a.parquet"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A table's folder, and beside it one that is none of its business."""
+    (tmp_path / "victim" / "hour=2").mkdir(parents=True)
+    (tmp_path / "victim" / "a.parquet").write_bytes(b"precious")
+    (tmp_path / "victim" / "hour=2" / "a.parquet").write_bytes(b"precious")
+    (tmp_path / "orders" / "day=0").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def files(lake: Path) -> Files:
+    return opening.open_files(str(lake / "orders"))
+
+
+def precious(lake: Path) -> list[str]:
+    return sorted(str(path.relative_to(lake / "victim")) for path in (lake / "victim").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("target", ["victim", "orders/day=0"])
+def test_nothing_is_deleted_through_a_linked_folder(lake: Path, files: Files, target: str) -> None:
+    (lake / "orders" / "day=0" / "a.parquet").write_bytes(b"of another partition")
+    (lake / "orders" / "day=1").symlink_to(lake / target)
+
+    deletions = list(files.delete_unguarded(LINKED))
+
+    assert [one.path for one in deletions] == LINKED
+    assert all(one.failure is not None and "day=1 is a link" in one.failure for one in deletions)
+    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+    assert (lake / "orders" / "day=0" / "a.parquet").exists()
+
+
+def test_a_link_deeper_down_is_not_followed_either(lake: Path, files: Files) -> None:
+    (lake / "orders" / "day=1").mkdir()
+    (lake / "orders" / "day=1" / "hour=2").symlink_to(lake / "victim" / "hour=2")
+
+    [deletion] = files.delete_unguarded(["day=1/hour=2/a.parquet"])
+
+    assert deletion.failure is not None
+    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+
+
+def test_a_linked_folder_is_not_listed_and_its_files_are_not_sized(lake: Path, files: Files) -> None:
+    (lake / "orders" / "day=1").symlink_to(lake / "victim")
+
+    assert [one.path for one in files.listing()] == ["day=1"]
+    with pytest.raises(LinkRefused, match="day=1 is a link"):
+        list(files.listing("day=1"))
+    with pytest.raises(LinkRefused, match="day=1 is a link"):
+        list(files.sizes(LINKED))
+
+
+def test_nothing_is_created_or_read_through_a_linked_folder(lake: Path, files: Files) -> None:
+    (lake / "orders" / "day=1").symlink_to(lake / "victim")
+
+    with pytest.raises(LinkRefused):
+        list(files.create_all_empty(["day=1/new"]))
+    with pytest.raises(LinkRefused):
+        files.create("day=1/new", b"claim")
+    with pytest.raises(LinkRefused):
+        files.read("day=1/a.parquet")
+    with pytest.raises(LinkRefused):
+        files.replace("day=1/a.parquet", b"other", "tag")
+    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+    assert not (lake / "victim" / "new").exists()
+
+
+def test_a_linked_file_is_removed_itself_and_its_target_stays(lake: Path, files: Files) -> None:
+    (lake / "orders" / "day=0" / "link.parquet").symlink_to(lake / "victim" / "a.parquet")
+
+    [deletion] = files.delete_unguarded(["day=0/link.parquet"])
+
+    assert deletion.failure is None
+    assert not (lake / "orders" / "day=0" / "link.parquet").is_symlink()
+    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+
+
+def test_a_linked_claim_is_not_read(lake: Path, files: Files) -> None:
+    (lake / "orders" / ".hoodie").mkdir()
+    (lake / "orders" / ".hoodie" / "claim").symlink_to(lake / "victim" / "a.parquet")
+
+    with pytest.raises(LinkRefused):
+        files.read(".hoodie/claim")
+
+
+def test_empty_folders_are_removed_but_none_behind_a_link(lake: Path, files: Files) -> None:
+    (lake / "victim" / "empty").mkdir()
+    (lake / "orders" / ".hoodie" / ".temp" / "1" / "day=1").mkdir(parents=True)
+    (lake / "orders" / ".hoodie" / ".temp" / "1" / "day=2").symlink_to(lake / "victim")
+
+    files.remove_empty_folders_unguarded(".hoodie/.temp/1")
+
+    assert sorted(path.name for path in (lake / "orders" / ".hoodie" / ".temp" / "1").iterdir()) == ["day=2"]
+    assert (lake / "victim" / "empty").is_dir()
+
+
+def test_the_base_path_itself_may_be_a_link(lake: Path) -> None:
+    (lake / "orders" / "day=0" / "a.parquet").write_bytes(b"")
+    (lake / "alias").symlink_to(lake / "orders")
+
+    [deletion] = opening.open_files(str(lake / "alias")).delete_unguarded(["day=0/a.parquet"])
+
+    assert deletion.failure is None
+    assert not (lake / "orders" / "day=0" / "a.parquet").exists()
+
+
+def test_a_folder_that_is_swapped_for_a_link_meanwhile_is_never_followed(lake: Path, files: Files) -> None:
+    partition, aside, over = lake / "orders" / "day=1", lake / "aside", threading.Event()
+    link = lake / "link"
+    link.symlink_to(lake / "victim")
+    partition.mkdir()
+
+    def swap() -> None:
+        while not over.is_set():
+            os.rename(partition, aside)
+            os.rename(link, partition)
+            os.rename(partition, link)
+            os.rename(aside, partition)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    outcomes = {
+        (one.failure or "gone").rpartition("/")[2]
+        for _ in range(3_000)
+        for one in files.delete_unguarded(LINKED)
+    }
+    over.set()
+    swapper.join()
+
+    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+    assert any("is a link" in outcome for outcome in outcomes)
+    assert "gone" in outcomes

@@ -1,0 +1,70 @@
+"""Tables of two metastores in one another: neither deletes in a folder that the other has claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_storage import claims
+from chronolake_storage.claims import Owner
+from chronolake_storage.files import Files
+from chronolake_storage.guard import Deleting, Guard
+from tests.fix_stores import Store
+
+OUTER = Owner("metastore-1", "table-1", "shop.orders")
+INNER = Owner("metastore-2", "table-2", "other.orders")
+INSTANT = "20260101000000000"
+NAME = base_file_name(bucket_file_id(0), "0-0-0", INSTANT)
+
+
+class Willing:
+    """A metastore that needs no file."""
+
+    def owner(self) -> Owner:
+        return OUTER
+
+    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+
+@pytest.fixture
+def files(store: Store) -> Files:
+    files = store.files()
+    files.make_folder()
+    return files
+
+
+def delete(files: Files, *paths: str) -> dict[str, str | None]:
+    guard = Guard(files, OUTER, Willing())
+    return {one.path: one.failure for one in guard.delete(Deleting(INSTANT, INSTANT), paths)}
+
+
+@pytest.mark.parametrize("inner", ["day=1", "day=1/hour=2"])
+def test_a_file_in_a_folder_that_another_table_has_claimed_stays(files: Files, inner: str) -> None:
+    theirs, deeper, ours = f"{inner}/{NAME}", f"{inner}/part=3/{NAME}", f"day=2/{NAME}"
+    list(files.create_all_empty([theirs, deeper, ours]))
+    files.create(f"{inner}/{claims.PATH}", b"{}")
+
+    failures = delete(files, theirs, deeper, ours)
+
+    assert failures[ours] is None
+    assert all(f"{inner} is claimed by another table" in str(failures[path]) for path in (theirs, deeper))
+    assert [size is not None for size in files.sizes([theirs, deeper, ours])] == [True, True, False]
+
+
+def test_a_link_among_the_folders_hides_no_claim(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "table"), None)
+    files = store.files()
+    files.make_folder()
+    (tmp_path / "table" / "day=0").symlink_to(tmp_path)
+    theirs = f"day=1/{NAME}"
+    list(files.create_all_empty([theirs]))
+    files.create(f"day=1/{claims.PATH}", b"{}")
+
+    failures = delete(files, f"day=0/{NAME}", theirs)
+
+    assert "is a link" in str(failures[f"day=0/{NAME}"])
+    assert "claimed by another table" in str(failures[theirs])

@@ -1,0 +1,78 @@
+"""Nothing in the project deletes files of tables but the guard."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ["client", "metastore", "migrations", "spark_integration"]
+PRIMITIVES = {
+    *("unlink", "remove_file", "rmdir", "removedirs", "rmtree", "delete_file", "delete_dir"),
+    *("delete_dir_contents", "delete_root_dir_contents", "delete_async", "delete_objects", "delete_object"),
+}
+UNGUARDED = {"delete_unguarded", "remove_empty_folders_unguarded"}
+ALLOWED = {
+    # The primitives themselves, which only the guard calls.
+    "client/chronolake_storage/local.py": {"unlink", "rmdir", "rename"},
+    "client/chronolake_storage/objects.py": {"delete"},
+    "client/chronolake_storage/guard.py": UNGUARDED,
+    # The lock files of a PostgreSQL that ended.
+    "metastore/chronolake_metastore/embedded.py": {"unlink"},
+    # A link to a Java runtime.
+    "spark_integration/chronolake_spark/java.py": {"replace"},
+}
+MODULES = {
+    "os": {"remove", "rename", "replace", "truncate"},
+    "shutil": {"move", "rmtree"},
+    "obstore": {"delete"},
+}
+
+
+def calls(source: str) -> Iterator[str]:
+    """The names of primitives that a module calls, or mentions, to delete or replace files."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in MODULES.get(module, ()):
+                yield name
+            case ast.Attribute(value=ast.Attribute(attr="_obstore"), attr="delete"):
+                yield "delete"
+            case ast.Attribute(attr=name) if name in PRIMITIVES | UNGUARDED:
+                yield name
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (one.name for one in names if one.name in MODULES.get(module, ()))
+            case ast.Constant(value=str(name)) if name in PRIMITIVES | UNGUARDED:
+                yield name
+
+
+def modules() -> list[str]:
+    found = (path for source in SOURCES for path in (ROOT / source).rglob("*.py"))
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def test_only_the_guard_calls_what_deletes() -> None:
+    found = {name: set(calls((ROOT / name).read_text())) for name in modules()}
+
+    assert {name: used for name, used in found.items() if used - ALLOWED.get(name, set())} == {}
+    assert found["client/chronolake_storage/guard.py"] == UNGUARDED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "os.remove(path)",
+        "path.unlink()",
+        "shutil.rmtree(folder)",
+        "filesystem.delete_dir(folder)",
+        "files.delete_unguarded(paths)",
+        "self._obstore.delete(store, path)",
+        "from shutil import rmtree",
+        "getattr(os, 'unlink')(path)",
+        "os.replace(a, b)",
+    ],
+)
+def test_a_deletion_past_the_guard_is_found(line: str) -> None:
+    assert list(calls(line))

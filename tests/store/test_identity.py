@@ -1,0 +1,100 @@
+"""A metastore has one identity, which holds in one PostgreSQL only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from chronolake_metastore import errors
+from chronolake_metastore.queries import identity as queries
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import identity
+from chronolake_metastore.store.engine import Database, Reader
+from chronolake_metastore.store.waiting import Place
+from tests.store.history import History
+
+T = TypeVar("T")
+
+
+def asked(dsn: str, ask: Callable[[Reader], Awaitable[T]], *, commit: bool = False) -> T:
+    """What ``ask`` answers of a database, on a connection of its own."""
+
+    async def run() -> T:
+        database = Database(Settings(dsn=dsn))
+        try:
+            async with database.committing() if commit else database.reading() as connection:
+                return await ask(connection)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+def test_a_copy_of_a_database_does_not_hold_the_identity_until_it_is_renewed(postgres: str, dsn: str) -> None:
+    name = conninfo_to_dict(dsn)["dbname"]
+    copy = make_conninfo(postgres, dbname=f"{name}_copy")
+    original = asked(dsn, identity.get)
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}_copy" TEMPLATE "{name}" STRATEGY wal_log')
+        try:
+            copied = asked(copy, identity.get)
+            known = asked(copy, identity.renew, commit=True)
+            renewed = asked(copy, identity.get)
+        finally:
+            connection.execute(f'DROP DATABASE "{name}_copy" WITH (FORCE)')
+
+    assert original.is_here
+    assert (copied.metastore_id, copied.is_here) == (original.metastore_id, False)
+    assert (renewed.metastore_id, renewed.is_here) == (known[-1], True)
+    assert original.metastore_id in known[:-1]
+    assert asked(dsn, identity.get) == original
+
+
+def test_what_deletes_is_refused_in_a_promoted_copy_and_told_what_to_run(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        # The identity of a PostgreSQL of another timeline, as a promoted copy would find it.
+        connection.execute(
+            "INSERT INTO chronolake.metastore (database)"
+            " SELECT regexp_replace(chronolake.this_database(), '/[0-9A-F]+$', '/000000FF')"
+        )
+    with pytest.raises(errors.MetastoreMoved, match="chronolake-metastore claim"):
+        asked(dsn, queries.require_here)
+
+
+def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: str) -> None:
+    with History(dsn) as lake:
+        lake.make_namespace("shop")
+        lake.make_table("shop.a")
+        lake.make_table("shop.b")
+        lake.make_table("shop.gone")
+        lake.drop_table("shop.gone")
+
+    async def pages(connection: Reader) -> list[Place]:
+        first = await identity.tables(connection, UUID(int=0), 1)
+        return [*first, *await identity.tables(connection, first[-1].table_id, 10)]
+
+    found = asked(dsn, pages)
+    assert {(one.table, one.base_path) for one in found} == {
+        ("shop.a", "s3://lake/shop.a"),
+        ("shop.b", "s3://lake/shop.b"),
+    }
+    assert [one.table_id for one in found] == sorted(one.table_id for one in found)
+
+
+def test_the_servers_role_may_read_and_renew_the_identity_but_not_change_it(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET ROLE chronolake_server")
+        row = connection.execute(
+            "SELECT bool_and(database = chronolake.this_database()) FROM chronolake.metastore"
+            " WHERE position = (SELECT max(position) FROM chronolake.metastore)"
+        ).fetchone()
+        assert row == (True,)
+        connection.execute("INSERT INTO chronolake.metastore DEFAULT VALUES")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("UPDATE chronolake.metastore SET database = ''")

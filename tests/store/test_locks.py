@@ -1,0 +1,57 @@
+"""The role of the servers locks the rows that a command needs, and not the tables that every command passes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.store import tampering
+
+TABLES = ("clock", "answer_chain", "wall_clock")
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("mode", ["SHARE UPDATE EXCLUSIVE", "SHARE", "EXCLUSIVE", "ACCESS EXCLUSIVE"])
+def test_the_servers_role_cannot_lock_what_every_command_passes(shared_dsn: str, table: str, mode: str) -> None:
+    with psycopg.connect(shared_dsn) as connection:
+        connection.execute("SET ROLE chronolake_server")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"LOCK TABLE chronolake.{table} IN {mode} MODE".encode())
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_servers_role_locks_rows(shared_dsn: str, table: str) -> None:
+    with psycopg.connect(shared_dsn) as connection:
+        connection.execute("SET ROLE chronolake_server")
+        connection.execute(f"SELECT * FROM chronolake.{table} FOR UPDATE".encode())
+
+
+@pytest.fixture
+def server_login(dsn: str) -> Iterator[str]:
+    """The DSN of a login that may serve, and nothing more."""
+    name = f"serving_{os.getpid()}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret' IN ROLE chronolake_server".encode())
+        yield make_conninfo(dsn, user=name, password="secret")
+        connection.execute(f"DROP ROLE {name}".encode())
+
+
+def test_a_login_that_may_only_serve_is_told_who_can_rebuild(dsn: str, server_login: str) -> None:
+    tampering.make(dsn)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "chronolake_metastore", "rebuild", "--dsn", server_login],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.returncode, "owner of the schema" in ended.stderr) == (2, True), ended
+    assert tampering.verify(server_login).holds

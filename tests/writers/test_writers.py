@@ -1,0 +1,155 @@
+"""Writers in other languages, written by the documentation alone: each record is there once, in its bucket."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typing_extensions import override
+
+import chronolake
+import python_writer
+from docs import vectors
+from tests.client.gateway import Fault, Gateway
+from tests.writers import programs
+from tests.writers.programs import Row
+
+EACH_LANGUAGE = pytest.mark.parametrize("language", list(programs.PROGRAMS))
+
+
+def price(number: int, n: int, **changed: Any) -> Row:
+    values: Row = {
+        "id": number,
+        "day": 20_000 + number % 3,
+        "price": f"0.0000000{number % 7}",
+        "region": "eu/1",
+        "seen": 1_767_225_600_123_456 + number,
+        "at": -1,
+        "n": n,
+        "small": -3,
+        "tiny": 5,
+        "open": True,
+        "weight": 0.1,
+        "ratio": 0.5,
+        "note": "東京",
+    }
+    if number % 4 == 0:
+        values |= {"region": None, "note": None, "seen": None, "open": None, "weight": None}
+    return values | changed
+
+
+@EACH_LANGUAGE
+def test_a_writer_computes_the_test_vectors(language: str) -> None:
+    done = programs.run(language, "vectors", str(vectors.FILE))
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(vectors.FILE.read_text(encoding="utf-8"))
+
+
+def test_writers_in_two_languages_update_each_others_records(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path
+) -> None:
+    rows = [price(number, 1) for number in range(40)]
+    inserted = programs.write("python", prices, shared_server_url, "insert", rows, tmp_path)
+    rows = [price(number, 2 if number % 2 else 0, note="new") for number in range(30, 60)]
+    upserted = programs.write("java", prices, shared_server_url, "upsert", rows, tmp_path)
+    found = programs.records(prices)
+
+    assert inserted["summary"]["inserts"] == 40
+    assert (upserted["summary"]["inserts"], upserted["summary"]["updates"]) == (20, 5)
+    assert sorted(row["id"] for row in found) == list(range(60))
+    assert {row["id"] for row in found if row["note"] == "new"} == {31, 33, 35, 37, 39, *range(40, 60)}
+    times = {row["id"]: row["_hoodie_commit_time"] for row in found}
+    assert (times[0], times[31]) == (inserted["requested_time"], upserted["requested_time"])
+    assert len({row["_hoodie_commit_seqno"] for row in found}) == 60
+    assert prices.check().totals == []
+    back = programs.write("python", prices, shared_server_url, "upsert", [price(31, 3), price(33, 1)], tmp_path)
+    assert (back["summary"]["inserts"], back["summary"]["updates"]) == (0, 1)
+    assert prices.check().totals == []
+
+
+class InBetween(Gateway):
+    """Publishes the same record by another writer before the first completion of a commit is forwarded."""
+
+    def __init__(self, target: str, table: str) -> None:
+        super().__init__(target)
+        self._other: tuple[str, str] | None = (target, table)
+
+    @override
+    def send_on(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        if path.endswith("/complete") and self._other is not None:
+            (url, table), self._other = self._other, None
+            python_writer.write(python_writer.Server(url), table, "upsert", [price(1, 5), price(2, 5)])
+        return super().send_on(method, path, body, headers)
+
+
+@EACH_LANGUAGE
+def test_a_writer_that_loses_to_another_begins_again_on_what_that_wrote(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    with InBetween(shared_server_url, prices.name) as gateway:
+        instant = programs.write(language, prices, gateway.url, "upsert", [price(1, 6), price(2, 4)], tmp_path)
+
+    assert {row["id"]: row["n"] for row in programs.records(prices)} == {1: 6, 2: 5}
+    assert (instant["summary"]["inserts"], instant["summary"]["updates"]) == (0, 1)
+    assert prices.check().totals == []
+    assert list(prices.timeline.pending()) == []
+
+
+@EACH_LANGUAGE
+def test_a_writer_whose_requests_and_answers_are_lost_writes_once(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    with Gateway(shared_server_url) as gateway:
+        begin = [Fault.LOSE_ANSWER, Fault.BAD_GATEWAY, None]
+        markers = [Fault.LOSE_REQUEST, None]
+        gateway.faults = [*begin, *markers, Fault.LOSE_ANSWER, Fault.BUSY, None]
+        programs.write(language, prices, gateway.url, "insert", [price(1, 1)], tmp_path)
+        keys = gateway.keys
+
+    assert [keys.count(key) for key in dict.fromkeys(keys)] == [3, 2, 3]
+    assert len(list(prices.instants())) == 1
+    assert [row["id"] for row in programs.records(prices)] == [1]
+
+
+@EACH_LANGUAGE
+def test_a_folder_that_another_table_has_claimed_is_not_written_to(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    programs.write(language, prices, shared_server_url, "insert", [price(1, 1)], tmp_path)
+    file = Path(prices.definition.base_path) / python_writer.CLAIM
+    claim = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**claim, "table_id": str(uuid.uuid4())}), encoding="utf-8")
+    before = sorted(Path(prices.definition.base_path).rglob("*"))
+
+    refused = programs.run(language, shared_server_url, prices.name, "upsert", str(tmp_path / "rows.jsonl"))
+
+    definition = prices.definition
+    assert (claim["metastore_id"], claim["table_id"]) == (definition.metastore_id, definition.table_id)
+    assert refused.returncode != 0
+    assert "is claimed by" in refused.stderr
+    assert sorted(Path(definition.base_path).rglob("*")) == before
+    assert len(list(prices.instants())) == 1
+
+
+@EACH_LANGUAGE
+def test_an_insert_of_a_key_that_is_there_leaves_nothing_behind(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    programs.write("python", prices, shared_server_url, "insert", [price(7, 1)], tmp_path)
+    file = tmp_path / "more.jsonl"
+    # The file group that is refused comes after others that were written.
+    rows = [*(price(number, 1) for number in range(8, 20)), price(7, 2)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    refused = programs.run(language, shared_server_url, prices.name, "insert", str(file))
+
+    assert refused.returncode != 0
+    assert "already" in refused.stderr
+    assert [row["id"] for row in programs.records(prices)] == [7]
+    assert prices.orphans().orphans == []
+    assert list(prices.timeline.pending()) == []
