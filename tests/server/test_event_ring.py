@@ -153,7 +153,7 @@ def test_a_place_is_found_in_the_ring() -> None:
 def test_a_reader_that_is_ahead_of_the_ring_gets_nothing_twice(have: int, given: int, of_table: bool) -> None:
     """Another server had given it more than this one has read from the log so far."""
     events = [event(number, TABLES[0], 1 + number, 5) for number in range(12)]
-    ring = EventRing(RING_BYTES)
+    ring = EventRing(2 * RING_BYTES)  # All twelve fit.
     ring.start(Place())
     ring.append(events[:have])
     after = events[given - 1].place if given else Place()

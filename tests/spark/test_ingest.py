@@ -271,12 +271,12 @@ def test_a_header_that_does_not_name_each_column_is_refused(
 def test_columns_go_by_their_names_whatever_their_order(
     ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
 ) -> None:
-    (tmp_path / "in" / "1.csv").write_text("id,name,price\n1,a,10\n")
+    (tmp_path / "in" / "1.csv").write_text("id,name,price\n1,a,10.0\n")
     (tmp_path / "in" / "2.csv").write_text("\ufeffprice,id,name\n1.5,2,b\n")
     ingest("--key", "id")
 
     assert rows_of(table()) == [(1, "a", 10.0), (2, "b", 1.5)]
-    (tmp_path / "in" / "3.csv").write_text("name,id,price\nc,3,20\n")
+    (tmp_path / "in" / "3.csv").write_text("name,id,price\nc,3,20.0\n")
     ingest("--one-commit-per-file")
     assert rows_of(table())[2] == (3, "c", 20.0)
 
