@@ -18,21 +18,25 @@ from litestar.routes import HTTPRoute
 from msgspec.inspect import type_info
 
 from chronolake.cli import main as client_cli, output
+from chronolake_metastore.api import health
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events, lists
 from chronolake_metastore.settings import Settings
 from chronolake_model import (
     cleans,
+    deletable,
     files,
     filters,
     instants,
+    markers,
     outcomes,
     problems,
     readers,
     scans,
     schemas,
     slices,
+    sweeps,
     tables,
     times,
     vocabulary,
@@ -44,16 +48,20 @@ Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
 _MODULES: Final = (
+    health,
     cleans,
+    deletable,
     files,
     filters,
     instants,
+    markers,
     outcomes,
     problems,
     readers,
     scans,
     schemas,
     slices,
+    sweeps,
     tables,
     times,
     vocabulary,

@@ -62,8 +62,8 @@ import org.apache.parquet.schema.Types;
  * </pre>
  *
  * It writes copy-on-write tables with a bucket index, on a local disk. Each line of ROWS.jsonl is a JSON object with
- * every column; decimals are texts, dates days since 1970-01-01, timestamps microseconds since then. There are no
- * lambdas, and a cast wherever a generic type is read, so that Janino compiles it, for which a JRE is enough.
+ * every column; decimals are texts, dates texts (2026-01-31) or days since 1970-01-01, timestamps microseconds since
+ * then. There are no lambdas, and a cast wherever a generic type is read, so that Janino compiles it, for which a JRE is enough.
  */
 public class JavaWriter {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -393,8 +393,9 @@ public class JavaWriter {
 
         /** Write and complete; whatever fails leaves the instant rolled back and its files deleted. */
         JsonNode run(List<JsonNode> rows) throws Exception {
+            this.countDates(rows);
             TreeMap<String, Map<String, JsonNode>> groups = this.fileGroups(rows);
-            this.checkClaim();
+            this.checkClaim(at(this.table, "metastore_id").asText(), at(this.table, "table_id").asText());
             ObjectNode begin = this.body().put("operation", this.operation).put("lease_seconds", LEASE_SECONDS);
             this.time = at(this.server.post(this.path + "/instants", begin), "requested_time").asText();
             try {
@@ -410,10 +411,23 @@ public class JavaWriter {
             }
         }
 
+        /** Put days since 1970-01-01 in place of dates that are texts. */
+        private void countDates(List<JsonNode> rows) {
+            for (int column = 0; column < this.schema.size(); column++) {
+                String name = at(at(this.schema, column), "name").asText();
+                if (this.typeOf(name).toLowerCase().equals("date")) {
+                    for (int i = 0; i < rows.size(); i++) {
+                        ObjectNode row = (ObjectNode) rows.get(i);
+                        if (row.hasNonNull(name) && at(row, name).isTextual()) {
+                            row.put(name, java.time.LocalDate.parse(at(row, name).asText()).toEpochDay());
+                        }
+                    }
+                }
+            }
+        }
+
         /** Claim the base path for the table, or see that it is the table's. */
-        private void checkClaim() throws IOException {
-            String metastore = at(this.table, "metastore_id").asText();
-            String tableId = at(this.table, "table_id").asText();
+        private void checkClaim(String metastore, String tableId) throws IOException {
             Path path = Paths.get(this.root, new String[] {CLAIM});
             if (!Files.exists(path, new LinkOption[0])) {
                 ObjectNode claim = JSON.createObjectNode().put("format_version", 1).put("metastore_id", metastore);
@@ -705,20 +719,46 @@ public class JavaWriter {
                 }
                 List<JsonNode> markers = this.server.pages(this.instant() + "/markers?unpublished=true", "markers");
                 for (int first = 0; first < markers.size(); first += 5000) {
-                    ObjectNode report = this.body();
-                    ArrayNode files = report.putArray("files");
-                    for (int i = first; i < Math.min(first + 5000, markers.size()); i++) {
-                        String partition = at((JsonNode) markers.get(i), "partition_path").asText();
-                        String name = at((JsonNode) markers.get(i), "file_name").asText();
-                        Files.deleteIfExists(Paths.get(this.root, new String[] {partition, name}));
-                        files.addObject().put("partition_path", partition).put("file_name", name);
-                    }
-                    this.server.post(rollback + "/deletions", report);
+                    this.delete(rollback, markers.subList(first, Math.min(first + 5000, markers.size())));
                 }
+                // Refused as long as a file is left that was not reported.
                 this.server.post(rollback + "/complete", this.body());
             } catch (Exception failure) {
                 System.err.println("the rollback is left to the server: " + failure.getMessage());
             }
+        }
+
+        /** Delete those of the marked files that a rollback may delete, and report them. */
+        private void delete(String rollback, List<JsonNode> markers) throws Exception {
+            ObjectNode question = this.body();
+            ArrayNode files = question.putArray("files");
+            for (int i = 0; i < markers.size(); i++) {
+                String partition = at((JsonNode) markers.get(i), "partition_path").asText();
+                files.addObject().put("partition_path", partition)
+                    .put("file_name", at((JsonNode) markers.get(i), "file_name").asText());
+            }
+            JsonNode answer = this.server.post(rollback + "/deletable", question);
+            this.checkClaim(at(answer, "metastore_id").asText(), at(answer, "table_id").asText());
+            List<String> refused = new ArrayList<String>();
+            for (int i = 0; i < at(answer, "refused").size(); i++) {
+                refused.add(this.pathOf(at(at(answer, "refused"), i)).toString());
+            }
+            ObjectNode report = this.body();
+            ArrayNode deleted = report.putArray("files");
+            for (int i = 0; i < files.size(); i++) {
+                Path path = this.pathOf(at(files, i));
+                if (!refused.contains(path.toString())) {
+                    Files.deleteIfExists(path);
+                    deleted.add(at(files, i));
+                }
+            }
+            if (deleted.size() > 0) {
+                this.server.post(rollback + "/deletions", report);
+            }
+        }
+
+        private Path pathOf(JsonNode file) {
+            return Paths.get(this.root, new String[] {textOf(file, "partition_path", ""), textOf(file, "file_name", "")});
         }
     }
 

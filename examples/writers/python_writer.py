@@ -4,7 +4,7 @@
     python python_writer.py vectors vectors.json
 
 It writes copy-on-write tables with a bucket index. Each line of ROWS.jsonl is a JSON object with every column;
-decimals are texts, dates days since 1970-01-01, timestamps microseconds since then.
+decimals are texts, dates texts (2026-01-31) or days since 1970-01-01, timestamps microseconds since then.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ class Attempt:
         if self.table["type"] != "copy_on_write" or self.table["index"]["type"] != "bucket":
             raise ValueError(f"{name} is no copy-on-write table with a bucket index")
         self.types = {field["name"]: field["type"] for field in self.table["schema"]}
+        refuse_other_types(self.types)
         self.filesystem, self.root = file_system(self.table["base_path"])
         self.writer = f"python-writer-{uuid.uuid4()}"
         self.instants = f"/v1/tables/{name}/instants"
@@ -150,8 +151,8 @@ class Attempt:
 
     def run(self, rows: Sequence[Json]) -> Json:
         """Write and complete; whatever fails leaves the instant rolled back and its files deleted."""
-        groups = self.file_groups(rows)
-        self.check_claim()
+        groups = self.file_groups([stored_row(number, row, self.types) for number, row in enumerate(rows, 1)])
+        self.check_claim(self.table["metastore_id"], self.table["table_id"])
         begin = {"writer": self.writer, "operation": self.operation, "lease_seconds": LEASE_SECONDS}
         self.instant = self.server.post(self.instants, begin)
         self.time = self.instant["requested_time"]
@@ -174,12 +175,12 @@ class Attempt:
                 self.roll_back(str(exc))
             raise
 
-    def check_claim(self) -> None:
-        """Claim the base path for the table, or see that it is. Raises ``ValueError`` when it is another's.
+    def check_claim(self, metastore_id: str, table_id: str) -> None:
+        """Claim the base path for the table if nobody has. Raises ``ValueError`` when it is another's.
 
-        On a local disk only: elsewhere it takes a conditional put, which pyarrow does not have.
+        A claim is made on a local disk only: elsewhere it takes a conditional put, which pyarrow does not have.
         """
-        owner = {"metastore_id": self.table["metastore_id"], "table_id": self.table["table_id"]}
+        owner = {"metastore_id": metastore_id, "table_id": table_id}
         claim = self.read_claim()
         if claim is None and isinstance(self.filesystem, pafs.LocalFileSystem):
             self.make_claim(owner | {"format_version": 1, "table": self.table["name"]})
@@ -346,21 +347,32 @@ class Attempt:
 
     def roll_back(self, reason: str) -> None:
         """Give the instant up, delete what it has marked, and report that; else its lease ends it."""
-        with contextlib.suppress(Refused, OSError):
+        with contextlib.suppress(Refused, OSError, ValueError):
             undone = self.server.post(f"{self.path}/rollback", {"writer": self.writer, "reason": reason[:500]})
             rollback = f"{self.instants}/{undone['rolled_back_by']}"
             if self.server.get(rollback)["state"] != "inflight":
                 return
-            files = []
-            for marker in self.server.pages(f"{self.path}/markers?unpublished=true", "markers"):
-                path = f"{marker['partition_path']}/{marker['file_name']}".lstrip("/")
-                with contextlib.suppress(FileNotFoundError):
-                    self.filesystem.delete_file(f"{self.root}/{path}")
-                files.append({"partition_path": marker["partition_path"], "file_name": marker["file_name"]})
+            files = [
+                {"partition_path": marker["partition_path"], "file_name": marker["file_name"]}
+                for marker in self.server.pages(f"{self.path}/markers?unpublished=true", "markers")
+            ]
             for first in range(0, len(files), 5_000):
-                report = {"files": files[first : first + 5_000], "writer": self.writer}
-                self.server.post(f"{rollback}/deletions", report)
+                self.delete(rollback, files[first : first + 5_000])
+            # Refused as long as a file is left that was not reported.
             self.server.post(f"{rollback}/complete", {"writer": self.writer})
+
+    def delete(self, rollback: str, files: Sequence[Json]) -> None:
+        """Delete those of the files that a rollback may delete, and report them."""
+        answer = self.server.post(f"{rollback}/deletable", {"files": files, "writer": self.writer})
+        self.check_claim(answer["metastore_id"], answer["table_id"])
+        refused = {(file["partition_path"], file["file_name"]) for file in answer["refused"]}
+        deletable = [file for file in files if (file["partition_path"], file["file_name"]) not in refused]
+        for file in deletable:
+            path = f"{file['partition_path']}/{file['file_name']}".lstrip("/")
+            with contextlib.suppress(FileNotFoundError):
+                self.filesystem.delete_file(f"{self.root}/{path}")
+        if deletable:
+            self.server.post(f"{rollback}/deletions", {"files": deletable, "writer": self.writer})
 
 
 # ---- columns
@@ -374,15 +386,53 @@ def file_system(base_path: str) -> tuple[pafs.FileSystem, str]:
     return filesystem, root.rstrip("/")
 
 
+def refuse_other_types(types: dict[str, str]) -> None:
+    """Raise ``ValueError`` for columns of types that this example does not write."""
+    others = [
+        f"{name} ({type_})" for name, type_ in types.items() if kind_of(type_) not in (*ARROW_TYPES, "decimal")
+    ]
+    if others:
+        raise ValueError(
+            f"this example does not write the columns {', '.join(others)}; it writes the types "
+            f"{', '.join(ARROW_TYPES)} and decimal"
+        )
+
+
+def kind_of(type_: str) -> str:
+    """A type without precision and scale, in lower case."""
+    return type_.strip().lower().partition("(")[0]
+
+
 def arrow_type(type_: str) -> pa.DataType:
-    """The Arrow type of a column; nested types are left out here."""
-    name = type_.strip().lower()
-    if name.startswith("decimal"):
-        precision, scale = (int(number) for number in name[name.index("(") + 1 : -1].split(","))
-        return pa.decimal128(precision, scale)
-    if name not in ARROW_TYPES:
-        raise ValueError(f"this example has no columns of type {type_}")
-    return ARROW_TYPES[name]
+    """The Arrow type of a column."""
+    if kind_of(type_) == "decimal":
+        precision, scale = type_.partition("(")[2].strip(") ").split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return ARROW_TYPES[kind_of(type_)]
+
+
+def stored_row(number: int, row: Json, types: dict[str, str]) -> Json:
+    """A row with whole numbers for dates, timestamps and integers; ``ValueError`` names row and column."""
+    if row.keys() != types.keys():
+        raise ValueError(f"row {number} has the columns {', '.join(row)}, and the table {', '.join(types)}")
+    stored = dict(row)
+    for name, type_ in types.items():
+        if row[name] is not None and kind_of(type_) in COUNTED:
+            try:
+                stored[name] = whole_number(row[name], kind_of(type_))
+            except ValueError as exc:
+                form = FORMS[kind_of(type_)]
+                raise ValueError(f"row {number}: {row[name]!r} is no {type_}; write {name} as {form}") from exc
+    return stored
+
+
+def whole_number(value: Any, kind: str) -> int:
+    """Days, microseconds, or the integer itself. Raises ``ValueError``."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("neither an integer nor a text")
+    if kind != "date" or isinstance(value, int):
+        return int(value)
+    return (datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC) - EPOCH).days
 
 
 ARROW_TYPES = {
@@ -398,22 +448,29 @@ ARROW_TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-COUNTED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
+FORMS = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "an integer"),
+    "date": "2026-01-31, or the days since 1970-01-01 as an integer",
+    "timestamp": "the microseconds since 1970-01-01 00:00 UTC as an integer",
+    "timestamp_ntz": "the microseconds since 1970-01-01 00:00 as an integer",
+}
+COUNTED = FORMS.keys()
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def column(values: Sequence[Any], type_: str) -> pa.Array:
-    """A column of values as JSON has them; a value that the type cannot hold raises ``pa.ArrowInvalid``."""
+    """A column of values of ``stored_row``; a value that the type cannot hold raises ``pa.ArrowInvalid``."""
     arrow = arrow_type(type_)
-    if type_.lower().startswith("decimal"):
+    if kind_of(type_) == "decimal":
         return pa.array([None if value is None else Decimal(value) for value in values], arrow)
-    if type_.lower() not in COUNTED:
+    if kind_of(type_) not in COUNTED:
         return pa.array(values, arrow)
-    numbers = pa.array([None if value is None else int(value) for value in values], pa.int64())
+    numbers = pa.array(values, pa.int64())
     return numbers.cast(pa.int32()).cast(arrow) if pa.types.is_date(arrow) else numbers.cast(arrow)
 
 
 def physical(values: pa.ChunkedArray) -> list[Any]:
-    """The values of a column as JSON has them."""
+    """The values of a column as ``stored_row`` has them."""
     if pa.types.is_date(values.type):
         values = values.cast(pa.int32())
     if pa.types.is_timestamp(values.type):
@@ -482,4 +539,7 @@ def main(args: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (Refused, ValueError, OSError, ArithmeticError, pa.ArrowException) as failure:
+        sys.exit(f"python_writer.py: {failure}")

@@ -14,6 +14,7 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.domain import events
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
+from chronolake_model.deletable import Refusal
 from chronolake_model.problems import ProblemCode
 from docs import generate
 from tests.docs import command_lines
@@ -44,10 +45,27 @@ def test_a_problem_code_is_documented_with_its_status_and_title(code: ProblemCod
     assert f"| `{code}` | {code.status} | {code.title} |" in _text("docs/reference/rest.md")
 
 
+def test_a_field_that_may_be_left_out_is_not_documented_as_required() -> None:
+    schemas = create_app(Settings(dsn="")).openapi_schema.to_schema()["components"]["schemas"]
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", _text("docs/reference/rest.md"), re.M | re.S))
+    wrong = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field in schema.get("properties", {}).keys() - set(schema.get("required", ()))
+        if re.search(rf"^\| `{field}` \| .* \| required \|", sections[name], re.M)
+    ]
+    assert wrong == []
+
+
 def test_every_endpoint_is_documented() -> None:
     paths = create_app(Settings(dsn="")).openapi_schema.to_schema()["paths"]
     headings = [f"### `{method.upper()} {path}`" for path, methods in paths.items() for method in methods]
     assert [heading for heading in headings if heading not in _text("docs/reference/rest.md")] == []
+
+
+@pytest.mark.parametrize("reason", list(Refusal))
+def test_a_reason_why_a_file_stays_is_explained_to_writers(reason: Refusal) -> None:
+    assert f"`{reason}`" in _text("docs/writing.md")
 
 
 @pytest.mark.parametrize("name", list(events.PAYLOADS))

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 import chronolake
 import python_writer
+from chronolake import Field
 from docs import vectors
 from tests.client.gateway import Fault, Gateway
 from tests.writers import programs
@@ -134,6 +135,88 @@ def test_a_folder_that_another_table_has_claimed_is_not_written_to(
     assert "is claimed by" in refused.stderr
     assert sorted(Path(definition.base_path).rglob("*")) == before
     assert len(list(prices.instants())) == 1
+
+
+@EACH_LANGUAGE
+def test_a_date_is_written_as_a_text_or_as_days(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    rows = [price(1, 1, day="2026-01-31"), price(2, 1, day=20_484), price(3, 1, day="1969-12-31")]
+
+    programs.write(language, prices, shared_server_url, "insert", rows, tmp_path)
+
+    days = {row["id"]: str(row["day"]) for row in programs.records(prices)}
+    assert days == {1: "2026-01-31", 2: "2026-01-31", 3: "1969-12-31"}
+    assert prices.check().totals == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"day": "20260131"}, "'20260131' is no date; write day as 2026-01-31, or the days since 1970-01-01"),
+        ({"seen": "2026-01-31T10:00Z"}, "is no timestamp; write seen as the microseconds since 1970-01-01"),
+        ({"small": 1.5}, r"row 1: 1\.5 is no smallint; write small as an integer"),
+        ({"extra": 1}, "row 1 has the columns id, day,"),
+    ],
+)
+def test_the_python_writer_says_in_which_form_it_takes_a_value(
+    prices: chronolake.Table, changed: Row, message: str
+) -> None:
+    types = {field.name: field.type for field in prices.definition.schema}
+
+    with pytest.raises(ValueError, match=message):
+        python_writer.stored_row(1, price(1, 1, **changed), types)
+
+
+def test_the_python_writer_names_the_columns_whose_types_it_does_not_write(
+    client: chronolake.Client, shared_server_url: str, tmp_path: Path
+) -> None:
+    table = client.create_table(
+        f"writers.types_{uuid.uuid4().hex[:8]}",
+        base_path=str(tmp_path / "lake"),
+        schema=[Field("id", "bigint"), Field("photo", "binary"), Field("tags", "array<string>")],
+        record_key_fields=["id"],
+    )
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"id": 1, "photo": None, "tags": None}), encoding="utf-8")
+
+    refused = programs.run("python", shared_server_url, table.name, "insert", str(file))
+
+    assert (
+        "does not write the columns photo (binary), tags (array<string>); it writes the types" in refused.stderr
+    )
+    assert len(refused.stderr.splitlines()) == 1
+    assert list(table.instants()) == []
+
+
+class Needed(Gateway):
+    """Answers that every file is needed."""
+
+    @override
+    def send_on(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        answer = super().send_on(method, path, body, headers)
+        if not path.endswith("/deletable"):
+            return answer
+        refused = [{**file, "reason": "live"} for file in json.loads(body)["files"]]
+        return httpx.Response(200, json={**answer.json(), "refused": refused})
+
+
+@EACH_LANGUAGE
+def test_a_file_that_the_server_does_not_let_go_stays(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    programs.write("python", prices, shared_server_url, "insert", [price(7, 1)], tmp_path)
+    file = tmp_path / "more.jsonl"
+    rows = [*(price(number, 1) for number in range(8, 20)), price(7, 2)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    with Needed(shared_server_url) as gateway:
+        programs.run(language, gateway.url, prices.name, "insert", str(file))
+
+    (rollback,) = prices.timeline.pending()
+    marked = [marker.path for marker in prices.markers(str(rollback.target))]
+    assert marked
+    assert [path for path in marked if not (Path(prices.definition.base_path) / path).exists()] == []
 
 
 @EACH_LANGUAGE
