@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +27,19 @@ class RenameColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
 
     name: ColumnName
     new_name: ColumnName
+
+
+WIDER_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+}
+"""What a type may be widened to: readers of Parquet turn the stored values into it by themselves.
+
+A decimal may be widened to one of more digits with the same scale.
+"""
+DECIMAL_PRECISION_MAX: Final = 38
 
 
 class WidenColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="widen"):

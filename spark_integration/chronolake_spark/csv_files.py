@@ -17,8 +17,9 @@ import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_types, errors, texts
-from chronolake_spark.csv_types import Profile, Unfit
+from chronolake_spark import columns, csv_advice, csv_types, errors, texts
+from chronolake_spark.csv_profiles import Profile
+from chronolake_spark.csv_types import Unfit
 
 Header = tuple[str, ...]
 _BLOCK_BYTES = 4 << 20
@@ -83,21 +84,6 @@ def look(files: Sequence[Path], reading: Reading, check: Callable[[], None] = la
             threads.shutdown(wait=False, cancel_futures=True)
             raise
     return looked
-
-
-def check_types_known(names: Sequence[str], rows: int | None, reading: Reading) -> None:
-    """Raise ``SchemaMismatch`` when files without a row are to decide the types of columns.
-
-    ``rows`` is the number of rows in all files, None if it is not known.
-    """
-    unknown = [name for name in names if reading.column(name) is None]
-    if rows != 0 or not unknown:
-        return
-    raise errors.SchemaMismatch(
-        f"the files hold no row, so the types of {', '.join(unknown)} cannot be inferred; "
-        f"state all types with --schema '{unknown[0]} BIGINT, ...', or take strings with --all-strings",
-        {"columns": unknown},
-    )
 
 
 def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, reading: Reading) -> DataFrame:
@@ -272,19 +258,15 @@ def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> 
         return csv_types.convert(rows[name], column.type, stated=column.stated)
     except Unfit as unfit:
         file, line = place.file, place.line(unfit.index)
-        value = rows[name][unfit.index].as_py()[:_VALUE_CHARS_MAX]
+        value = rows[name][unfit.index].as_py()
         raise errors.SchemaMismatch(
-            f"{file}, line {line}, column {name}: {value!r} does not fit {column.type}; "
-            f"{_advice(name, column)}",
-            {"file": str(file), "line": line, "column": name, "value": value, "wanted": column.type},
+            f"{file}, line {line}, column {name}: {value[:_VALUE_CHARS_MAX]!r} does not fit {column.type}; "
+            f"{csv_advice.for_value(name, column.type, value, stated=column.stated)}",
+            {
+                "file": str(file),
+                "line": line,
+                "column": name,
+                "value": value[:_VALUE_CHARS_MAX],
+                "wanted": column.type,
+            },
         ) from unfit
-
-
-def _advice(name: str, column: Column) -> str:
-    if column.stated:
-        return "correct the value, or state another type"
-    return (
-        "correct the value; or change the column's type with `chronolake schema change`; or, if this is "
-        f"another way to write a {column.type} (as 007 for 7, or a time without a zone for one in UTC), say so "
-        f"with --schema '{name} {column.type}'"
-    )

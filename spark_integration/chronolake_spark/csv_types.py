@@ -1,55 +1,38 @@
-"""Types of CSV columns: a type is inferred only if every value can be written back from it exactly.
+"""Types of CSV columns: how the values of each type are written, and the conversion of texts to them.
 
-Two values that are written differently must never become one value: in a record key they would be one record.
-So a type is inferred only where all values are written in the same way.
-
-=============== =============================================================================================
-boolean         all values are ``true`` or ``false``, in lower case
-bigint          all are whole numbers without leading zeros and without a plus sign, within 64 bits
-decimal(p,s)    all are numbers with exactly ``s`` fraction digits, without leading zeros, plus sign, exponent
-                and negative zero; ``p`` is 18 if that holds all of them, else 38
-date            all are ``YYYY-MM-DD``
-timestamp_ntz   all are ``YYYY-MM-DD HH:MM:SS``, or all have ``T`` in place of the blank; all have the same
-                number of fraction digits, six at most
-timestamp       the same, and all end in the same ``Z`` or offset such as ``+02:00``
-string          anything else, and columns without values
-=============== =============================================================================================
+A type that was inferred (``csv_profiles``) or that the table has takes values in one way of writing only; a
+type that the caller states takes others too.
 """
 
 from __future__ import annotations
 
 import decimal
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronolake_model.schemas import DECIMAL_PRECISION_MAX
+
 STRING: Final = "string"
-_NUMBERS: Final = "number"
 _BOOLEAN = "^(true|false)$"
 _WHOLE = "^(0|-?[1-9][0-9]*)$"
-_NUMBER = re.compile(r"-?[0-9]+(?:\.([0-9]{1,38}))?")
 _FLOAT = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_DIGITS = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+"""A number without sign and exponent, also with nothing before or after the point."""
+DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
 _ZONE = "(Z|[+-][0-9]{2}:[0-9]{2})"
-_NTZ = f"{_DATE[:-1]}[ T]{_TIME}$"
-_ZONED = f"{_DATE[:-1]}[ T]{_TIME}{_ZONE}$"
+_NTZ = f"{DATE[:-1]}[ T]{_TIME}$"
+_ZONED = f"{DATE[:-1]}[ T]{_TIME}{_ZONE}$"
 _MICROS = pa.timestamp("us")
 _UTC = pa.timestamp("us", "UTC")
-_TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?P<separator>[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}"
-    rf"(?:\.(?P<fraction>[0-9]{{1,6}}))?(?P<zone>{_ZONE})?"
-)
-_INT64_DIGITS = 18
-"""So many digits a 64-bit number always holds."""
-_DIGITS_MAX = 38
 _DOUBLE_DIGITS = 15
 """So many digits come back from a double as they were."""
 _FLOAT_DIGITS = 6
+_PARTS = r"^[+-]?0*(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)$"
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _ARROW: Final = {
     "boolean": pa.bool_(),
@@ -64,7 +47,7 @@ _ARROW: Final = {
     "timestamp": _UTC,
     "timestamp_ntz": _MICROS,
 }
-_WRITTEN: Final = {
+WRITTEN: Final = {
     "boolean": _BOOLEAN,
     "tinyint": _WHOLE,
     "smallint": _WHOLE,
@@ -73,15 +56,15 @@ _WRITTEN: Final = {
     "float": _FLOAT,
     "double": _FLOAT,
     STRING: "",
-    "date": _DATE,
+    "date": DATE,
     "timestamp": _ZONED,
     "timestamp_ntz": _NTZ,
 }
 _WRITTEN_STATED: Final = {
-    **_WRITTEN,
+    **WRITTEN,
     "boolean": "(?i)^(true|false)$",
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "^[+-]?[0-9]+$"),
-    **dict.fromkeys(("float", "double"), r"(?i)^[+-]?([0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?|nan|inf)$"),
+    **dict.fromkeys(("float", "double"), rf"(?i)^[+-]?({_DIGITS}(e[+-]?[0-9]+)?|nan|inf)$"),
     "timestamp": f"{_ZONED}|{_NTZ}",
 }
 
@@ -92,76 +75,6 @@ class Unfit(Exception):
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.index = index
-
-
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """One way to write values: the type, and the pattern that all values of the column match.
-
-    ``scale`` is the number of fraction digits of numbers.
-    """
-
-    type: str
-    pattern: str
-    scale: int = 0
-
-    def fits(self, values: pa.Array) -> bool:
-        """Whether all values are written in this way, and exist: 2026-02-30 does not."""
-        if not pc.all(pc.match_substring_regex(values, self.pattern)).as_py():
-            return False
-        return self.type == _NUMBERS or _casts(values, _ARROW[self.type])
-
-
-@dataclass
-class Profile:
-    """The way in which the values of one column, seen so far, are written; ``style`` is None for a string."""
-
-    style: _Style | None = None
-    seen: bool = False
-    whole_digits: int = 0
-    is_int64: bool = True
-
-    def add(self, texts: pa.Array) -> None:
-        """Take note of values."""
-        values = texts.drop_null()
-        if not len(values):
-            return
-        if not self.seen:
-            self.seen, self.style = True, _style_of(values[0].as_py())
-        if self.style is not None and not self.style.fits(values):
-            self.style = None
-        if self.style is not None and self.style.type == _NUMBERS:
-            self._measure(values, self.style.scale)
-
-    def merge(self, other: Profile) -> None:
-        """Take note of what another profile of the column noted."""
-        if not other.seen:
-            return
-        self.style = other.style if not self.seen or self.style == other.style else None
-        self.seen = True
-        self.whole_digits = max(self.whole_digits, other.whole_digits)
-        self.is_int64 &= other.is_int64
-
-    @property
-    def type(self) -> str:
-        """The type of the column, as Spark writes it."""
-        if self.style is None:
-            return STRING
-        if self.style.type != _NUMBERS:
-            return self.style.type
-        if self.style.scale == 0:
-            return "bigint" if self.is_int64 else STRING
-        digits = self.whole_digits + self.style.scale
-        if digits > _DIGITS_MAX:
-            return STRING
-        return f"decimal({_INT64_DIGITS if digits <= _INT64_DIGITS else _DIGITS_MAX},{self.style.scale})"
-
-    def _measure(self, values: pa.Array, scale: int) -> None:
-        length = pc.binary_length(values).to_numpy(zero_copy_only=False)
-        sign = pc.starts_with(values, "-").to_numpy(zero_copy_only=False)
-        self.whole_digits = max(self.whole_digits, int(np.max(length - sign)) - (scale + 1 if scale else 0))
-        if self.whole_digits > _INT64_DIGITS and scale == 0:
-            self.is_int64 = self.is_int64 and _casts(values, pa.int64())
 
 
 def arrow_type(type_: str) -> pa.DataType | None:
@@ -175,31 +88,45 @@ def convert(texts: pa.Array, type_: str, *, stated: bool) -> pa.Array:
     """The values in the column's type. Raises ``Unfit`` for one that would not come back as it was written.
 
     ``stated`` says that the caller named the type: then leading zeros, a plus sign, fewer fraction digits than
-    the decimal has, ``TRUE``, times without a zone (as UTC) and numbers that a double only approximates are
-    taken too. A value that the type cannot hold never is.
+    the decimal has, no digit before or after the point, ``TRUE``, times without a zone (as UTC) and numbers
+    that a double only approximates are taken too. A value that the type cannot hold never is.
     """
     target = arrow_type(type_)
     assert target is not None, type_
     if type_ == STRING:
         return texts
-    _refuse_unmatched(texts, _pattern(type_, stated=stated))
+    _refuse_unmatched(texts, pattern(type_, stated=stated))
     if stated:
         texts = pc.replace_substring_regex(texts, r"^\+", "")
     if stated and type_ == "timestamp":
         texts = pc.replace_substring_regex(texts, f"({_TIME})$", r"\1Z")
+    if pa.types.is_decimal(target):
+        _refuse_large(texts, target)
     values = _cast(texts, target)
-    if pa.types.is_floating(target) and not stated:
-        _refuse_approximated(texts, values)
+    if pa.types.is_floating(target):
+        _refuse_infinite(texts, values)
+        if not stated:
+            _refuse_approximated(texts, values)
     return values
 
 
-def _pattern(type_: str, *, stated: bool) -> str:
+def takes(texts: pa.Array, type_: str, *, stated: bool) -> bool:
+    """Whether ``convert`` converts all of ``texts``."""
+    try:
+        convert(texts, type_, stated=stated)
+    except Unfit:
+        return False
+    return True
+
+
+def pattern(type_: str, *, stated: bool) -> str:
+    """What matches the values that a column of this type takes; it does not bound their size."""
     if match := _DECIMAL.fullmatch(type_):
-        return r"^[+-]?[0-9]+(\.[0-9]+)?$" if stated else _number_pattern(int(match[2]))
-    return (_WRITTEN_STATED if stated else _WRITTEN)[type_]
+        return rf"^[+-]?{_DIGITS}$" if stated else number_pattern(int(match[2]))
+    return (_WRITTEN_STATED if stated else WRITTEN)[type_]
 
 
-def _number_pattern(scale: int) -> str:
+def number_pattern(scale: int) -> str:
     """The one way in which decimals of ``scale`` are written back; it has no ``-0.00``."""
     if scale == 0:
         return _WHOLE
@@ -207,30 +134,21 @@ def _number_pattern(scale: int) -> str:
     return rf"^(-?[1-9][0-9]*\.[0-9]{{{scale}}}|0\.[0-9]{{{scale}}}|-0\.({below_zero}))$"
 
 
-def _style_of(value: str) -> _Style | None:
-    """The only way in which all values of a column may be written if one is ``value``; None for a string."""
-    if match := _NUMBER.fullmatch(value):
-        scale = len(match[1] or "")
-        return _Style(_NUMBERS, _number_pattern(scale), scale)
-    if match := _TIMESTAMP.fullmatch(value):
-        fraction = rf"\.[0-9]{{{len(match['fraction'])}}}" if match["fraction"] else ""
-        zone = match["zone"] or ""
-        seconds = f"{match['separator']}[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}{fraction}"
-        return _Style(
-            "timestamp" if zone else "timestamp_ntz", f"{_DATE[:-1]}{seconds}{zone.replace('+', '[+]')}$"
-        )
-    return next(
-        (_Style(type_, _WRITTEN[type_]) for type_ in ("boolean", "date") if re.search(_WRITTEN[type_], value)),
-        None,
-    )
-
-
-def _casts(values: pa.Array, target: pa.DataType) -> bool:
+def casts(values: pa.Array, target: pa.DataType) -> bool:
+    """Whether Arrow casts all of ``values``."""
     try:
         values.cast(target)
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def digits(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """How many digits numbers without exponent have before the point, but for leading zeros, and after it."""
+    parts = pc.extract_regex(numbers, _PARTS)
+    return pc.binary_length(pc.struct_field(parts, "whole")), pc.binary_length(
+        pc.struct_field(parts, "fraction")
+    )
 
 
 def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
@@ -244,13 +162,31 @@ def _first_uncastable(texts: pa.Array, target: pa.DataType) -> int:
     start, end = 0, len(texts)
     while end - start > 1:
         middle = (start + end) // 2
-        start, end = (middle, end) if _casts(texts.slice(start, middle - start), target) else (start, middle)
+        start, end = (middle, end) if casts(texts.slice(start, middle - start), target) else (start, middle)
     return start
 
 
-def _refuse_unmatched(texts: pa.Array, pattern: str) -> None:
-    matches = pc.fill_null(pc.match_substring_regex(texts, pattern), True)
-    index = pc.index(matches, False).as_py()
+def _refuse_unmatched(texts: pa.Array, written: str) -> None:
+    _refuse_first(pc.invert(pc.match_substring_regex(texts, written)))
+
+
+def _refuse_large(texts: pa.Array, target: pa.Decimal128Type) -> None:
+    """Raise ``Unfit`` for a number of too many digits: Arrow makes another number of some."""
+    whole_digits_max = target.precision - target.scale
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) <= whole_digits_max:
+        return
+    whole, fraction = digits(texts)
+    is_long = pc.greater(pc.add(whole, fraction), DECIMAL_PRECISION_MAX)
+    _refuse_first(pc.or_(pc.greater(whole, whole_digits_max), is_long))
+
+
+def _refuse_infinite(texts: pa.Array, values: pa.Array) -> None:
+    """Raise ``Unfit`` for a number that is too large for its type: Arrow makes infinity of it."""
+    _refuse_first(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "inf", ignore_case=True))))
+
+
+def _refuse_first(is_unfit: pa.Array) -> None:
+    index = pc.index(pc.fill_null(is_unfit, False), True).as_py()
     if index >= 0:
         raise Unfit(index)
 

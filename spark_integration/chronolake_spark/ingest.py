@@ -275,7 +275,8 @@ def _print_prepared(console: Console, ingestion: Ingestion, prepared: Prepared) 
     path = ingestion.request.base_path if prepared.table is None else prepared.table.base_path
     console.print(f"{into} {ingestion.request.table} at {path}: {ingestion.source.summary}")
     for name, type_ in _columns(prepared).items():
-        console.print(f"  {name}: {type_}", markup=False)
+        note = f"  ({prepared.notes[name]})" if name in prepared.notes else ""
+        console.print(f"  {name}: {type_}{note}", markup=False)
     for file in prepared.changed:
         console.print(
             f"Warning: {file} changed after it was loaded; all of its rows are loaded again", markup=False

@@ -28,6 +28,7 @@ from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, State, TableType
 from chronolake_spark import (
     columns,
+    csv_advice,
     csv_files,
     csv_types,
     errors,
@@ -112,7 +113,7 @@ class Prepared:
 
     ``struct`` has the columns of the files and those that partitions derive, None when there are no new files.
     ``rows`` is how many there are, None where that was not counted. ``changed`` are files that changed after
-    they were loaded.
+    they were loaded. ``notes`` are for people, by the columns whose types they explain.
     """
 
     table: Table | None
@@ -121,6 +122,7 @@ class Prepared:
     changed: tuple[Path, ...]
     struct: StructType | None
     rows: int | None
+    notes: Mapping[str, str]
 
 
 class Ingestion:
@@ -172,16 +174,19 @@ class Ingestion:
         batches = tuple(_batches(self.source.files, digests, known, self.request))
         new = [file for batch in batches if not batch.loaded for file in batch.files]
         if not new:
-            return Prepared(table, batches, digests, changed, None, 0)
+            return Prepared(table, batches, digests, changed, None, 0, {})
         self._reading = self._reading_for(table)
-        rows = self._look(new)
+        looked = self._look(new)
+        self._struct = looked.struct
         struct = self._checked_struct(new)
         _check_stated(struct, self._stated, self.request)
         if table is None:
             _check_columns(struct, self.request)
-            csv_files.check_types_known(self._struct.names if self._struct else [], rows, self._reading)
+            self._check_inferred(looked)
             self._try_first(new[0])
-        return Prepared(table, batches, digests, changed, struct, rows)
+        return Prepared(
+            table, batches, digests, changed, struct, looked.rows, csv_advice.notes(looked.profiles)
+        )
 
     def rehearse(self, prepared: Prepared) -> int:
         """Do all that ``run`` does short of writing; returns how many rows would be written.
@@ -337,18 +342,24 @@ class Ingestion:
             known[self.request.op_column.lower()] = text
         return Reading(self.request.encoding, known, text if self.request.all_strings else None)
 
-    def _look(self, files: Sequence[Path]) -> int | None:
+    def _look(self, files: Sequence[Path]) -> sources.Looked:
         """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
         source = replace(self.source, files=tuple(files))
         try:
-            looked = sources.look(self._spark, source, self._reading, self._check)
+            return sources.look(self._spark, source, self._reading, self._check)
         except failures.FAILURES:
             for file in files:
                 with _readable(str(file)):
                     sources.look(self._spark, replace(source, files=(file,)), self._reading, self._check)
             raise
-        self._struct = looked.struct
-        return looked.rows
+
+    def _check_inferred(self, looked: sources.Looked) -> None:
+        """Refuse to make a table of types that nothing decides, or that would order its rows wrongly."""
+        unknown = [name for name in looked.struct.names if self._reading.column(name) is None]
+        csv_advice.check_types_known(unknown, looked.rows)
+        ordering = self.request.ordering
+        if ordering is not None and ordering in looked.profiles:
+            csv_advice.check_ordering(ordering, looked.profiles[ordering])
 
     def _checked_struct(self, files: Sequence[Path]) -> StructType:
         with _readable(self.request.source):

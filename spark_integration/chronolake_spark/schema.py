@@ -59,6 +59,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def plain(name: str) -> str:
+    """A column's name as DDL takes it: quoted where it must be."""
+    return name if name.isidentifier() and name.isascii() else quoted(name)
+
+
 def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: bool) -> dict[str, str]:
     """For each wanted column that is there, the frame's name of it."""
     exact = {name: name for name in names}
@@ -78,7 +83,7 @@ def _text(type_: DataType, column: str) -> str:
         case spark_types.MapType():
             return f"map<{_text(type_.keyType, column)},{_text(type_.valueType, column)}>"
         case StructType():
-            inner = ",".join(f"{_plain(field.name)}:{_text(field.dataType, column)}" for field in type_)
+            inner = ",".join(f"{plain(field.name)}:{_text(field.dataType, column)}" for field in type_)
             return f"struct<{inner}>"
         case _ if isinstance(type_, _ATOMIC):
             return str(type_.simpleString())
@@ -89,7 +94,3 @@ def _text(type_: DataType, column: str) -> str:
         "cast it to another",
         {"columns": [column]},
     )
-
-
-def _plain(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else quoted(name)

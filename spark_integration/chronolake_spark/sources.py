@@ -10,7 +10,7 @@ import hashlib
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 from chronolake_spark import columns, csv_files, errors, texts
 from chronolake_spark.csv_files import Reading
-from chronolake_spark.csv_types import Profile
+from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.schema import quoted
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
@@ -99,10 +99,14 @@ def digest(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What files hold: the columns that all of them together have, and how many rows if that was counted."""
+    """What files hold: the columns that all of them together have, and how many rows if that was counted.
+
+    ``profiles`` are those of columns whose types were inferred from texts.
+    """
 
     struct: StructType
-    rows: int | None = None
+    rows: int | None
+    profiles: Mapping[str, Profile]
 
 
 def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[[], None]) -> Looked:
@@ -115,7 +119,8 @@ def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[
         looked = csv_files.look(source.files, reading, check)
         types = {name: _type_of(name, profile, reading) for name, profile in looked.profiles.items()}
         ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
-        return Looked(StructType.fromDDL(ddl), looked.rows)
+        inferred = {name: looked.profiles[name] for name in looked.profiles if reading.column(name) is None}
+        return Looked(StructType.fromDDL(ddl), looked.rows, inferred)
     if source.format is Format.JSON:
         for file in source.files:
             texts.check(file, check)
@@ -125,7 +130,7 @@ def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[
     fields = [_common([struct[name] for struct in structs if name in struct.names]) for name in names]
     if source.format is Format.JSON:
         fields = [_roomy(field) for field in fields]
-    return Looked(StructType(fields))
+    return Looked(StructType(fields), None, {})
 
 
 def read(

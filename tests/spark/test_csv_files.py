@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark import csv_files, csv_types, errors, texts
+from chronolake_spark import csv_advice, csv_files, csv_profiles, csv_types, errors, texts
 from chronolake_spark.csv_files import Column, Reading
 
 
@@ -182,7 +183,152 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_
     assert refused.value.problem is not None
     found = refused.value.problem.context
     assert (found["file"], found["line"], found["column"]) == (str(file), 5, "v")
-    assert f"--schema 'v {type_}'" in str(refused.value)
+
+
+TAKEN = "--schema 'v {}'"
+WIDENED = "--widen 'v:{}'"
+CORRECT = "correct the value: no type that the column can be changed to takes it"
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "advice"),
+    [
+        ("007", "bigint", {TAKEN.format("bigint")}),
+        ("TRUE", "boolean", {TAKEN.format("boolean")}),
+        ("2026-01-31 10:00:00", "timestamp", {TAKEN.format("timestamp")}),
+        ("12345678901234567890.12", "double", {TAKEN.format("double")}),
+        ("300", "tinyint", {WIDENED.format("smallint")}),
+        ("3000000000", "int", {WIDENED.format("bigint")}),
+        ("0.123456789", "float", {WIDENED.format("double"), TAKEN.format("float")}),
+        ("1.5", "decimal(38,2)", {TAKEN.format("decimal(38,2)")}),
+        ("123456789.50", "decimal(10,2)", {WIDENED.format("decimal(11,2)")}),
+        ("1.255", "decimal(38,2)", {CORRECT}),
+        ("1" * 37 + ".00", "decimal(38,2)", {CORRECT}),
+        ("9223372036854775808", "bigint", {CORRECT}),
+        ("n/a", "int", {CORRECT}),
+    ],
+)
+def test_for_a_value_that_a_table_does_not_take_only_what_helps_is_advised(
+    value: str, type_: str, advice: set[str]
+):
+    given = csv_advice.for_value("v", type_, value, stated=False)
+
+    options = set(re.findall("--schema '.*?'|--widen '.*?'", given))
+    assert options | ({CORRECT} & {given}) == advice
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "advised"),
+    [
+        ("1.255", "decimal(10,2)", "DECIMAL(11,3)"),
+        ("1.255", "decimal(38,2)", "DECIMAL(38,3)"),
+        ("1" * 37, "decimal(38,2)", "DOUBLE"),
+        ("1" * 40, "decimal(38,0)", "DOUBLE"),
+        ("1" * 20, "bigint", "DECIMAL(38,0)"),
+        ("3000000000", "int", "BIGINT"),
+        ("1e5", "int", "DOUBLE"),
+        ("1e400", "double", "STRING"),
+        ("n/a", "decimal(38,2)", "STRING"),
+        ("31.01.2026", "date", "STRING"),
+        ("2026-01-31 10:00:00Z", "timestamp_ntz", "TIMESTAMP"),
+    ],
+)
+def test_for_a_value_that_a_stated_type_does_not_take_one_is_advised_that_takes_it(
+    value: str, type_: str, advised: str
+):
+    assert not csv_types.takes(pa.array([value]), type_, stated=True)
+    assert csv_types.takes(pa.array([value]), advised.lower(), stated=True)
+    assert f"--schema 'v {advised}'" in csv_advice.for_value("v", type_, value, stated=True)
+
+
+MISORDERED = [
+    (["9.5", "10"], "DECIMAL(18,1)"),
+    (["10", "9.5"], "DECIMAL(18,1)"),
+    (["+1", "10"], "BIGINT"),
+    (["9", "010"], "BIGINT"),
+    (["1e5", "2"], "DOUBLE"),
+    ([".5", "10."], "DECIMAL(18,1)"),
+    (["NaN", "10", "9"], "DOUBLE"),
+    (["9223372036854775808", "5"], "DECIMAL(38,0)"),
+    (["1234567890123456789012345678901234567.89", "5.00"], "DOUBLE"),
+    (["9.5", "1" * 38], "DOUBLE"),
+    (["1e400", "5"], None),
+    ([" 9", "10"], None),
+    (["9", "10", '""'], None),
+    (["2026-01-31T10:00:00Z", "2026-01-31T12:00:00+02:00"], "TIMESTAMP"),
+    (["2026-01-31T10:00:00Z", "2026-01-31T10:00:00.5Z"], "TIMESTAMP"),
+    (["2026-01-31T10:00:00", "2026-01-31 10:00:00"], "TIMESTAMP_NTZ"),
+    (["2026-01-31 10:00:00", "2026-01-31 10:00:00.1234567"], None),
+    (["2026-01-31", "2026-01-31 10:00:00"], None),
+]
+
+
+@pytest.mark.parametrize(("values", "advised"), MISORDERED)
+def test_an_ordering_field_whose_text_is_ordered_otherwise_than_its_values_is_refused(
+    file: Path, values: list[str], advised: str | None
+):
+    file.write_text("id,v\n" + "".join(f"1,{value}\n" for value in values))
+    profile = csv_files.look([file], Reading()).profiles["v"]
+
+    with pytest.raises(errors.SchemaMismatch, match=r"^the ordering field v would be a string") as refused:
+        csv_advice.check_ordering("v", profile)
+    proposed = re.findall("--schema 'v (.*?)'", str(refused.value))
+    assert proposed == [advised, "STRING"] if advised else ["STRING"]
+    types = [Reading(known={"v": Column(type_.lower(), stated=True)}) for type_ in proposed]
+    assert [csv_files.look([file], reading).rows for reading in types] == [len(values)] * len(types)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["9.5", "10.0"],
+        ["007", "010"],
+        ["20260131235959000123", "20260131235959000124"],
+        ["2026-01-31T10:00:00.123456789Z", "2026-01-31T10:00:00.123456780Z"],
+        ["2026-01-31 10:00", "2026-01-31 12:00"],
+        ["1.10.2", "1.9.0"],
+        ["9", "10", "n/a"],
+        ['""', ""],
+        [],
+    ],
+    ids=str,
+)
+def test_an_ordering_field_of_text_or_of_values_in_the_order_of_their_text_is_taken(
+    file: Path, values: list[str]
+):
+    file.write_text("id,v\n" + "".join(f"1,{value}\n" for value in values))
+
+    csv_advice.check_ordering("v", csv_files.look([file], Reading()).profiles["v"])
+
+
+@given(
+    st.lists(st.sampled_from(["9", "10", "9.5", "+1", "007", "1e5", "", "x", "2026-01-31"]), max_size=6),
+    st.data(),
+)
+def test_what_a_column_resembles_does_not_depend_on_its_batches(values: list[str], data: st.DataObject):
+    cut = data.draw(st.integers(0, len(values)))
+    whole, first, second = (csv_profiles.Profile() for _ in range(3))
+    whole.add(pa.array(values, pa.string()))
+    first.add(pa.array(values[:cut], pa.string()))
+    second.add(pa.array(values[cut:], pa.string()))
+    first.merge(second)
+
+    assert first.type == whole.type
+    assert first.resemblance.kind == whole.resemblance.kind
+    assert first.resemblance.is_ordered_as_text == whole.resemblance.is_ordered_as_text
+    assert whole.resemblance.kind is csv_profiles.Kind.TEXT or first.resemblance.type == whole.resemblance.type
+
+
+def test_numbers_and_timestamps_that_become_strings_are_noted(file: Path):
+    file.write_text(
+        "price,zip,at,name,n\n9.5,007,2026-01-31T10:00:00Z,a,1\n10.25,008,2026-01-31T10:00:00+01:00,b,2\n"
+    )
+
+    assert csv_advice.notes(csv_files.look([file], Reading()).profiles) == {
+        "price": "numbers that no type keeps as written: --schema 'price DECIMAL(18,2)'",
+        "zip": "numbers that no type keeps as written: --schema 'zip BIGINT'",
+        "at": "timestamps that no type keeps as written: --schema 'at TIMESTAMP'",
+    }
 
 
 @pytest.mark.parametrize(
@@ -192,6 +338,8 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_
         ("+7", "int", 7),
         ("12345678901234567890.12", "double", 12345678901234567890.12),
         ("1.5", "decimal(10,2)", 1.5),
+        (".5", "decimal(10,2)", 0.5),
+        ("-5.", "double", -5),
         ("TRUE", "boolean", True),
     ],
 )
@@ -201,6 +349,27 @@ def test_a_type_that_the_caller_states_takes_other_ways_to_write_a_value(
     assert csv_types.convert(pa.array([value, None]), type_, stated=True).to_pylist() == [expected, None]
     with pytest.raises(csv_types.Unfit):
         csv_types.convert(pa.array([None, value]), type_, stated=False)
+
+
+def test_a_number_that_is_too_large_for_a_double_is_never_infinity():
+    assert csv_types.convert(pa.array(["inf"]), "double", stated=True).to_pylist() == [float("inf")]
+    with pytest.raises(csv_types.Unfit):
+        csv_types.convert(pa.array(["1", "1e400"]), "double", stated=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ("1" * 38, "decimal(38,2)"),
+        ("1" * 40, "decimal(38,0)"),
+        ("1" * 40, "decimal(18,0)"),
+        ("0." + "1" * 45, "decimal(38,38)"),
+    ],
+)
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_number_of_too_many_digits_is_never_another_number(value: str, type_: str, stated: bool):
+    with pytest.raises(csv_types.Unfit):
+        csv_types.convert(pa.array([None, value]), type_, stated=stated)
 
 
 def test_values_that_only_different_files_write_differently_make_a_string(file: Path):
@@ -215,10 +384,10 @@ def test_values_that_only_different_files_write_differently_make_a_string(file: 
 
 def test_files_without_a_row_do_not_decide_types():
     with pytest.raises(errors.SchemaMismatch, match="hold no row, so the types of n cannot be inferred"):
-        csv_files.check_types_known(["id", "n"], 0, Reading(known={"id": Column("int", stated=True)}))
-    csv_files.check_types_known(["id"], 0, Reading(default=Column("string", stated=True)))
-    csv_files.check_types_known(["id"], 1, Reading())
-    csv_files.check_types_known(["id"], None, Reading())
+        csv_advice.check_types_known(["n"], 0)
+    csv_advice.check_types_known([], 0)
+    csv_advice.check_types_known(["id"], 1)
+    csv_advice.check_types_known(["id"], None)
 
 
 WHOLE = st.sampled_from(["0", "-0", "1", "-1", "01", "+1", "true", "TRUE", "x"]) | st.from_regex(
@@ -242,7 +411,7 @@ TIMES = st.builds(
 )
 def test_values_written_differently_never_become_one_value_of_the_inferred_type(values: list[str]):
     array = pa.array(values, pa.string())
-    profile = csv_types.Profile()
+    profile = csv_profiles.Profile()
     profile.add(array)
     converted = csv_types.convert(array, profile.type, stated=False).to_pylist()
 

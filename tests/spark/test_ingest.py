@@ -439,6 +439,24 @@ def test_keys_that_are_written_differently_stay_different_rows(
     assert rows_of(table()) == [("1.1", 1), ("1.10", 2), ("1.9", 3)]
 
 
+def test_numbers_written_in_several_ways_are_noted_and_order_no_rows(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,price\n1,10\n1,9.5\n")
+
+    assert run("--key", "id", "--ordering", "price") == 1
+    assert json.loads(capsys.readouterr().err)["code"] == "schema-mismatch"
+    assert run("--key", "id", "--dry-run") == 0
+    note = "price: string  (numbers that no type keeps as written: --schema 'price DECIMAL(18,1)')"
+    assert note in capsys.readouterr().err
+    ingest("--key", "id", "--ordering", "price", "--schema", "price DECIMAL(18,1)")
+    assert rows_of(table()) == [(1, Decimal("10.0"))]
+
+
 def test_a_dry_run_reads_everything_and_makes_nothing(
     run: Callable[..., int],
     ingest: Ingest,

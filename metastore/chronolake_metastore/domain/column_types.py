@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
+
 PRIMITIVES = frozenset(
     {
         "boolean",
@@ -20,15 +22,7 @@ PRIMITIVES = frozenset(
         "timestamp_ntz",
     }
 )
-WIDER = {
-    "tinyint": ("smallint", "int", "bigint"),
-    "smallint": ("int", "bigint"),
-    "int": ("bigint",),
-    "float": ("double",),
-}
-"""What a type may be widened to: readers of Parquet turn the stored values into it by themselves."""
 DEPTH_MAX = 32
-DECIMAL_PRECISION_MAX = 38
 
 _DECIMAL = re.compile(r"\s*decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*", re.ASCII | re.IGNORECASE)
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
@@ -129,7 +123,7 @@ def widenings(text: str) -> list[str]:
     if decimal := _DECIMAL.fullmatch(text):
         precision, scale = int(decimal[1]), int(decimal[2])
         return [f"decimal(p,{scale}) with p > {precision}"] if precision < DECIMAL_PRECISION_MAX else []
-    return list(WIDER.get(text.strip().lower(), ()))
+    return list(WIDER_TYPES.get(text.strip().lower(), ()))
 
 
 def is_wider(text: str, than: str) -> bool:
@@ -137,7 +131,7 @@ def is_wider(text: str, than: str) -> bool:
     old, new = _DECIMAL.fullmatch(than), _DECIMAL.fullmatch(text)
     if old and new:
         return int(new[1]) > int(old[1]) and int(new[2]) == int(old[2])
-    return text.strip().lower() in WIDER.get(than.strip().lower(), ())
+    return text.strip().lower() in WIDER_TYPES.get(than.strip().lower(), ())
 
 
 def check(text: str) -> None:

@@ -1,0 +1,115 @@
+"""What a caller can do about values of CSV files that do not fit their column, or that no type keeps.
+
+An advice names only what helps: a type that takes the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
+from chronolake_spark import csv_profiles, csv_types, errors, schema
+from chronolake_spark.csv_profiles import Kind, Profile
+
+_EXAMPLES: Final = {
+    Kind.NUMBERS: "9.5 is larger than 10",
+    Kind.TIMESTAMPS: "2026-01-31T12:00:00+02:00 is later than 2026-01-31T11:00:00Z",
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+
+
+def check_types_known(unknown: Sequence[str], rows: int | None) -> None:
+    """Raise ``SchemaMismatch`` when files without a row are to decide the types of columns.
+
+    ``unknown`` are the columns without a known type, ``rows`` the number of rows in all files, None if it is
+    not known.
+    """
+    if rows != 0 or not unknown:
+        return
+    raise errors.SchemaMismatch(
+        f"the files hold no row, so the types of {', '.join(unknown)} cannot be inferred; "
+        f"state all types with --schema '{unknown[0]} BIGINT, ...', or take strings with --all-strings",
+        {"columns": list(unknown)},
+    )
+
+
+def check_ordering(name: str, profile: Profile) -> None:
+    """Raise ``SchemaMismatch`` when an ordering field of numbers or timestamps would be compared as text."""
+    resemblance = profile.resemblance
+    if profile.type != csv_types.STRING or resemblance.kind is None or resemblance.is_ordered_as_text:
+        return
+    typed = f"state its type with {_statement(name, resemblance.type)}" if resemblance.type else "correct them"
+    raise errors.SchemaMismatch(
+        f"the ordering field {name} would be a string: its values are all {resemblance.kind}, but no type "
+        f"keeps them as they are written, and compared as text {_EXAMPLES[resemblance.kind]}; {typed}, or "
+        f"have them compared as text with {_statement(name, csv_types.STRING.upper())}",
+        {"column": name, "wanted": resemblance.type},
+    )
+
+
+def notes(profiles: Mapping[str, Profile]) -> dict[str, str]:
+    """For each column that became a string though its values are numbers or timestamps: a note for people."""
+    return {
+        name: _note(name, profile.resemblance.kind, profile.resemblance.type)
+        for name, profile in profiles.items()
+        if profile.type == csv_types.STRING and profile.resemblance.kind in _EXAMPLES
+    }
+
+
+def for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
+    """What to do about a value that does not fit the type of its column, which the caller ``stated`` or not."""
+    if stated:
+        other = _statable(type_, value)
+        return f"correct the value, or state another type, as {_statement(name, other)}"
+    ways = ["correct the value"]
+    if wider := _wider(type_, value):
+        ways.append(f"change the column's type with `chronolake schema change --widen '{name}:{wider}'`")
+    if _is_taken(value, type_, stated=True):
+        ways.append(
+            f"if this is another way to write a {type_} (as 007 for 7, or a time without a zone for one in "
+            f"UTC), say so with {_statement(name, type_)}"
+        )
+    if len(ways) == 1:
+        ways[0] += ": no type that the column can be changed to takes it"
+    return "; or ".join(ways)
+
+
+def _note(name: str, kind: Kind | None, type_: str | None) -> str:
+    return f"{kind} that no type keeps as written" + (f": {_statement(name, type_)}" if type_ else "")
+
+
+def _statement(name: str, type_: str) -> str:
+    """The option that states the type of a column."""
+    return f"--schema '{schema.plain(name)} {type_}'"
+
+
+def _statable(type_: str, value: str) -> str:
+    """A type, as DDL, that takes ``value``, and where a decimal can, values of ``type_`` too."""
+    resemblance = csv_profiles.resemblance_of(pa.array([value]))
+    match = _DECIMAL.fullmatch(type_)
+    if match and "decimal" in resemblance.takes:
+        precision, scale = int(match[1]), max(int(match[2]), resemblance.scale)
+        if resemblance.whole_digits + scale <= DECIMAL_PRECISION_MAX:
+            digits = max(precision - int(match[2]), resemblance.whole_digits) + scale
+            return f"DECIMAL({min(digits, DECIMAL_PRECISION_MAX)},{scale})"
+        # A decimal of another scale would refuse values that the stated one takes.
+        resemblance = replace(resemblance, takes=resemblance.takes & {"double"})
+    return resemblance.type or csv_types.STRING.upper()
+
+
+def _wider(type_: str, value: str) -> str | None:
+    """The first type that a column of ``type_`` can be widened to that takes ``value``, if any."""
+    wider: Sequence[str] = WIDER_TYPES.get(type_, ())
+    if match := _DECIMAL.fullmatch(type_):
+        precisions = range(int(match[1]) + 1, DECIMAL_PRECISION_MAX + 1)
+        wider = [f"decimal({precision},{match[2]})" for precision in precisions]
+    return next((type_ for type_ in wider if _is_taken(value, type_, stated=False)), None)
+
+
+def _is_taken(value: str, type_: str, *, stated: bool) -> bool:
+    return csv_types.takes(pa.array([value]), type_, stated=stated)
