@@ -139,8 +139,8 @@ def _stored(base_path: str, kind: Kind, rest: str) -> Location:
     authority, _, path = rest[2:].partition("/")
     if "%" in authority or "%" in path:
         raise ValueError(
-            f"the base path has a percent escape, which clients and servers would read differently; name the "
-            f"folder without it: {_shown(base_path)}"
+            f"{_shown(base_path)} has a percent sign, which clients and servers would read differently; "
+            "choose a base path without one"
         )
     bucket = _bucket(base_path, kind, authority)
     path = path.removesuffix("/")

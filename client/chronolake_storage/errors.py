@@ -1,6 +1,7 @@
 """What storage refuses.
 
 StorageError
+├── BasePathMissing  the folder of the base path, or its bucket, is not there
 ├── LinkRefused      a link lies below the base path, where none is followed
 └── ClaimRefused     the base path is claimed by another table or another metastore
 """
@@ -10,6 +11,10 @@ from __future__ import annotations
 
 class StorageError(Exception):
     """The storage refused or failed, after retries."""
+
+
+class BasePathMissing(StorageError):
+    """The folder of the base path, or its bucket, is not there."""
 
 
 class LinkRefused(StorageError):

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from chronolake_storage.errors import LinkRefused, StorageError, failed, reason, too_large
+from chronolake_storage.errors import BasePathMissing, LinkRefused, StorageError, failed, reason, too_large
 from chronolake_storage.files import (
     CONTENT_BYTES_MAX,
     METADATA_FOLDER,
@@ -140,7 +140,8 @@ class LocalFiles:
             root = os.open(self._root, _FOLDER)
         except OSError as exc:
             if not (missing and isinstance(exc, FileNotFoundError)):
-                raise StorageError(
+                failure = BasePathMissing if isinstance(exc, FileNotFoundError) else StorageError
+                raise failure(
                     f"{self._root} is not there ({reason(exc)}): go where its files are, or make it if there "
                     "were never any"
                 ) from exc

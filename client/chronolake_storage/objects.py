@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind, Location
 from chronolake_model.storage import check_options
-from chronolake_storage.errors import StorageError, failed, reason, too_large
+from chronolake_storage.errors import BasePathMissing, failed, reason, too_large
 from chronolake_storage.files import (
     CONTENT_BYTES_MAX,
     METADATA_FOLDER,
@@ -87,6 +87,7 @@ class ObjectFiles:
         try:
             next(iter(self._obstore.list(self._store, chunk_size=1)), None)
         except self._refusals as exc:
+            self._refuse_missing_bucket(exc)
             raise failed(self._base_path, exc) from exc
 
     def make_folder(self) -> None:
@@ -175,7 +176,7 @@ class ObjectFiles:
 
     def _refuse_missing_bucket(self, exc: BaseException) -> None:
         if "NoSuchBucket" in str(exc):
-            raise StorageError(f"{self._base_path}: there is no such bucket") from exc
+            raise BasePathMissing(f"{self._base_path}: there is no such bucket") from exc
 
     def _full(self, path: str) -> str:
         return f"{self._base_path}/{path}"

@@ -151,3 +151,10 @@ def test_a_user_in_a_base_path_is_refused_and_never_repeated(spelling: str) -> N
     with pytest.raises(ValueError, match=r"\w") as refused:
         base_paths.canonical(spelling)
     assert "hush" not in str(refused.value)
+
+
+def test_a_percent_sign_in_a_bucket_is_refused_in_a_sentence_that_names_the_base_path_once() -> None:
+    with pytest.raises(ValueError, match="choose a base path without one") as refused:
+        base_paths.canonical("s3://lake/a%20b")
+    assert str(refused.value).startswith("'s3://lake/a%20b' has a percent sign, which ")
+    assert str(refused.value).count("a%20b") == 1

@@ -109,6 +109,35 @@ def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes
         assert not path.exists()
 
 
+def test_a_table_that_was_never_written_has_nothing_to_claim_and_one_that_was_is_claimed(
+    new_server: NewServer, dsn: str, lake: Path
+) -> None:
+    with chronolake.connect(new_server(dsn).url) as client:
+        dropped = made(client, lake)
+        dropped.claim_storage()
+        write, _ = wrote(dropped, lake)
+        write.rollback("given up")
+        client.drop_table("shop.orders")
+        orders = client.create_table(
+            "shop.orders", base_path=str(lake), schema=SCHEMA, record_key_fields=["id"], reuse_base_path=True
+        )
+        client.create_table("shop.new", base_path=f"{lake.parent}/new", schema=SCHEMA, record_key_fields=["id"])
+        lost = client.create_table(
+            "shop.lost", base_path=f"{lake.parent}/lost", schema=SCHEMA, record_key_fields=["id"]
+        )
+        fine = claim(dsn)
+        lost.begin()
+        failed = claim(dsn)
+
+    assert (fine.returncode, fine.stdout.count("never written, nothing to claim")) == (0, 2)
+    assert "shop.orders: claim renewed" in fine.stdout
+    assert orders.definition.table_id in (lake / claims.PATH).read_text(encoding="utf-8")
+    assert failed.returncode == 1
+    assert f"shop.lost: not claimed: {lake.parent}/lost is not there" in failed.stdout
+    assert "; 1 table not claimed" in failed.stdout
+    assert not (lake.parent / "new").exists()
+
+
 def test_of_two_metastores_at_one_folder_the_second_deletes_nothing(
     new_server: NewServer, new_database: Callable[[], str], lake: Path
 ) -> None:

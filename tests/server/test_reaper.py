@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import httpx
 import psycopg
 import pytest
+import structlog
 
 from chronolake_metastore.bell import Bell
 from chronolake_metastore.metrics import Metrics
@@ -73,7 +74,9 @@ def test_an_instant_whose_lease_ended_is_rolled_back_with_the_reason(
 ) -> None:
     instant = table.begun(lease_seconds=LEASE_SECONDS)
     let_leases_end(server.dsn)
-    assert asyncio.run(reap_once(server.dsn)) == 1
+    with structlog.testing.capture_logs() as logs:
+        assert asyncio.run(reap_once(server.dsn)) == 1
+    assert [line["instant"] for line in logs if line["event"] == "lease expired"] == [instant]
     assert table.state(instant) == "rolled_back"
     told = rest.refused(table.complete(instant), 410, "instant-rolled-back")
     assert "lease" in told["detail"]

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chronolake_storage import claims
+from chronolake_storage import claims, opening
 from chronolake_storage.claims import Claim, Owner, Renewal
-from chronolake_storage.errors import ClaimRefused, StorageError
+from chronolake_storage.errors import BasePathMissing, ClaimRefused, StorageError
 from chronolake_storage.files import CONTENT_BYTES_MAX, Files
+from tests.fix_s3 import S3
 from tests.fix_stores import Store
 
 OURS = Owner("metastore-1", "table-1", "shop.orders")
@@ -83,6 +84,19 @@ def test_an_object_that_is_too_large_for_a_claim_is_not_read(files: Files) -> No
 
     with pytest.raises(StorageError, match="too large"):
         claims.hold(files, OURS, never)
+
+
+def test_a_base_path_that_is_not_there_is_told_apart_from_one_that_cannot_be_reached(
+    s3: S3, tmp_path: Path
+) -> None:
+    with pytest.raises(BasePathMissing):
+        opening.open_files(str(tmp_path / "nowhere")).check()
+    with pytest.raises(BasePathMissing, match="no such bucket"):
+        opening.open_files("s3://nobodys-bucket/orders", s3.options).check()
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError) as refused:
+        opening.open_files(str(tmp_path / "file")).check()
+    assert not isinstance(refused.value, BasePathMissing)
 
 
 def test_a_pipe_in_place_of_the_claim_is_refused_and_not_waited_for(tmp_path: Path) -> None:

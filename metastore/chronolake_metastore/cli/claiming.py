@@ -28,12 +28,12 @@ _WOULD: Final = {
 
 
 def claim(settings: Settings, table: str | None, *, force: bool, dry_run: bool) -> bool:
-    """Claim, and print what became of each table: whether all are claimed."""
+    """Claim, and print what became of each table: whether none was refused."""
     refused = 0
 
     def tell(claimed: Claimed) -> None:
         nonlocal refused
-        refused += claimed.renewal is None
+        refused += claimed.is_refused
         typer.echo(f"{claimed.table}: {_said(claimed, dry_run=dry_run)}")
 
     async def run() -> Identities:
@@ -41,7 +41,8 @@ def claim(settings: Settings, table: str | None, *, force: bool, dry_run: bool) 
         return await claiming.claim(settings, tell, table=table, force=force, dry_run=dry_run)
 
     identities = asyncio.run(run())
-    typer.echo(f"{_named(identities, dry_run=dry_run)}; {refused} tables not claimed")
+    tables = "table" if refused == 1 else "tables"
+    typer.echo(f"{_named(identities, dry_run=dry_run)}; {refused} {tables} not claimed")
     return not refused
 
 
@@ -52,6 +53,8 @@ def _named(identities: Identities, *, dry_run: bool) -> str:
 
 
 def _said(claimed: Claimed, *, dry_run: bool) -> str:
-    if claimed.renewal is None:
+    if claimed.is_refused:
         return f"not claimed: {claimed.failure}"
+    if claimed.renewal is None:
+        return f"never written, nothing to claim ({claimed.base_path} is not there)"
     return f"{(_WOULD if dry_run else _DONE)[claimed.renewal]} ({claimed.base_path})"

@@ -389,7 +389,8 @@ def claim(  # noqa: PLR0913 - one argument per setting
 
     The metastore gets a new identity if its PostgreSQL is another one than before. From then on servers and
     clients of the old database delete nothing. Storage is reached as servers reach it. It may be run again.
-    Ends with 1 when a table was not claimed: each says why.
+    Ends with 1 when a table was not claimed: each says why. A table that was never written has nothing to
+    claim: its first writer makes the claim.
     """
     telemetry.configure(log_format, log_level)
     settings = Settings(dsn=dsn_of(dsn, data_dir), role=role, storage_endpoints=storage_endpoints or ())

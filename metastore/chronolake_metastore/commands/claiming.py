@@ -13,13 +13,13 @@ import msgspec
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import base_paths, identity
+from chronolake_metastore.store import base_paths, identity, instants
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.waiting import Place
 from chronolake_model.storage import options_of
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner, Renewal
-from chronolake_storage.errors import StorageError
+from chronolake_storage.errors import BasePathMissing, StorageError
 from chronolake_storage.files import Files
 
 PAGE: Final = 200
@@ -27,12 +27,23 @@ PAGE: Final = 200
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """The outcome for one table; ``failure`` says why its claim is not this metastore's."""
+    """The outcome for one table; ``failure`` says why its claim is not this metastore's.
+
+    A table that was never written may have no folder: then its first writer makes the claim.
+    """
 
     table: str
     base_path: str
     renewal: Renewal | None
     failure: str | None = None
+    is_missing: bool = False
+    """The folder, or its bucket, is not there."""
+    was_never_written: bool = False
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is something to mend."""
+        return self.renewal is None and not (self.is_missing and self.was_never_written)
 
 
 class Identities(msgspec.Struct, frozen=True):
@@ -69,7 +80,8 @@ async def claim(
                     force=force,
                     dry_run=dry_run,
                 )
-                tell(await asyncio.to_thread(_claim, place, settings.storage_endpoints, renew))
+                claimed = await asyncio.to_thread(_claim, place, settings.storage_endpoints, renew)
+                tell(await _with_history(database, place, claimed))
     finally:
         await database.close()
     if table is not None and not found:
@@ -108,6 +120,15 @@ async def _owner(database: Database, place: Place, identities: Identities) -> Ow
     return Owner(metastore_id, str(place.table_id), place.table, list(map(str, took_over)))
 
 
+async def _with_history(database: Database, place: Place, claimed: Claimed) -> Claimed:
+    """The outcome, and of a missing folder whether the table was never written."""
+    if not claimed.is_missing:
+        return claimed
+    async with database.reading() as connection:
+        has_instants = await instants.are_there(connection, place.table_id)
+    return msgspec.structs.replace(claimed, was_never_written=not has_instants)
+
+
 def _claim(place: Place, storage_endpoints: Collection[str], renew: Callable[[Files], Renewal]) -> Claimed:
     try:
         options = options_of(place.properties)
@@ -116,5 +137,6 @@ def _claim(place: Place, storage_endpoints: Collection[str], renew: Callable[[Fi
         files.check()
         renewal = renew(files)
     except (StorageError, ImportError, ValueError, errors.ConfigurationError) as exc:
-        return Claimed(place.table, place.base_path, None, str(exc))
+        is_missing = isinstance(exc, BasePathMissing)
+        return Claimed(place.table, place.base_path, None, str(exc), is_missing=is_missing)
     return Claimed(place.table, place.base_path, renewal)

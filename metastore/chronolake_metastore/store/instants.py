@@ -209,6 +209,12 @@ async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micro
     return None if row is None else instant_of(row)
 
 
+async def are_there(connection: AsyncConnection, table_id: UUID) -> bool:
+    """Whether a table ever had an instant."""
+    query = select(schema.instant.c.table_id).where(schema.instant.c.table_id == table_id).limit(1)
+    return (await connection.execute(query)).first() is not None
+
+
 async def page(
     connection: AsyncConnection, table_id: UUID, wanted: Filter, after: Micros | None, limit: int, skip: int = 0
 ) -> list[Instant]:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text
 
 from chronolake_metastore.store import schema
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_model.times import Micros
+from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, State
 
 REAPER: Final = 1667788915
@@ -26,6 +26,7 @@ class ExpiredLease(msgspec.Struct, frozen=True):
     """A pending instant whose lease has ended."""
 
     table: str
+    tick: Tick
     requested_time: Micros
     action: Action
     state: State
@@ -60,6 +61,7 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
     query = (
         select(
             table.namespace + "." + table.name,
+            table.definition["tick"].astext,
             func.micros(instant.requested_time),
             instant.action,
             instant.state,
@@ -72,6 +74,8 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
         .limit(limit)
     )
     return [
-        ExpiredLease(name, Micros(requested_time), Action(action), State(state), writer, Micros(expired_at))
-        for name, requested_time, action, state, writer, expired_at in await connection.execute(query)
+        ExpiredLease(
+            name, Tick(tick), Micros(requested_time), Action(action), State(state), writer, Micros(expired_at)
+        )
+        for name, tick, requested_time, action, state, writer, expired_at in await connection.execute(query)
     ]

@@ -22,7 +22,7 @@ from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_metastore.workers.looking import again_and_again
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire
-from chronolake_model.times import to_datetime
+from chronolake_model.times import format_time, to_datetime
 from chronolake_model.vocabulary import State
 
 WRITER: Final = "chronolake-reaper"
@@ -58,7 +58,8 @@ async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
     except (errors.Conflict, errors.NotFound):
         # It was renewed or completed, or its table was dropped, since we looked.
         return False
-    _log.info("lease expired", table=lease.table, instant=lease.requested_time, writer=lease.writer)
+    instant = format_time(lease.requested_time, lease.tick)
+    _log.info("lease expired", table=lease.table, instant=instant, writer=lease.writer)
     return True
 
 
