@@ -22,6 +22,7 @@ import msgspec
 from benchmarks import reporting, running
 from benchmarks.marker_load import MARKERS_OF_PARTITION, Figures
 from benchmarks.reporting import Row
+from chronolake_model.file_names import base_file_name, bucket_file_id
 
 MARKERS = int(os.environ.get("MARKERS", "165000"))
 SECONDS = float(os.environ.get("SECONDS", "5"))
@@ -80,7 +81,7 @@ def _lists(client: httpx.Client) -> Iterator[Row]:
     yield reporting.at_least(name, figures.markers_per_second, 50_000, "markers/s")
     yield _latency(f"a list of {LIST}", figures)
     # What is rolled back by other names than its markers' is free of them at once.
-    undo = {"writer": "w", "files_to_delete": ["elsewhere.parquet"]}
+    undo = {"writer": "w", "files_to_delete": [base_file_name(bucket_file_id(0), "0-0-0", instant)]}
     client.post(f"/v1/tables/{TABLE}/instants/{instant}/rollback", json=undo).raise_for_status()
     with _Beginner() as beginner:
         started = time.perf_counter()

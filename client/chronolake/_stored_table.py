@@ -82,7 +82,8 @@ class StoredTable:
 
         Another than the instant's own writer may do so only when its lease has ended. The rollback is an
         instant of its own, which ``rolled_back_by`` of the answer names. It deletes what the instant has marked
-        from storage, or ``files_to_delete`` in place of it. Without ``execute`` it waits for another who does,
+        from storage, or ``files_to_delete`` in place of it: data files of the instant by their names, or
+        ``InvalidPlan`` is raised. Without ``execute`` it waits for another who does,
         see ``finish_rollbacks``; the table's property ``deletions.executor`` says which, unless given. Raises
         ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``; and ``StorageFailed`` when files could not be
         deleted: the instant is rolled back, and its rollback waits.

@@ -227,10 +227,10 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Give an instant up. Another than its writer may do so only when its lease has ended.
 
-    With ``files_to_delete`` the rollback stays inflight until whoever asked has deleted them and completes it;
-    of those that are data files of the instant it may report each.
-    Without, the files to delete are those that the instant has marked, and each deletion is to be reported; if
-    there are none the rollback completes at once.
+    With ``files_to_delete`` the rollback stays inflight until whoever asked has deleted them and completes it.
+    Each is the path, relative to the table's base path, of a data file that has the instant's requested time in
+    its name. Without, the files to delete are those that the instant has marked, and each deletion is to be
+    reported; if there are none the rollback completes at once.
     """
 
     writer: Writer

@@ -119,22 +119,20 @@ def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: St
     assert in_storage(marked) == set()
 
 
-def test_a_rollback_that_is_told_to_delete_what_is_not_its_own_deletes_only_its_own(stored: Stored) -> None:
+def test_a_rollback_that_is_told_to_delete_what_is_not_its_own_is_refused(stored: Stored) -> None:
     write, kept = stored.table.begin(writer="gone"), stored.publish(3)
     own = stored.write_file(write.requested_time, 0)
     stored.storage.create_all_empty(["day=1/notes", "elsewhere"])
     before = in_storage(stored)
     [published] = [path for path in before if kept.requested_time in path]
 
-    named = [file_of(own).path, "day=1/notes", "elsewhere", published]
-    with pytest.raises(errors.StorageFailed, match=r"3 of 4 files .* it is no data file of the instant"):
+    named = [file_of(own).path, published, "day=1/notes", "elsewhere"]
+    with pytest.raises(errors.InvalidPlan, match="3 of files_to_delete are no data files") as caught:
         stored.table.rollback(write.requested_time, writer="gone", files_to_delete=named, execute=True)
 
-    rollback = write.refresh().rolled_back_by
-    assert rollback is not None
-    assert stored.table.instant(rollback).state is State.REQUESTED
-    assert in_storage(stored) == before - {file_of(own).path}
-    assert list(stored.table.deletions(rollback)) == [file_of(own)]
+    assert caught.value.context["file"] == published
+    assert write.refresh().state is State.INFLIGHT
+    assert in_storage(stored) == before
 
 
 def test_the_awaited_client_records_what_a_rollback_was_told_to_delete(

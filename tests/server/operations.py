@@ -189,10 +189,10 @@ OPERATIONS = (
     Operation(
         "POST",
         "/v1/tables/{table}/instants/{requested_time}/rollback",
-        lambda _: {
+        lambda requested_time: {
             "writer": "w",
             "reason": "tired",
-            "files_to_delete": ["a.parquet"],
+            "files_to_delete": [write_stat(requested_time)["file_name"]],
             "lease_seconds": 5,
             "execute": False,
         },

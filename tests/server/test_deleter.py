@@ -12,12 +12,14 @@ import httpx
 import pytest
 
 import chronolake
+from chronolake_model.times import parse_time
 from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import database, rest, stored
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
+from tests.store import tampering
 
 PATIENCE_SECONDS = 30.0
 DELETES = ("--deleter-seconds", "0.1", "--deleter-lease-seconds", "2", "--reaper-seconds", "0.1")
@@ -284,19 +286,36 @@ def test_what_a_plan_named_and_comes_late_is_swept(lake: StoredTable) -> None:
     becomes(lambda: lake.unswept(grace_seconds=0) == [])
 
 
-@pytest.mark.parametrize("name", [OTHERS, "../{other}", "/{other}", "day=1/../{other}", "{other}"])
-def test_what_a_plan_names_and_is_not_of_the_target_is_deleted_by_no_server(
-    deleting: ServerProcess, local: Store, name: str
+def test_what_an_earlier_release_let_a_plan_name_is_deleted_by_no_server_if_it_is_not_of_the_target(
+    new_server: NewServer, dsn: str, local: Store
 ) -> None:
-    with stored.table_at(deleting.url, local) as table:
-        published, instant = table.begun(), table.begun()
-        other = path_of(table.wrote(published, 1)[0])
+    quiet = new_server(dsn)
+    with stored.table_at(quiet.url, local) as table:
+        other = path_of(table.wrote(table.begun(), 1)[0])
+        rollbacks = []
+        for name in (OTHERS, f"../{other}", f"day=1/../{other}", other):
+            instant = table.begun()
+            named = [path_of(stored.marker_of(instant, 0))]
+            rollback = succeeded(table.roll_back(instant, execute=False, files_to_delete=named))
+            name_in_plan(dsn, rollback["rolled_back_by"], name)
+            rollbacks.append(rollback["rolled_back_by"])
+        deleting = new_server(dsn, *DELETES)
 
-        asked = table.roll_back(instant, execute=False, files_to_delete=[name.format(other=other)])
-        becomes(lambda: "rollback given back" in deleting.log())
+        becomes(lambda: all(any(one in line for line in given_back(deleting)) for one in rollbacks))
 
-        assert not table.is_completed(succeeded(asked)["rolled_back_by"])
+        assert {table.state(one) for one in rollbacks} == {"requested"}
         assert table.paths() == sorted([OTHERS, other])
+
+
+def name_in_plan(dsn: str, rollback: str, name: str) -> None:
+    """Have the plan of a rollback name another file, which no request may."""
+    time = f"chronolake.moment({parse_time(rollback)})"
+    tampering.tamper(dsn, f"UPDATE event_entry SET name = '{name}' WHERE instant = {time}")
+
+
+def given_back(server: ServerProcess) -> list[str]:
+    """What a server has logged of rollbacks that it could not execute."""
+    return [line for line in server.log().splitlines() if "rollback given back" in line]
 
 
 def kill_in_the_middle(server: ServerProcess, dsn: str, reported: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fix_server import ServerProcess
 from tests.server import rest
-from tests.server.rest import Table, refused, succeeded, table_body
+from tests.server.rest import Table, refused, succeeded, table_body, write_stat
 
 TOO_MUCH = {f"{number}": "x" * 16_000 for number in range(20)}
 ROLLBACKS = 6
@@ -69,8 +69,10 @@ def test_three_readers_of_six_long_rollbacks_stay_within_memory(
 
 
 def _rolled_back(table: Table, number: int) -> str:
-    files = [f"{number}-{index}-{'x' * 4_600}" for index in range(FILES)]
-    undone: str = succeeded(table.roll_back(table.begun(), files_to_delete=files))["rolled_back_by"]
+    instant = table.begun()
+    names = [write_stat(instant, index)["file_name"] for index in range(FILES)]
+    files = [f"{number}-{'x' * 900}/{name}" for name in names]
+    undone: str = succeeded(table.roll_back(instant, files_to_delete=files))["rolled_back_by"]
     return undone
 
 

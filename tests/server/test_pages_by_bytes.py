@@ -97,9 +97,9 @@ def _fill(lake: Lake) -> None:
         column = {"change": "add", "name": f"{number}-{LONG[:200]}", "type": "bigint"}
         succeeded(http.post(f"/v1/tables/{NAME}/schema", json={"changes": [column]}))
     paths = [f"day={number}-{LONG}" for number in range(60)]
-    written = table.begun(action="deltacommit")
-    stats = [write_stat(written, 0, path) for path in paths]
-    succeeded(table.complete(written, *stats, extra_metadata={"note": TEXT}))
+    filled = table.begun(action="deltacommit")
+    stats = [write_stat(filled, 0, path) for path in paths]
+    succeeded(table.complete(filled, *stats, extra_metadata={"note": TEXT}))
     for _ in range(10):
         succeeded(table.complete(table.begun(action="deltacommit"), extra_metadata={"note": TEXT}))
     groups = [{"partition_path": path, "file_id": bucket_file_id(0)} for path in paths]
@@ -113,8 +113,9 @@ def _fill(lake: Lake) -> None:
     named = [marker(reported, 1, path) for path in paths]
     table.marked(reported, *named)
     succeeded(table.report(reported, *named))
-    undone = table.roll_back(table.begun(action="deltacommit"), files_to_delete=[f"{path}/f" for path in paths])
-    lake.instants["undone"] = succeeded(undone)["rolled_back_by"]
+    undone = table.begun(action="deltacommit")
+    written = [f"{path}/{write_stat(undone)['file_name']}" for path in paths]
+    lake.instants["undone"] = succeeded(table.roll_back(undone, files_to_delete=written))["rolled_back_by"]
 
 
 @pytest.mark.parametrize(("path", "name"), LISTS.items())

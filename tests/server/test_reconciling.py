@@ -293,7 +293,7 @@ def test_pages_of_deletions_are_all_of_them(table: Table) -> None:
 
 def test_what_writes_no_data_files_has_no_markers(table: Table) -> None:
     instant = table.begun()
-    succeeded(table.roll_back(instant, files_to_delete=["a"]))
+    succeeded(table.roll_back(instant, files_to_delete=[marker(instant)["file_name"]]))
     rollback = shown(table, instant)["rolled_back_by"]
 
     refused(table.mark(rollback, marker(rollback)), 409, "illegal-transition")
@@ -397,11 +397,36 @@ def test_a_restore_leaves_the_files_of_pending_writes_to_rollbacks_that_wait(tab
 
 
 def test_files_that_were_named_are_the_plan_and_markers_are_not(table: Table) -> None:
-    _, rollback = rolled_back(table, 0, files_to_delete=["a.parquet"])
+    instant = table.begun()
+    table.marked(instant, marker(instant))
+    named = [log_stat(instant, 1)["file_name"], f"day=1/{marker(instant, 2)['file_name']}"]
+
+    rollback = succeeded(table.roll_back(instant, files_to_delete=named))["rolled_back_by"]
 
     plan = shown(table, rollback)["plan"]
-    assert (plan["by_markers"], plan["files_to_delete"]) == (False, ["a.parquet"])
+    assert (plan["by_markers"], plan["files_to_delete"]) == (False, named)
     succeeded(table.complete(rollback))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("a.parquet", "{theirs}", "../{own}", "/{own}", "day=1//{own}", "day=1/../{own}", ".hoodie/{own}"),
+        ".hoodie/.temp/{instant}/{own}.marker.CREATE",
+        "x" * 1_000 + "/{own}",
+    ],
+)
+def test_a_rollback_that_names_what_is_no_data_file_of_its_target_is_refused(table: Table, path: str) -> None:
+    """Nobody would delete it, and the rollback would wait for ever."""
+    other, instant = table.begun(), table.begun()
+    own, theirs = marker(instant)["file_name"], marker(other)["file_name"]
+    named = path.format(own=own, theirs=theirs, instant=instant)
+
+    problem = refused(table.roll_back(instant, files_to_delete=[own, named, "b"]), 422, "invalid-plan")
+
+    assert problem["context"] == {"files_in_question": 2, "file": named}
+    assert named[:200] in problem["detail"]
+    assert table.state(instant) == "inflight"
 
 
 def test_what_the_plan_of_a_rollback_names_is_reported_without_a_marker(table: Table) -> None:
@@ -417,13 +442,13 @@ def test_what_the_plan_of_a_rollback_names_is_reported_without_a_marker(table: T
     assert table.deletions(rollback) == names(named)
 
 
-@pytest.mark.parametrize("folder", ["", "day=1/"])
+@pytest.mark.parametrize("folder", ["", "day=1"])
 def test_a_rollback_records_no_deletion_of_what_another_has_written(table: Table, folder: str) -> None:
     """A server would delete it, as a file that came late."""
     other, instant = table.begun(), table.begun()
-    theirs = marker(other) | {"partition_path": folder.rstrip("/")}
-    path = f"{folder}{theirs['file_name']}"
-    rollback = succeeded(table.roll_back(instant, files_to_delete=[path]))["rolled_back_by"]
+    theirs = marker(other) | {"partition_path": folder}
+    named = [marker(instant)["file_name"]]
+    rollback = succeeded(table.roll_back(instant, files_to_delete=named))["rolled_back_by"]
 
     refused(table.report(rollback, theirs), 422, "invalid-deletion")
 

@@ -510,10 +510,12 @@ class Asking:
 
     def _roll_back(self, name: str) -> Asked:
         time = self._instant(name, lambda one: one.is_pending)
+        digits = format_time(Micros(time), TABLES[name].tick)
+        written = [_stat(how, (0, 0), digits).file_name for how in (Touch.BASE, Touch.LOG)]
         request = wire.RollbackInstant(
             writer=self._writer_of(name, time),
             reason="given up",
-            files_to_delete=[] if self._usually() else ["a.parquet", "b.parquet"],
+            files_to_delete=[] if self._usually() else written,
             lease_seconds=LEASE_SECONDS,
         )
 

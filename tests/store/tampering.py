@@ -187,7 +187,8 @@ def plan(dsn: str) -> None:
 
     async def run(history: History) -> None:
         time = await history.begin("shop.clicks")
-        request = wire.RollbackInstant(WRITER, files_to_delete=[f"file-{number}" for number in range(150)])
+        names = [write_stat(bucket, time).file_name for bucket in range(150)]
+        request = wire.RollbackInstant(WRITER, files_to_delete=names)
         await history.run(rollbacks.RollbackInstant("shop.clicks", time, request))
         await history.close()
 

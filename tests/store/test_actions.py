@@ -362,13 +362,14 @@ def test_there_is_one_rollback_however_many_ask(lake: Timeline) -> None:
 
 def test_a_rollback_with_files_to_delete_is_gone_on_with_by_whoever_asks_next(lake: Timeline) -> None:
     begun = lake.start(COW, Action.COMMIT)
-    undone = lake.undo(begun, files_to_delete=["a.parquet", "b.parquet"], lease_seconds=10)
+    names = [stat(begun, bucket).file_name for bucket in (0, 1)]
+    undone = lake.undo(begun, files_to_delete=names, lease_seconds=10)
     assert undone.rolled_back_by is not None
     named = msgspec.structs.replace(begun, requested_time=undone.rolled_back_by)
     rollback = lake.now(named)
     assert (rollback.state, rollback.writer) == (State.INFLIGHT, "w")
     assert rollback.plan is not None
-    assert rollback.plan.files_to_delete == ["a.parquet", "b.parquet"]
+    assert rollback.plan.files_to_delete == names
     lake.undo(begun, "another")
     assert lake.now(named).writer == "w", "whoever executes it lives"
     lake.pass_seconds(60)

@@ -24,6 +24,7 @@ from chronolake_model.problems import ProblemCode
         ProblemCode.INSTANT_NOT_FOUND,
         ProblemCode.ILLEGAL_TRANSITION,
         ProblemCode.LEASE_LIVE,
+        ProblemCode.INVALID_PLAN,
     ),
 )
 async def roll_back_instant(

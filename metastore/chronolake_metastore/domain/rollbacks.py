@@ -6,8 +6,11 @@ on with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from chronolake_metastore import errors
 from chronolake_metastore.domain import files, lists
 from chronolake_metastore.domain.events import (
     InstantCompleted,
@@ -29,7 +32,8 @@ from chronolake_metastore.domain.instants import (
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT
-from chronolake_model.times import Micros
+from chronolake_model.markers import file_at, is_file_of
+from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, State
 
 UNDONE_BY_NOBODY = frozenset({Action.ROLLBACK, Action.RESTORE})
@@ -45,7 +49,8 @@ class RollbackInstant(msgspec.Struct, frozen=True, tag=True):
 def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
     """Raise ``IllegalTransition`` unless the instant is pending, and ``LeaseLive`` while its writer lives.
 
-    ``now`` is the wall's time. One that is rolled back already must not come here.
+    Raises ``InvalidPlan`` when a file that is named is none of the instant's. ``now`` is the wall's time. An
+    instant that is rolled back already must not come here.
     """
     if target.state is State.COMPLETED:
         raise illegal(
@@ -57,6 +62,24 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
     if target.plan is not None and target.plan.cleaned_before is not None:
         raise illegal(table, target, "what its plan names is not served any more; execute it to the end")
     refuse_while_leased(target, command.request.writer, now)
+    _refuse_files_of_others(table, target, command.request.files_to_delete)
+
+
+def _refuse_files_of_others(table: Table, target: Instant, paths: Sequence[str]) -> None:
+    """Raise ``InvalidPlan`` unless all files are data files of the target by their names.
+
+    The guard deletes no others, so the rollback would wait for ever.
+    """
+    time = format_time(target.requested_time, table.definition.tick)
+    # A slash at the beginning is lost in the file, and so its report would not match the plan.
+    others = [path for path in paths if path.startswith("/") or not is_file_of(file_at(path), time)]
+    if others:
+        raise errors.InvalidPlan(
+            f"{len(others)} of files_to_delete are no data files of the instant {time} of {table.name!r} by "
+            f"their names; the first is {others[0][:200]!r}: a rollback deletes files of its own instant only",
+            files_in_question=len(others),
+            file=others[0],
+        )
 
 
 def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> Plan:
