@@ -26,6 +26,7 @@ _BLOCK_BYTES = 4 << 20
 _THREADS = 4
 _TASKS_PER_CORE = 4
 _VALUE_CHARS_MAX = 200
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,21 @@ def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, readin
 
 
 def header_of(file: Path, encoding: str) -> Header:
-    """The names of the columns. Raises ``SourceUnreadable`` when one is blank or there twice."""
+    """The names of the columns.
+
+    Raises ``SourceUnreadable`` when one is blank or there twice, or something else than commas separates them.
+    """
     with texts.Utf8Stream(file, encoding) as stream:
         _, names = next(texts.records(file, stream), (1, []))
     if not names:
         raise errors.SourceUnreadable(f"{file} is empty: a CSV file begins with a line of column names")
+    if len(names) == 1 and (separator := next((char for char in _OTHER_SEPARATORS if char in names[0]), None)):
+        raise errors.SourceUnreadable(
+            f"{file} has one column, {names[0][:_VALUE_CHARS_MAX]!r}: only commas separate values, and not "
+            f"{_OTHER_SEPARATORS[separator]}; convert the file, as docs/ingest.md shows under 'Other "
+            "separators', or rename the column if that is its name",
+            {"columns": names},
+        )
     blank = [number for number, name in enumerate(names, start=1) if not name.strip()]
     if blank:
         raise errors.SourceUnreadable(

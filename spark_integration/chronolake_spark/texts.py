@@ -21,7 +21,10 @@ from chronolake_spark import errors
 UTF8 = "utf-8"
 _CHUNK_BYTES = 1 << 20
 _JSON_ADVICE = "JSON files are UTF-8: convert it"
-_BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SAMPLE_BYTES = 4096
+_UTF16_ZEROS_MIN = 1 / 8
+"""UTF-16 has a zero in each comma, digit and line break, and always on the same side of a pair of bytes."""
 
 
 def check_encoding(name: str) -> None:
@@ -104,10 +107,20 @@ class Utf8Stream(io.RawIOBase):
         self._offset += len(chunk)
         utf8 = chunk if self._is_utf8 else text.encode()
         if b"\0" in utf8:
-            raise self._refused(f"holds a zero byte, which no text in {self._encoding} has", "utf-16")
+            raise self._zero_byte(utf8, chunk)
         self._lines += utf8.count(b"\n")
         self.quoted = self.quoted or b'"' in utf8
         return utf8
+
+    def _zero_byte(self, utf8: bytes, chunk: bytes) -> errors.SourceUnreadable:
+        """The error for a zero byte in ``chunk``, the last one that was read."""
+        self._lines += utf8.count(b"\n", 0, utf8.index(b"\0"))
+        # A file in UTF-16 has its first zero byte in its first chunk.
+        is_first = self._offset == len(chunk)
+        is_wide = codecs.lookup(self._encoding).name.startswith(("utf-16", "utf-32"))
+        if is_first and not is_wide and _is_likely_utf16(chunk):
+            return self._refused("holds a zero byte, as UTF-16 does", "utf-16")
+        return self._refused("holds a zero byte, which no text has", advice="remove it from the file")
 
     def _undecodable(self, exc: UnicodeError, pending: bytes) -> errors.SourceUnreadable:
         if not isinstance(exc, UnicodeDecodeError):
@@ -116,14 +129,13 @@ class Utf8Stream(io.RawIOBase):
         before = exc.object[: exc.start].decode(self._encoding, errors="ignore")
         self._lines += before.count("\n")
         found = bytes(exc.object[exc.start : exc.start + 1]).hex()
-        likely = next(
-            (name for mark, name in _BYTE_ORDER_MARKS.items() if exc.object.startswith(mark)), "cp1252"
-        )
+        is_first = offset == exc.start
+        likely = "utf-16" if is_first and exc.object.startswith(_UTF16_MARKS) else "cp1252"
         return self._refused(f"byte {offset} (0x{found}) is not {self._encoding}", likely)
 
-    def _refused(self, what: str, likely: str) -> errors.SourceUnreadable:
+    def _refused(self, what: str, likely: str = "", *, advice: str = "") -> errors.SourceUnreadable:
         line = self._lines + 1
-        advice = self._advice or f"say what the file is encoded in, for example --encoding {likely}"
+        advice = advice or self._advice or f"say what the file is encoded in, for example --encoding {likely}"
         return errors.SourceUnreadable(
             f"{self._file}, line {line}: {what}; {advice}",
             {"file": str(self._file), "line": line},
@@ -178,6 +190,15 @@ def records(file: Path, stream: Utf8Stream) -> Iterator[tuple[int, list[str]]]:
                 ) from exc
             if record:
                 yield line, record
+
+
+def _is_likely_utf16(head: bytes) -> bool:
+    """Whether a file that begins so is in UTF-16: with a byte order mark, or zeros at every second place."""
+    if head.startswith(_UTF16_MARKS):
+        return True
+    sample = head[:_SAMPLE_BYTES]
+    fewer, more = sorted((sample[::2].count(0), sample[1::2].count(0)))
+    return fewer == 0 and more > max(1, len(sample) // 2 * _UTF16_ZEROS_MIN)
 
 
 def _opened(file: Path) -> BinaryIO:

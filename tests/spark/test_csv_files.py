@@ -106,8 +106,20 @@ REFUSED = {
     "UTF-16": ("id,v\n1,2\n".encode("utf-16"), "line 1: byte 0 .0xff. is not utf-8; .*--encoding utf-16"),
     "UTF-16 without a mark": (
         "id,v\n1,2\n".encode("utf-16-le"),
-        "line 1: holds a zero byte, .*utf-16",
+        "line 1: holds a zero byte, .*--encoding utf-16",
     ),
+    "UTF-16 of other letters": (
+        "ид,в\n1,да\n".encode("utf-16-be"),
+        "line 1: .*--encoding utf-16",
+    ),
+    "a zero byte": (b"id,v\n1,2\n3,a\0b\n", "line 3: holds a zero byte, which no text has; remove it"),
+    "zero bytes that pad": (b"id,v\n" + b"1,a\0\0\0\n" * 9, "line 2: holds a zero byte, .*; remove it"),
+    "a zero byte far behind": (
+        b"id,v\n" + b"1,2\n" * 500_000 + b"\0" * 9,
+        "line 500002: holds a zero byte, .*; remove it",
+    ),
+    "semicolons": (b"id;v\n1;2,5\n", "one column, 'id;v': only commas .* and not semicolons; convert"),
+    "tabs": (b"id\tv\n1\t2\n", "only commas separate values, and not tabs; convert the file"),
     "nothing": (b"", "is empty: a CSV file begins with a line of column names"),
     "a column without a name": (b"id,,v\n1,2,3\n", "no name for its column 2"),
     "a name twice": (b"id,v,V\n1,2,3\n", "several columns called V, v"),
@@ -124,6 +136,32 @@ def test_what_cannot_be_read_as_it_was_written_is_refused_with_its_place(
     with pytest.raises(errors.SourceUnreadable, match=message) as refused:
         csv_files.look([file], Reading(known=known))
     assert str(file) in str(refused.value)
+
+
+def test_a_zero_byte_of_a_file_in_utf_16_is_no_reason_to_name_that_encoding(file: Path):
+    file.write_bytes("id,v\n1,\0\n".encode("utf-16"))
+
+    with pytest.raises(
+        errors.SourceUnreadable, match="line 2: holds a zero byte, which no text has; remove it"
+    ):
+        csv_files.look([file], Reading("utf-16"))
+
+
+def test_a_file_in_utf_16_that_is_read_as_latin_1_is_told_from_one_with_a_zero_byte(file: Path):
+    file.write_bytes("id,v\n1,2\n".encode("utf-16"))
+
+    with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; .*utf-16"):
+        csv_files.look([file], Reading("latin-1"))
+
+
+def test_a_zero_byte_in_json_is_named_with_its_line(tmp_path: Path):
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"id": 1}\n{"id": 2}\0\n')
+    with pytest.raises(errors.SourceUnreadable, match=r"a\.jsonl, line 2: holds a zero byte, .*; remove it"):
+        texts.check(file, lambda: None)
+    file.write_bytes('{"id": 1}\n'.encode("utf-16-le"))
+    with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; JSON files are UTF-8"):
+        texts.check(file, lambda: None)
 
 
 def test_a_truncated_gzip_is_refused(tmp_path: Path):
