@@ -443,7 +443,9 @@ class Timeline:
         if not one.is_completed_write:
             return {Code.ILLEGAL_TRANSITION: None}
         assert one.completed is not None
-        is_there = self.serves(one.completed) or target == self.latest_write()
+        # What only a reader holds may be gone when its lease ends: that is nothing to pin.
+        was_cleaned = self.cleaned_before is not None and one.completed < self.cleaned_before
+        is_there = not was_cleaned or self.savepoint_of(target) is not None or target == self.latest_write()
         return {} if is_there else {Code.HISTORY_CLEANED: None}
 
     def latest_write(self) -> int | None:
