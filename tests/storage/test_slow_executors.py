@@ -1,0 +1,178 @@
+"""An executor that was told that files may go, and deletes them much later: what is needed by then is there.
+
+``Metastore.needed`` is the last question before a deletion. The guard does not see what happens between its
+answer and the deletion: so nothing may make a file of a clean or of a rollback needed again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import chronolake
+from chronolake import Marker, MarkerKind, State, WriteStat, errors
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_storage.claims import Owner
+from chronolake_storage.guard import Deleting, Metastore
+
+SLOW = "slow"
+"""The writer that two executors call themselves: so the second one need not wait for the end of a lease."""
+
+Meanwhile = Callable[[], None]
+
+
+class Interrupted:
+    """A metastore that is asked by a slow executor: much happens behind its first answer."""
+
+    def __init__(self, metastore: Metastore, meanwhile: Meanwhile) -> None:
+        self._metastore = metastore
+        self._left = [meanwhile]
+
+    def owner(self) -> Owner | None:
+        return self._metastore.owner()
+
+    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        answer = self._metastore.needed(deleting, paths)
+        while self._left:
+            self._left.pop()()
+        return answer
+
+
+class Lake:
+    """A table with real files of three commits: the second is pinned by a savepoint, the last is live."""
+
+    def __init__(self, client: chronolake.Client, folder: Path) -> None:
+        self._client = client
+        self._folder = folder
+        namespace = client.create_namespace(f"ns_{uuid.uuid4().hex[:12]}").name
+        schema = [chronolake.Field("id", "bigint", nullable=False)]
+        self.table = client.create_table(
+            f"{namespace}.orders", base_path=str(folder), schema=schema, record_key_fields=["id"]
+        )
+        self.table.claim_storage()
+        self.first, self.pinned = self.publish(), self.publish()
+        self.savepoint = self.table.savepoint(self.pinned.requested_time)
+        self.last = self.publish()
+        self.promised: list[str | None] = [None, self.pinned.completion_time]
+        """The times that somebody was told he may read as of; None for now."""
+
+    def slow(self, meanwhile: Meanwhile) -> chronolake.Table:
+        """The table, for an executor that is slow to delete what it was told may go."""
+        table = self._client.table(self.table.name)
+        table._location._metastore = Interrupted(table._location._metastore, meanwhile)
+        return table
+
+    def publish(self) -> chronolake.Instant:
+        with self.table.begin() as write:
+            write.add(self.written(write))
+        return write.instant
+
+    def written(self, write: chronolake.Write) -> WriteStat:
+        """A file that was marked and written; of the same file group each time."""
+        file_id = bucket_file_id(0)
+        name = base_file_name(file_id, "0-0-0", write.requested_time)
+        write.mark(Marker("", name, MarkerKind.CREATE))
+        (self._folder / name).write_bytes(name.encode())
+        return WriteStat("", file_id, name, size_bytes=len(name), records=1, inserts=1)
+
+    def readable(self) -> list[bool]:
+        """Of each promised time, whether all files that the table shows as of it are there."""
+        snapshots = [self.table.snapshot(as_of) for as_of in self.promised]
+        return [
+            all(one.base_file and (self._folder / one.base_file.path).exists() for one in snapshot.slices)
+            for snapshot in snapshots
+        ]
+
+    def files(self) -> set[str]:
+        return {path.name for path in self._folder.glob("*.parquet")}
+
+
+@pytest.fixture
+def lake(shared_server_url: str, tmp_path: Path) -> Iterator[Lake]:
+    with chronolake.connect(shared_server_url, retry_seconds=10) as client:
+        yield Lake(client, tmp_path / "orders")
+
+
+def restore(lake: Lake) -> None:
+    lake.table.restore(lake.savepoint.requested_time)
+
+
+def restore_and_write(lake: Lake) -> None:
+    restore(lake)
+    lake.publish()
+
+
+def release_and_pin_the_last(lake: Lake) -> None:
+    restore(lake)
+    lake.table.release_savepoint(lake.savepoint.requested_time)
+    lake.table.savepoint()
+
+
+def pin_what_goes(lake: Lake) -> None:
+    with pytest.raises(errors.HistoryCleaned):
+        lake.table.savepoint(lake.first.requested_time)
+
+
+def read_what_goes(lake: Lake) -> None:
+    with pytest.raises(errors.HistoryCleaned):
+        lake.table.reading(lake.first.completion_time)
+
+
+def read_the_earliest(lake: Lake) -> None:
+    lake.promised.append(lake.table.reading("earliest").as_of)
+
+
+def execute_it(lake: Lake) -> None:
+    lake.table.clean(retain_commits=1, writer=SLOW)
+
+
+def execute_it_and_restore(lake: Lake) -> None:
+    execute_it(lake)
+    restore_and_write(lake)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        restore,
+        restore_and_write,
+        release_and_pin_the_last,
+        pin_what_goes,
+        read_what_goes,
+        read_the_earliest,
+        execute_it,
+        execute_it_and_restore,
+    ],
+)
+def test_no_file_that_a_slow_clean_deletes_is_needed_again(lake: Lake, happens: Callable[[Lake], None]) -> None:
+    [planned] = lake.table.preview_clean(retain_commits=1).files_to_delete
+
+    cleans = lake.slow(lambda: happens(lake)).clean(retain_commits=1, writer=SLOW)
+
+    assert {clean.state for clean in cleans} == {State.COMPLETED}
+    assert planned not in lake.files()
+    assert all(lake.readable())
+
+
+def test_no_file_that_a_slow_rollback_deletes_is_needed_again(lake: Lake) -> None:
+    write = lake.table.begin(writer=SLOW)
+    stat = lake.written(write)
+
+    def happens() -> None:
+        for late in (
+            lambda: write.mark(Marker("", stat.file_name, MarkerKind.CREATE)),
+            lambda: write.complete([stat]),
+        ):
+            with pytest.raises(errors.InstantRolledBack):
+                late()
+        assert [one.target for one in lake.table.finish_rollbacks(writer=SLOW)] == [write.requested_time]
+        restore_and_write(lake)
+
+    lake.slow(happens).rollback(write.requested_time, writer=SLOW)
+
+    assert stat.file_name not in lake.files()
+    assert [one.state for one in lake.table.timeline.rollbacks()] == [State.COMPLETED]
+    assert all(lake.readable())
