@@ -18,10 +18,10 @@ from chronolake import _file_checks, errors
 from chronolake._file_checks import EXAMPLES_MAX, BaseFile, Layout
 from chronolake._reading import Reading
 from chronolake.storage import open_filesystem
-from chronolake_model.checks import Check, Finding, FindingKind, FindingTotal
+from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind, FindingTotal
 from chronolake_model.file_names import bucket_of, parse_file_name
 from chronolake_model.files import DataFile, FileSlice, Snapshot
-from chronolake_model.orphans import OrphanReason, Orphans
+from chronolake_model.orphans import Orphan, OrphanReason, Orphans
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Field, Table
 from chronolake_model.times import Moment
@@ -78,8 +78,14 @@ def check(table: Checked, as_of: Moment | None, sample: int | None, on_progress:
     # What the check itself has to say comes first: listing a large store takes long.
     for orphan in table.orphans().orphans:
         if orphan.reason not in _ACCOUNTED_FOR:
-            run.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [str(orphan.reason)]))
+            run.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
     return run.report()
+
+
+def _origin(orphan: Orphan) -> str:
+    # Markers of a rolled-back instant stay until its rollback has completed.
+    awaits_rollback = orphan.reason is OrphanReason.ROLLED_BACK and orphan.has_marker
+    return AWAITS_ROLLBACK if awaits_rollback else str(orphan.reason)
 
 
 class _Run:

@@ -46,6 +46,10 @@ class FindingKind(enum.StrEnum):
     """It is in storage, and nothing of the table's timeline accounts for it."""
 
 
+AWAITS_ROLLBACK = "rolled-back, and its rollback has yet to delete it"
+"""The example of a foreign file that a rollback deletes once somebody executes it."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One kind of defect of one file."""
 

@@ -92,14 +92,14 @@ class NamespaceNotFound(NotFound):
     code = ProblemCode.NAMESPACE_NOT_FOUND
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no namespace {name!r}; POST /v1/namespaces makes one", namespace=name)
+        super().__init__(f"there is no namespace {name!r}; create it first, or check the name", namespace=name)
 
 
 class TableNotFound(NotFound):
     code = ProblemCode.TABLE_NOT_FOUND
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no table {name!r}; POST /v1/tables makes one", table=name)
+        super().__init__(f"there is no table {name!r}; create it first, or check the name", table=name)
 
 
 class InstantNotFound(NotFound):

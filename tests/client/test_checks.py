@@ -320,7 +320,7 @@ def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, lake: chronola
 
     assert (sound.code, found.code, document.code) == (output.OK, output.FAILED, output.FAILED)
     assert "40 records: no finding" in sound.out
-    assert "wrong-record-key: 1 files, 1 records" in found.out
+    assert "wrong-record-key: 1 file, 1 record" in found.out
     assert "Correct the writer" in found.out
     parsed = msgspec.json.decode(document.out, type=Check)
     assert [one.kind for one in parsed.totals] == [FindingKind.WRONG_RECORD_KEY]
@@ -351,3 +351,23 @@ def test_a_million_rows_hash_as_one_by_one() -> None:
     python = [python_keys.key_hash([text]) for text in texts.to_pylist()]
 
     assert _keys.xxhash64([texts]).view(np.int64).tolist() == python
+
+
+def test_of_files_that_a_rollback_deletes_the_check_names_the_command_that_finishes_rollbacks(
+    lake: chronolake.Table, cli: Cli
+) -> None:
+    write = lake.begin(writer="gone")
+    name = base_file_name(bucket_file_id(0), "0-0-0", write.requested_time)
+    write.mark(chronolake.Marker("region=eu", name, chronolake.MarkerKind.CREATE))
+    (Path(lake.definition.base_path) / "region=eu" / name).write_bytes(b"left")
+    lake.rollback(write.requested_time, writer="gone", execute=False)
+
+    waiting = cli("check", lake.name).out
+    (Path(lake.definition.base_path) / "notes.txt").write_text("left by hand")
+    both = cli("check", lake.name).out
+    cli("finish-rollbacks", lake.name)
+
+    assert ("foreign-file: 1 file\n" in waiting, "chronolake finish-rollbacks" in waiting) == (True, True)
+    assert "chronolake orphans" not in waiting
+    assert ("chronolake finish-rollbacks" in both, "chronolake orphans" in both) == (True, True)
+    assert [finding.path for finding in lake.check().findings] == ["notes.txt"]

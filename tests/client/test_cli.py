@@ -7,13 +7,16 @@ import io
 import json
 import subprocess
 import sys
+from itertools import chain
+from pathlib import Path
 
 import pytest
 
 import chronolake
-from chronolake.cli import options, output, plugins, tables
+from chronolake.cli import advice, options, output, plugins, tables
 from tests.client.conftest import Cli
 from tests.client.test_writes import publish
+from tests.docs import command_lines
 
 NOBODY = "http://127.0.0.1:9"
 """Port 9 (discard) is reserved and never served here."""
@@ -301,8 +304,31 @@ def test_what_is_not_found_is_said_in_a_line_or_two(cli: Cli, namespace: str) ->
 
     assert ran.code == output.NOT_FOUND
     assert ran.out == ""
-    assert ran.err.startswith("Error: There is no such table (table-not-found)\n")
-    assert len(ran.err.splitlines()) == 2
+    assert ran.err.splitlines() == [
+        "Error: There is no such table (table-not-found)",
+        f"there is no table '{namespace}.nothing'; create it first, or check the name",
+        f"Commands: chronolake tables list; chronolake tables create {namespace}.nothing --help",
+    ]
+
+
+@pytest.mark.parametrize("command", [*chain.from_iterable(advice.COMMANDS.values()), advice.REUSE])
+def test_the_commands_that_the_terminal_advises_exist(command: str) -> None:
+    [(program, arguments)] = command_lines.shown(command)
+    assert command_lines.unknown_words(program, arguments) == []
+
+
+def test_a_dropped_tables_base_path_is_taken_over_by_the_option_that_the_terminal_names(
+    cli: Cli, namespace: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    flags = ("--base-path", str(tmp_path), "--field", "id:bigint", "--key", "id")
+    cli("tables", "create", f"{namespace}.old", *flags)
+    publish(client.table(f"{namespace}.old"), 1)
+    taken = cli("tables", "create", f"{namespace}.new", *flags)
+    client.drop_table(f"{namespace}.old")
+    dropped = cli("tables", "create", f"{namespace}.new", *flags)
+
+    assert taken.err.endswith(f"Commands: chronolake tables show {namespace}.old\n")
+    assert dropped.err.endswith("Commands: chronolake tables create --reuse-base-path\n")
 
 
 def test_with_json_a_refusal_is_the_problem_document(cli: Cli, namespace: str) -> None:

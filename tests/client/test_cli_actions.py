@@ -103,7 +103,7 @@ def test_a_restore_shows_what_it_rolls_back_and_asks(
     undone = [one.requested_time for one in (pending, bad, late)]
     places = [ran.err.index(time) for time in undone]
     assert places == sorted(places)
-    assert "roll back these 3 instants?" in ran.err
+    assert "roll back 3 instants?" in ran.err
     assert (table.instant(bad.requested_time).state is chronolake.State.ROLLED_BACK) == (code == output.OK)
 
 

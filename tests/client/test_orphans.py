@@ -147,10 +147,10 @@ def test_the_terminal_reports_then_deletes_and_tells_what_failed(
 
     assert one.file_name in shown.out
     assert "of an instant that was rolled back" in shown.out
-    assert "2 of 2 files were not published" in shown.out
+    assert "2 of 2 files not published" in shown.out
     assert [found["deleted"] for found in listed["orphans"]] == [False, False]
     assert deleted.code == output.FAILED
-    assert "1 files deleted, 1 failed" in deleted.out
+    assert "1 file deleted, 1 failed" in deleted.out
     assert "privileges" in deleted.out
     assert [found.file_name for found in store.open().listing()] == [one.file_name]
     s3.faults.clear()

@@ -260,13 +260,13 @@ def test_the_terminal_shows_asks_and_cleans(
     shown = cli("clean", name, "--retain-commits", "1", "--dry-run")
     asked = cli("clean", name, "--retain-commits", "1", *reach)
     assert (in_storage(stored), asked.code) == (before, 1)
-    assert "1 files" in shown.out
+    assert "1 file (" in shown.out
     assert time_of(last) in shown.out
     assert "Clean" in asked.err
     done = cli("clean", name, "--retain-versions", "1", "--yes", *reach)
 
     assert done.code == 0, done.err
-    assert "1 files deleted" in done.out
+    assert "1 file deleted" in done.out
     assert in_storage(stored) == seen(stored)
     assert "nothing to clean" in cli("clean", name, "--yes", *reach).out
     assert cli("clean", name, "--yes", "--json", *reach).json == {"cleans": []}

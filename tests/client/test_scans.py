@@ -127,7 +127,7 @@ def test_files_are_listed_that_could_hold_a_record_like_this(
     elsewhere = cli(command, ranges.name, "--where", where, "--partition", "x", "--json").json
 
     assert [int(one["file_id"][:8]) for one in document["slices"]] == [1]
-    assert "1 file slices that could match id >= 10" in shown.out
+    assert "1 file slice that could match id >= 10" in shown.out
     assert elsewhere["slices"] == []
 
 

@@ -102,5 +102,5 @@ def test_a_sweep_at_the_terminal_says_what_it_found(stored: Stored, store: Store
 
     assert (printed.code, again.code) == (0, 0)
     assert late in printed.out.replace("\n", "")
-    assert "1 instants swept, 1 of 2 deleted files were there again" in printed.out
-    assert "1 instants swept, 0 of 2 deleted files were there again" in again.out
+    assert "1 instant swept, 1 of 2 deleted files there again" in printed.out
+    assert "1 instant swept, 0 of 2 deleted files there again" in again.out

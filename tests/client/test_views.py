@@ -93,7 +93,7 @@ def test_files_are_listed_one_a_line(cli: Cli, clicks: chronolake.Table) -> None
     assert "nothing has completed" in then.out
     [log] = document["slices"][0]["log_files"]
     assert log["path"] in shown.out
-    assert "1 files of 1 file slices" in shown.out
+    assert "1 file of 1 file slice" in shown.out
     assert f"({FIRST}: no files yet)" in latest.out
     assert cli("files", clicks.name, "--view", "newest").code == output.USAGE
 
@@ -107,7 +107,7 @@ def test_partitions_are_listed_with_their_totals(cli: Cli, table: chronolake.Tab
 
     assert "nothing has completed" in nothing.out
     assert [one["records"] for one in document["partitions"]] == [3]
-    assert "1 partitions" in shown.out
+    assert "1 partition\n" in shown.out
 
 
 def test_a_file_group_is_shown_with_its_history(cli: Cli, table: chronolake.Table) -> None:

@@ -171,9 +171,7 @@ def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting
         given_back = database.query(
             deleting.dsn, "SELECT payload FROM event WHERE type = 'InstantReturnedToRequested' ORDER BY version"
         )
-        assert given_back[0]["payload"]["reason"].startswith(
-            f"1 files could not be deleted: {path_of(stuck)}: "
-        )
+        assert given_back[0]["payload"]["reason"].startswith(f"1 file could not be deleted: {path_of(stuck)}: ")
         table.store.delete(f"{path_of(stuck)}/within")
         table.store.files().remove_empty_folders_unguarded(path_of(stuck))
         completes(table, rollback)

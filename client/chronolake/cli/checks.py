@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
 from chronolake.cli import context, options, output
-from chronolake_model.checks import Check, FindingKind
+from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind
 
 SHOWN_MAX: Final = 10
 """Findings of one kind at the terminal; --json has more."""
@@ -37,8 +38,9 @@ _ADVICE: Final = {
     FindingKind.WRONG_COMMIT_SEQNO: "Only readers that use the column notice. " + _REWRITE,
     FindingKind.WRONG_PARTITION_PATH: "Only readers that use the column notice. " + _REWRITE,
     FindingKind.WRONG_FILE_NAME: "Only readers that use the column notice. " + _REWRITE,
-    FindingKind.FOREIGN_FILE: "chronolake orphans says more, and deletes what can never be published.",
+    FindingKind.FOREIGN_FILE: "`chronolake orphans` says more, and deletes what can never be published.",
 }
+_FINISH: Final = "Run `chronolake finish-rollbacks`: it deletes the files of rollbacks that wait."
 
 
 def check(  # one parameter for each option
@@ -98,25 +100,33 @@ class _Progress:
 
 def _print(console: Console, found: Check) -> None:
     for total in found.totals:
-        rows = [
-            (one.path, one.records or None, "; ".join(one.examples) or None)
-            for one in found.findings
-            if one.kind is total.kind
-        ]
-        heading = f"{total.kind}: {total.findings:,} files"
-        heading += f", {total.records:,} records" if total.records else ""
+        findings = [finding for finding in found.findings if finding.kind is total.kind]
+        rows = [(one.path, one.records or None, "; ".join(one.examples) or None) for one in findings]
+        heading = f"{total.kind}: {output.count(total.findings, 'file')}"
+        heading += f", {output.count(total.records, 'record')}" if total.records else ""
         console.print(heading, style="bold", soft_wrap=True, markup=False)
         output.print_table(console, output.table_of(("file~", "records#", "examples~"), rows[:SHOWN_MAX]))
         if total.findings > SHOWN_MAX:
             console.print(f"and {total.findings - SHOWN_MAX:,} more; --json has up to 1,000")
-        console.print(f"{_ADVICE[total.kind]}\n", soft_wrap=True, markup=False)
+        console.print(f"{' '.join(_advice(total.kind, findings))}\n", soft_wrap=True, markup=False)
     for text in found.not_covered:
         console.print(f"Not covered: {text}.", soft_wrap=True, markup=False)
     as_of = "nothing has completed" if found.as_of is None else f"as of {found.as_of}"
-    verdict = "no finding" if not found.totals else f"{sum(one.findings for one in found.totals):,} findings"
-    read = f"{found.files:,} files, {found.files_read:,} read with {found.records:,} records"
+    findings_count = sum(total.findings for total in found.totals)
+    verdict = output.count(findings_count, "finding") if findings_count else "no finding"
+    files, records = output.count(found.files, "file"), output.count(found.records, "record")
+    read = f"{files}, {found.files_read:,} read with {records}"
     console.print(
         f"{found.table} {as_of}: {read}: {verdict}",
         soft_wrap=True,
         markup=False,
     )
+
+
+def _advice(kind: FindingKind, findings: Sequence[Finding]) -> Iterator[str]:
+    """What to do about the findings of a kind."""
+    waiting = sum(finding.examples == [AWAITS_ROLLBACK] for finding in findings)
+    if waiting:
+        yield _FINISH
+    if waiting < len(findings):
+        yield _ADVICE[kind]

@@ -86,7 +86,8 @@ def _print_preview(console: Console, seen: CleanPreview) -> None:
     more = ", and more by the cleans behind it" if seen.more else ""
     served = "" if seen.cleaned_before is None else f"; served from {seen.cleaned_before} on"
     console.print(
-        f"{seen.table}: {files:,} files ({seen.size_bytes:,} bytes) to delete{more}{served}",
+        f"{seen.table}: {output.count(files, 'file')} ({output.count(seen.size_bytes, 'byte')}) to delete"
+        f"{more}{served}",
         soft_wrap=True,
         markup=False,
     )
@@ -96,7 +97,7 @@ def _print(console: Console, table: str, done: list[Instant]) -> None:
     for one in done:
         assert one.plan is not None
         files = one.plan.files_to_delete_count
-        what = f"{files:,} files deleted" if one.completion_time else f"{files:,} files wait to be deleted"
+        what = f"{output.count(files, 'file')} {'deleted' if one.completion_time else 'to be deleted'}"
         console.print(
             f"{table} {one.requested_time}: {what}; served from {one.plan.cleaned_before} on",
             soft_wrap=True,

@@ -82,7 +82,7 @@ def _print_files(console: Console, found: Snapshot, which: str) -> None:
     count = sum(len(_files_of(one)) for one in found.slices)
     console.print(
         f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{count:,} files of {len(found.slices):,} file slices{which}",
+        f"{output.count(count, 'file')} of {output.count(len(found.slices), 'file slice')}{which}",
         soft_wrap=True,
         markup=False,
     )
@@ -112,7 +112,7 @@ def _print_partitions(console: Console, found: Partitions) -> None:
     output.print_table(console, output.table_of(columns, rows))
     console.print(
         f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{len(found.partitions):,} partitions",
+        f"{output.count(len(found.partitions), 'partition')}",
         soft_wrap=True,
     )
 
@@ -137,4 +137,5 @@ def _print_file_group(console: Console, found: FileGroupHistory) -> None:
     output.print_table(console, output.table_of(columns, rows))
     gone = found.replaced
     end = "" if gone is None else f"; replaced by {gone.requested_time} at {gone.completion_time}"
-    console.print(f"{found.table}, {name}: {len(found.slices):,} file slices{end}", soft_wrap=True)
+    slices = output.count(len(found.slices), "file slice")
+    console.print(f"{found.table}, {name}: {slices}{end}", soft_wrap=True)

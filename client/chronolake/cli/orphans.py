@@ -69,7 +69,8 @@ def _print(console: Console, report: Orphans) -> None:
         output.print_table(console, output.table_of(("total", "files#", "bytes#"), totals))
     as_of = "nothing has completed" if report.as_of is None else f"as of {report.as_of}"
     console.print(
-        f"{report.table} {as_of}: {len(report.orphans):,} of {report.files_listed:,} files were not published",
+        f"{report.table} {as_of}: {len(report.orphans):,} of {output.count(report.files_listed, 'file')} "
+        "not published",
         soft_wrap=True,
         markup=False,
     )
@@ -84,7 +85,9 @@ def _print_deletions(console: Console, done: Orphans) -> None:
     if rows:
         output.print_table(console, output.table_of(("file~", "bytes#", "outcome~"), rows))
     deleted = sum(one.deleted for one in done.orphans)
-    console.print(f"{done.table}: {deleted:,} files deleted, {len(rows) - deleted:,} failed", soft_wrap=True)
+    console.print(
+        f"{done.table}: {output.count(deleted, 'file')} deleted, {len(rows) - deleted:,} failed", soft_wrap=True
+    )
 
 
 def _marked(one: Orphan) -> str | None:

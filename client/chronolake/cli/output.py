@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chronolake import errors
-from chronolake.cli import context
+from chronolake.cli import advice, context
 from chronolake_model.times import parse_time, to_datetime
 
 OK = 0
@@ -105,6 +105,11 @@ def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
     return table
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun: ``1 file``, ``1,000 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def cell(value: object) -> str:
     """One value as people read it."""
     match value:
@@ -167,7 +172,10 @@ def _sentences(error: errors.ChronolakeError) -> str:
         return f"Error: {_STORAGE}: {error}"
     if error.problem is None:
         return f"Error: {_NO_ANSWER}: {error}\n{_WHERE_IS_IT}"
-    return f"Error: {error.problem.title} ({error.code})\n{error.problem.detail}"
+    lines = [f"Error: {error.problem.title} ({error.code})", error.problem.detail]
+    if helping := advice.commands(error.code, error.context):
+        lines.append("Commands: " + "; ".join(helping))
+    return "\n".join(lines)
 
 
 _STORAGE = "The table's storage refused or failed"

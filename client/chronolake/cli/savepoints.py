@@ -103,7 +103,8 @@ def _ask(table: Table, savepoint: Instant) -> None:
     )
     output.print_table(Console(file=sys.stderr, highlight=False), output.table_of(columns, rows))
     options.confirm(
-        f"Restore {table.name} to {savepoint.target}, and roll back these {len(undone):,} instants?", yes=False
+        f"Restore {table.name} to {savepoint.target}, and roll back {output.count(len(undone), 'instant')}?",
+        yes=False,
     )
 
 

@@ -76,7 +76,8 @@ def _print_snapshot(console: Console, found: Snapshot, which: str) -> None:
     records = sum(_records(one) for one in found.slices)
     console.print(
         f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{len(found.slices):,} file slices{which}, {size_bytes:,} bytes, {records:,} records in files",
+        f"{output.count(len(found.slices), 'file slice')}{which}, {output.count(size_bytes, 'byte')}, "
+        f"{output.count(records, 'record')} in files",
         soft_wrap=True,
         markup=False,
     )

@@ -49,8 +49,8 @@ def _print(console: Console, swept: Swept) -> None:
         )
         output.print_table(console, output.table_of(("file~", "instant", "outcome~"), rows))
     console.print(
-        f"{swept.table}: {swept.instants:,} instants swept, {len(swept.found):,} of {swept.names:,} deleted "
-        "files were there again",
+        f"{swept.table}: {output.count(swept.instants, 'instant')} swept, {len(swept.found):,} of "
+        f"{output.count(swept.names, 'deleted file')} there again",
         soft_wrap=True,
         markup=False,
     )

@@ -98,5 +98,7 @@ def _refuse_pinned(table: Table, later: Sequence[Instant], known: Sequence[Insta
         raise errors.Savepointed(
             f"{len(times)} later savepoint(s) of {table.name!r} pin what would be rolled back; release "
             f"{times[0]} first, or restore to it",
+            table=table.name,
+            savepoint=times[0],
             savepoints=times[:100],
         )

@@ -172,7 +172,8 @@ class Deleter:
         return failures
 
     async def _give_back(self, plan: WaitingPlan, outcome: Outcome) -> None:
-        count = f"{outcome.failed} files could not be deleted: " if outcome.failed else ""
+        files = "file" if outcome.failed == 1 else "files"
+        count = f"{outcome.failed} {files} could not be deleted: " if outcome.failed else ""
         request = wire.ReturnToRequested(writer=self.writer, reason=f"{count}{outcome.failure}"[:4_096])
         await self._submit(ReturnToRequested(plan.place.table, plan.requested_time, request))
 
