@@ -516,9 +516,14 @@ def merge_pages(pages: Sequence[Listed], entries: str) -> Listed:
 def merge_changes(pages: Sequence[Changes]) -> Changes:
     """One answer of all its pages; an instant that several pages name counts once."""
     instants = {one.requested_time: one for page in pages for one in page.instants}
+    restores = {one.requested_time: one for page in pages for one in page.restores}
     file_groups = [one for page in pages for one in page.file_groups]
     return msgspec.structs.replace(
-        pages[0], instants=list(instants.values()), file_groups=file_groups, next_cursor=None
+        pages[0],
+        instants=list(instants.values()),
+        restores=list(restores.values()),
+        file_groups=file_groups,
+        next_cursor=None,
     )
 
 

@@ -128,6 +128,9 @@ class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     ``to`` is the completion time that the answer is complete up to: the next range starts there. The records
     of ``instants`` count; what a restore in the range undid is not among them. Where there are ``restores``,
     records came back that none of ``instants`` wrote: take the slices ``after`` whole.
+
+    Pages name ``instants`` and ``restores`` first, each once, and then the file groups. Instants and restores
+    are 100,000 at most: a longer range is answered up to the last of them, which is ``to``.
     """
 
     table: str

@@ -88,7 +88,8 @@ class Reader:
         pages = await self._pages(f"/v1/tables/{table}/changes", parameters)
         if pages is not None:
             upto = pages[0]["to"] or after
-            self._record(table, called, upto, after=after, instants=pages[0]["instants"])
+            instants = [instant for page in pages for instant in page["instants"]]
+            self._record(table, called, upto, after=after, instants=instants)
             self._followed["changes", table] = upto
 
     def _after(self, kind: str, table: str) -> str:

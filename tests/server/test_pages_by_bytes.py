@@ -129,6 +129,33 @@ def test_pages_of_a_list_end_at_their_bytes_and_have_all_entries_once(lake: Lake
     assert len(sizes) > 1
 
 
+def test_pages_of_changes_end_at_the_bytes_of_their_instants_and_name_each_once(lake: Lake) -> None:
+    table = rest.make_table(lake.small, "big.busy")
+    path = "/v1/tables/big.busy/changes"
+    saved = table.begun()
+    succeeded(table.complete(saved, *(write_stat(saved, bucket) for bucket in range(4))))
+    savepoint = succeeded(lake.small.post("/v1/tables/big.busy/savepoints", json={"writer": "w"}))
+    restore = {"writer": "w", "savepoint": savepoint["requested_time"]}
+    for _ in range(3):
+        succeeded(lake.small.post("/v1/tables/big.busy/restore", json=restore))
+        begun = succeeded(table.begin(count=300))["instants"]
+        together = [{"table": table.name, "requested_time": one["requested_time"]} for one in begun]
+        succeeded(lake.small.post("/v1/transactions/complete", json={"instants": together}))
+
+    instants, sizes = lake.walk(path, "instants")
+    whole = succeeded(lake.usual.get(path))
+
+    assert instants == whole["instants"]
+    assert len(instants) == 301
+    assert [lake.walk(path, name)[0] for name in ("restores", "file_groups")] == [
+        whole["restores"],
+        whole["file_groups"],
+    ]
+    assert (len(whole["restores"]), len(whole["file_groups"])) == (3, 4)
+    assert max(sizes) <= PAGE_BYTES + ENTRY_BYTES
+    assert len(sizes) > 1
+
+
 @pytest.mark.parametrize("table", [None, NAME])
 def test_pages_of_the_log_end_at_their_bytes_and_have_all_events_once(lake: Lake, table: str | None) -> None:
     asked: dict[str, Any] = {"limit": 1_000} | ({} if table is None else {"table": table})

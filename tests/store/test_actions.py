@@ -595,6 +595,24 @@ def test_who_follows_the_changes_hears_of_a_restore(lake: Timeline) -> None:
     }
 
 
+def test_a_range_that_is_cut_off_shows_what_is_undone_only_behind_its_end(
+    lake: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    savepoint = lake.save(COW, lake.written(COW, Action.COMMIT, 1))
+    undone = [lake.written(COW, Action.COMMIT, bucket) for bucket in (2, 3)]
+    restored = lake.answer(restore(lake, savepoint))
+    monkeypatch.setattr(file_queries, "CHANGED_INSTANTS_MAX", 2)
+
+    first = lake.changes(COW, None)
+    second = lake.changes(COW, first.to)
+
+    assert first.to == undone[0].completion_time
+    assert [one.requested_time for one in first.instants][1:] == [undone[0].requested_time]
+    assert {one.file_id for one in first.file_groups} == {bucket_file_id(1), bucket_file_id(2)}
+    assert (second.to, second.instants) == (restored.completion_time, [])
+    assert [one.requested_time for one in second.restores] == [restored.requested_time]
+
+
 def test_changes_name_the_file_groups_that_were_replaced(lake: Timeline) -> None:
     first = lake.written(COW, Action.COMMIT, 1, 2)
     overwrite = lake.start(COW, Action.REPLACECOMMIT)

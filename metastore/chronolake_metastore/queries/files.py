@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import groupby
 from uuid import UUID
@@ -23,7 +24,7 @@ from chronolake_model.scans import Scan
 from chronolake_model.times import Bound, Micros, ReadTime, Tick, format_time
 
 CHANGED_INSTANTS_MAX = 100_000
-"""Instants that one answer about changes covers; a longer range is answered up to the last of them."""
+"""Instants that an answer about changes covers, on all pages; a longer range is answered up to the last."""
 
 
 class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -37,6 +38,16 @@ class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     start: cursors.Time
     end: cursors.Time
     group: GroupKey
+    completed: cursors.Time | None = None
+    """The last completion that was named, if there are more; no file group was named then."""
+
+
+class _Completion(msgspec.Struct, frozen=True, order=True):
+    """A write or a restore; in the order of their completion."""
+
+    completed: Micros
+    requested: Micros
+    is_restore: bool
 
 
 async def snapshot(
@@ -118,31 +129,47 @@ async def changes(
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _ChangesPlace, table.table_id)
-        between = (
-            await range_of(connection, table, after_time, until)
-            if place is None
-            else (cleans.in_range(table, Micros(place.start)), cleans.in_range(table, Micros(place.end)))
-        )
-        after = FIRST if place is None else place.group
-        between, head = await changes_head(connection, table, between)
-        tick = table.definition.tick
-
-        async def fetch(last: wire.ChangedFileGroup | None, number: int) -> list[wire.ChangedFileGroup]:
-            behind = after if last is None else (last.partition_path, last.file_id)
-            groups = await stored.changed_groups(connection, table.table_id, between, behind, number)
-            before = await stored.files_of(connection, table.table_id, groups, between[0])
-            now = await stored.files_of(connection, table.table_id, groups, between[1])
-            return _changed(groups, _slices(before, tick), _slices(now, tick))
-
-        found, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
-        )
-    more = None
+        if place is None:
+            between = await _cut(connection, table, await range_of(connection, table, after_time, until))
+            place = _ChangesPlace(table.table_id, *between, FIRST, between[0])
+        else:
+            between = cleans.in_range(table, Micros(place.start)), cleans.in_range(table, Micros(place.end))
+        completions: list[_Completion] = []
+        if place.completed is not None:
+            rest = Micros(place.completed), between[1]
+            completions, is_cut = await _completions(connection, table, rest, database.page_bytes_max)
+            if is_cut:
+                next_place = msgspec.structs.replace(place, completed=completions[-1].completed)
+                return _head(table, between, completions, cursors.encode(next_place))
+        head = _head(table, between, completions, None)
+        bytes_left = max(database.page_bytes_max - paging.json_bytes(head), 0)
+        found, is_cut = await _changed_groups(connection, table, between, place.group, limit, bytes_left)
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(
-            _ChangesPlace(table.table_id, *between, (found[-1].partition_path, found[-1].file_id))
-        )
-    return msgspec.structs.replace(head, file_groups=found, next_cursor=more)
+        last = found[-1].partition_path, found[-1].file_id
+        next_cursor = cursors.encode(_ChangesPlace(table.table_id, *between, last))
+    return msgspec.structs.replace(head, file_groups=found, next_cursor=next_cursor)
+
+
+async def _changed_groups(
+    connection: Reader,
+    table: Table,
+    between: tuple[Micros, Micros],
+    after: GroupKey,
+    limit: int,
+    bytes_max: int,
+) -> tuple[list[wire.ChangedFileGroup], bool]:
+    """A page of the file groups that changed in a range, and whether there may be more."""
+    tick = table.definition.tick
+
+    async def fetch(last: wire.ChangedFileGroup | None, number: int) -> list[wire.ChangedFileGroup]:
+        behind = after if last is None else (last.partition_path, last.file_id)
+        groups = await stored.changed_groups(connection, table.table_id, between, behind, number)
+        before = await stored.files_of(connection, table.table_id, groups, between[0])
+        now = await stored.files_of(connection, table.table_id, groups, between[1])
+        return _changed(groups, _slices(before, tick), _slices(now, tick))
+
+    return await paging.collect(fetch, paging.json_bytes, limit, bytes_max, paging.NARROW)
 
 
 async def range_of(
@@ -174,24 +201,55 @@ async def changes_head(
     connection: Reader, table: Table, between: tuple[Micros, Micros]
 ) -> tuple[tuple[Micros, Micros], wire.Changes]:
     """What there is to say of a range beside its file groups, and how far of it one answer reaches."""
+    between = await _cut(connection, table, between)
+    completions, _ = await _completions(connection, table, between, sys.maxsize)
+    return between, _head(table, between, completions, None)
+
+
+async def _cut(connection: Reader, table: Table, between: tuple[Micros, Micros]) -> tuple[Micros, Micros]:
+    """As much of a range as one answer covers."""
+    nth = await stored_instants.nth_completion(connection, table.table_id, *between, CHANGED_INSTANTS_MAX)
+    return between if nth is None else (between[0], cleans.in_range(table, nth))
+
+
+async def _completions(
+    connection: Reader, table: Table, between: tuple[Micros, Micros], bytes_max: int
+) -> tuple[list[_Completion], bool]:
+    """The first writes and restores in a range that fit into so many bytes, and whether there may be more."""
+    after, until = between
+
+    async def fetch(last: _Completion | None, number: int) -> list[_Completion]:
+        rest = (after if last is None else last.completed, until, number)
+        writes = await stored_instants.completed_between(connection, table.table_id, *rest)
+        restores = await stored_instants.restores_between(connection, table.table_id, *rest)
+        found = [
+            _Completion(completed, requested, is_restore)
+            for times, is_restore in ((writes, False), (restores, True))
+            for requested, completed in times
+        ]
+        return sorted(found)[:number]
+
+    def size_of(one: _Completion) -> int:
+        return paging.json_bytes(_completed(one, table.definition.tick))
+
+    # One more than there are, so that the last portion is known to be it.
+    return await paging.collect(fetch, size_of, CHANGED_INSTANTS_MAX + 1, bytes_max, paging.NARROW)
+
+
+def _head(
+    table: Table, between: tuple[Micros, Micros], completions: Sequence[_Completion], next_cursor: str | None
+) -> wire.Changes:
     start, end = between
-    instants = await stored_instants.completed_between(
-        connection, table.table_id, start, end, CHANGED_INSTANTS_MAX
-    )
-    if len(instants) == CHANGED_INSTANTS_MAX:
-        end = cleans.in_range(table, instants[-1][1])
-    restores = await stored_instants.restores_between(connection, table.table_id, start, end)
     tick = table.definition.tick
-    head = wire.Changes(
+    return wire.Changes(
         table=table.name,
         from_=None if start == BEFORE_ALL else format_time(start, tick),
         to=None if end == BEFORE_ALL else format_time(end, tick),
-        instants=_completed(instants, tick),
+        instants=[_completed(one, tick) for one in completions if not one.is_restore],
         file_groups=[],
-        next_cursor=None,
-        restores=_completed(restores, tick),
+        next_cursor=next_cursor,
+        restores=[_completed(one, tick) for one in completions if one.is_restore],
     )
-    return (start, end), head
 
 
 async def _place(
@@ -212,11 +270,8 @@ def _page(table: Table, as_of: Micros, slices: list[wire.FileSlice], *, is_cut: 
     return wire.Snapshot(table.name, format_time(as_of, table.definition.tick), slices, more)
 
 
-def _completed(times: Sequence[tuple[Micros, Micros]], tick: Tick) -> list[wire.CompletedInstant]:
-    return [
-        wire.CompletedInstant(format_time(requested, tick), format_time(completed, tick))
-        for requested, completed in times
-    ]
+def _completed(one: _Completion, tick: Tick) -> wire.CompletedInstant:
+    return wire.CompletedInstant(format_time(one.requested, tick), format_time(one.completed, tick))
 
 
 def _changed(

@@ -29,6 +29,7 @@ _FIND_BEHIND_SAVEPOINTS: Final = statements.load("find_behind_savepoints")
 _SAVE: Final = statements.load("save_instants")
 _LATEST_COMPLETION: Final = text(statements.load("latest_completion"))
 _COMPLETED_BETWEEN: Final = text(statements.load("completed_between"))
+_NTH_COMPLETION: Final = text(statements.load("nth_completion"))
 _FIND_COMPLETION_TIMES: Final = text(statements.load("find_completion_times"))
 
 
@@ -268,8 +269,26 @@ async def completed_between(
     return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 
+async def nth_completion(
+    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, nth: int
+) -> Micros | None:
+    """When the ``nth`` of the writes and restores in (after, until] completed, if there are so many.
+
+    Those count too that a restore has undone.
+    """
+    parameters = {
+        "table_id": table_id,
+        "after": after,
+        "until": until,
+        "actions": sorted(COMPLETED_WRITES | {Action.RESTORE}),
+        "nth": nth,
+    }
+    completed: int | None = await connection.scalar(_NTH_COMPLETION, parameters)
+    return None if completed is None else Micros(completed)
+
+
 async def restores_between(
-    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros
+    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, limit: int
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the restores completed in (after, until], by completion time."""
     columns = schema.instant.c
@@ -282,6 +301,7 @@ async def restores_between(
             columns.action == Action.RESTORE,
         )
         .order_by(columns.completion_time)
+        .limit(limit)
     )
     return [(Micros(requested), Micros(completed)) for requested, completed in await connection.execute(query)]
 
