@@ -223,6 +223,7 @@ class Asking:
                 if request.execute:
                     timeline.resumed_clean(pending.time, request.writer, LEASE_SECONDS, self._now)
                 return
+            timeline.forget_readers(self._now)
             left = model_of_cleans.deletable(timeline, policy, self._now)
             if clean is None:
                 assert left == {}

@@ -134,6 +134,10 @@ class Timeline:
         held = model_of_cleans.held(self, self.now)
         return self.cleaned_before is None or at >= self.cleaned_before or at in held
 
+    def forget_readers(self, until: int) -> None:
+        """The server deletes leases that ended by then: if its clock goes back, they hold nothing again."""
+        self.readers = {lease_id: one for lease_id, one in self.readers.items() if one.expires > until}
+
     def pending_writes(self) -> list[int]:
         """The writes of users that are pending."""
         return [one.time for one in self.instants.values() if one.is_pending and one.action in WRITES]
