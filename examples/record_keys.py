@@ -13,7 +13,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from chronolake_spark import sources
-from chronolake_spark.sources import Format
+from chronolake_spark.formats import Format
 
 PAIR_COLUMNS_MAX = 16
 """Pairs are tried among the first so many columns."""

@@ -17,7 +17,7 @@ import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_advice, csv_types, errors, texts
+from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, texts
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.csv_types import Unfit
 
@@ -41,12 +41,14 @@ class Column:
 class Reading:
     """How files are read: their encoding, and the types of columns that are known, by name in lower case.
 
-    ``default`` is what all other columns are to be; without one their values say it.
+    ``default`` is what all other columns are to be; without one their values say it. ``key`` are the columns of
+    the record key, of which each row has a value.
     """
 
     encoding: str = texts.UTF8
     known: Mapping[str, Column] = field(default_factory=dict)
     default: Column | None = None
+    key: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
         """What is known of a column. The case of names does not count."""
@@ -72,7 +74,7 @@ def look(files: Sequence[Path], reading: Reading, check: Callable[[], None] = la
 
     Raises ``SourceUnreadable`` for the first file, in their order, that is damaged, has rows of another length
     than its header, or other columns than the first file; ``SchemaMismatch`` for a value that does not fit the
-    type of its column.
+    type of its column; ``InvalidRecordKey`` for a row without a record key.
     """
     wanted = header_of(files[0], reading.encoding)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -183,12 +185,14 @@ def _look(file: Path, wanted: Header, reading: Reading, check: Callable[[], None
     _check_columns(file, header, wanted)
     looked = Looked(0, {name: Profile() for name in header})
     for start, rows in _batches(file, reading.encoding, check):
+        place = _Place(file, reading.encoding, start)
         for name in header:
             column = reading.column(name)
             if column is None:
                 looked.profiles[name].add(rows[name])
             else:
-                _convert(_Place(file, reading.encoding, start), rows, name, column)
+                _convert(place, rows, name, column)
+        _refuse_missing_key(place, rows, reading.key)
         looked.rows += len(rows)
     return looked
 
@@ -257,6 +261,16 @@ def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None 
                 )
     if rows is not None and count != rows:
         raise errors.SourceUnreadable(f"{file}: its quotes can be read as {rows} or as {count} rows; mend them")
+
+
+def _refuse_missing_key(place: _Place, rows: pa.RecordBatch, key: Sequence[str]) -> None:
+    index = missing_keys.first_in(rows, key)
+    if index is None:
+        return
+    line = place.line(index)
+    raise errors.InvalidRecordKey(
+        f"{place.file}, line {line}: {errors.missing_key(key)}", {"file": str(place.file), "line": line}
+    )
 
 
 def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:

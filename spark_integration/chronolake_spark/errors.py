@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -123,6 +123,13 @@ class JavaNotFound(SparkIntegrationError):
 
 
 _BY_CODE = {cls.CODE: cls for cls in SparkIntegrationError.__subclasses__()}
+
+
+def missing_key(names: Sequence[str]) -> str:
+    """The message of ``InvalidRecordKey`` for rows in which all columns of the record key are missing."""
+    which = "value is null or empty" if len(names) == 1 else "values are all null or empty"
+    key = ", ".join(names)
+    return f"the record key ({key}): there are rows where its {which}; fill them in or filter them out"
 
 
 def carried(error: ChronolakeError) -> str:

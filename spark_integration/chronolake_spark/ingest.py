@@ -105,7 +105,8 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     """Load files into a table through Spark: insert, update and, with --op-column, delete."""
     # Here and not above: they import Spark, which takes a second.
     from chronolake_spark import sessions  # noqa: PLC0415
-    from chronolake_spark.ingestion import Ingestion, Request  # noqa: PLC0415
+    from chronolake_spark.ingest_request import Request  # noqa: PLC0415
+    from chronolake_spark.ingestion import Ingestion  # noqa: PLC0415
 
     request = Request(
         table=table,

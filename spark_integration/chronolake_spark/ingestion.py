@@ -6,10 +6,8 @@ the key, the types. The table is made right before its first commit, and dropped
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import datetime
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +23,7 @@ from chronolake.errors import ChronolakeError, NamespaceExists, TableExists, Tab
 from chronolake_model.names import split_table_name
 from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import Action, State, TableType
+from chronolake_model.vocabulary import Action, State
 from chronolake_spark import (
     columns,
     csv_advice,
@@ -33,7 +31,9 @@ from chronolake_spark import (
     csv_types,
     errors,
     failures,
+    ingest_request,
     loaded,
+    missing_keys,
     schema,
     sources,
     tables,
@@ -42,41 +42,15 @@ from chronolake_spark import (
 )
 from chronolake_spark.counting import RowCounts, row_counts
 from chronolake_spark.csv_files import Reading
-from chronolake_spark.sources import Format
+from chronolake_spark.formats import Format
+from chronolake_spark.ingest_request import Request
 
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
 
-_DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 _DELETES = ("d", "delete", "deleted")
 _LOOK_ROWS = 10_000
 """So much of the first file is read before a table is made for it, unless all of every file has been."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
-
-    ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others strings.
-    ``load_changed_files`` loads files that changed after they were loaded also into a table without an ordering
-    field, where their older rows take newer values back.
-    """
-
-    table: str
-    source: str
-    key: tuple[str, ...]
-    base_path: str
-    ordering: str | None = None
-    partition: tuple[str, ...] = ()
-    op_column: str | None = None
-    one_commit_per_file: bool = False
-    buckets: int = 4
-    table_type: TableType = TableType.COPY_ON_WRITE
-    schema: str = ""
-    all_strings: bool = False
-    encoding: str = texts.UTF8
-    load_changed_files: bool = False
-    reuse_base_path: bool = False
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -144,11 +118,11 @@ class Ingestion:
         texts.check_encoding(request.encoding)
         self.request = request
         self.source = sources.find(request.source)
-        _check_format(self.source.format, request)
+        ingest_request.check_format(self.source.format, request)
         self._client = client
         self._spark = spark
         self._check = check
-        self._stated = _stated(request)
+        self._stated = ingest_request.stated_types(request)
         self._struct: StructType | None = None
         self._reading = Reading()
         self.has_made_table = False
@@ -161,7 +135,8 @@ class Ingestion:
         stands, for to apply it again would bring back what came later and corrected it. Raises
         ``TableMismatch`` when there is a table with another key, ordering field, partitions or types,
         ``SourceUnreadable`` and ``SchemaMismatch`` for files that cannot be loaded as they are,
-        ``SourceChanged`` for files that changed after they were loaded.
+        ``SourceChanged`` for files that changed after they were loaded, ``InvalidRecordKey`` for a row of a CSV
+        file without a record key.
         """
         table = self._existing()
         self.table_exists = table is not None
@@ -179,9 +154,9 @@ class Ingestion:
         looked = self._look(new)
         self._struct = looked.struct
         struct = self._checked_struct(new)
-        _check_stated(struct, self._stated, self.request)
+        ingest_request.check_stated(struct, self._stated, self.request)
         if table is None:
-            _check_columns(struct, self.request)
+            ingest_request.check_columns(struct, self.request)
             self._check_inferred(looked)
             self._try_first(new[0])
         return Prepared(
@@ -196,7 +171,7 @@ class Ingestion:
         files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
         if prepared.struct is None:
             return 0
-        with _readable(self.request.source):
+        with _readable(self.request.source), self._locating(files):
             return write.rehearse(self._frame(files), self._definition(prepared), **self._how())
 
     def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
@@ -216,7 +191,7 @@ class Ingestion:
     def _commit(self, table: tables.SparkTable, batch: Batch, prepared: Prepared) -> Committed:
         start = time.monotonic()
         digests = {file: prepared.digests[file] for file in batch.files}
-        with _readable(batch.name):
+        with _readable(batch.name), self._locating(batch.files):
             instant = table.upsert(
                 self._frame(batch.files),
                 extra_metadata={SOURCE: batch.name, **loaded.metadata(digests)},
@@ -235,6 +210,16 @@ class Ingestion:
             seconds=time.monotonic() - start,
         )
 
+    @contextlib.contextmanager
+    def _locating(self, files: Sequence[Path]) -> Iterator[None]:
+        """Say in which file the first row without a record key stands."""
+        try:
+            yield
+        except errors.InvalidRecordKey as exc:
+            if self._struct is None or not set(self._reading.key) <= set(self._struct.names):
+                raise  # An expression derives a column of the key.
+            raise missing_keys.located(exc, self.source.format, files, self._reading.key) from exc
+
     def _how(self) -> dict[str, Any]:
         return {"delete_when": self._delete_condition(), "row_order": columns.SOURCE_ORDER}
 
@@ -243,9 +228,9 @@ class Ingestion:
         try:
             table = self._client.table(self.request.table).definition
         except TableNotFound:
-            _check_new(self.request)
+            ingest_request.check_new(self.request)
             return None
-        _check_same(table, self.request, self._stated)
+        ingest_request.check_same(table, self.request, self._stated)
         return write.writable(table)
 
     @contextlib.contextmanager
@@ -291,7 +276,7 @@ class Ingestion:
                 reuse_base_path=request.reuse_base_path,
             )
         except TableExists:
-            _check_same(self._client.table(request.table).definition, request, self._stated)
+            ingest_request.check_same(self._client.table(request.table).definition, request, self._stated)
             return None
         self.has_made_table = True
         return made.definition.table_id
@@ -323,7 +308,7 @@ class Ingestion:
                 for number, field in enumerate(fields, start=1)
             ],
             record_key_fields=list(request.key),
-            partition_fields=_partition_fields(request),
+            partition_fields=ingest_request.partition_fields(request),
             ordering_field=request.ordering,
             index=BucketIndex(buckets=request.buckets),
             tick=Tick.MILLISECOND,
@@ -340,7 +325,8 @@ class Ingestion:
         text = csv_files.Column(csv_types.STRING, stated=True)
         if self.request.op_column is not None:
             known[self.request.op_column.lower()] = text
-        return Reading(self.request.encoding, known, text if self.request.all_strings else None)
+        key = self.request.key if table is None else tuple(table.record_key_fields)
+        return Reading(self.request.encoding, known, text if self.request.all_strings else None, key)
 
     def _look(self, files: Sequence[Path]) -> sources.Looked:
         """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
@@ -376,7 +362,7 @@ class Ingestion:
         assert self._struct is not None, "prepare comes first"
         frame = sources.read(self._spark, self.source, files, self._struct, self._reading)
         for text in self.request.partition:
-            if derived := _DERIVED.fullmatch(text):
+            if derived := ingest_request.DERIVED.fullmatch(text):
                 if derived["name"].lower() in {name.lower() for name in frame.columns}:
                     raise errors.SchemaMismatch(
                         f"--partition {text} would replace the column {derived['name']}; use another name",
@@ -407,45 +393,12 @@ def _batches(
         yield Batch(tuple(new)) if new else Batch(tuple(files), loaded=True)
 
 
-def _stated(request: Request) -> dict[str, str]:
-    """The types that ``--schema`` states, by the names of columns in lower case."""
-    if not request.schema.strip():
-        return {}
-    try:
-        fields = schema.fields_of(StructType.fromDDL(request.schema))
-    except failures.FAILURES as exc:
-        raise errors.SchemaMismatch(
-            f"the schema {request.schema!r} is no DDL like 'id BIGINT, name STRING': {failures.said_in(exc)}"
-        ) from exc
-    return {field.name.lower(): field.type for field in fields}
-
-
 def _with_types(struct: StructType, types: Mapping[str, str]) -> StructType:
     ddl = ", ".join(
         f"{schema.quoted(field.name)} {types.get(field.name.lower(), field.dataType.simpleString())}"
         for field in struct
     )
     return StructType.fromDDL(ddl)
-
-
-def _check_format(format_: Format, request: Request) -> None:
-    """Refuse options that files of this format have no use for."""
-    if format_ is not Format.CSV and codecs.lookup(request.encoding).name != texts.UTF8:
-        raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
-    if format_ is Format.PARQUET and request.all_strings:
-        raise errors.SourceUnreadable(
-            "Parquet files have types of their own; --all-strings is for CSV and JSON"
-        )
-
-
-def _check_new(request: Request) -> None:
-    if not request.key:
-        raise errors.TableMismatch(
-            f"there is no table {request.table} yet; to make it, say which columns are its record key: "
-            "--key id, or --key date,country"
-        )
-    if request.table_type is not TableType.COPY_ON_WRITE:
-        raise errors.TableMismatch(f"only copy_on_write tables are written yet, not {request.table_type}")
 
 
 def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:
@@ -457,54 +410,6 @@ def _check_changed(changed: Sequence[Path], table: Table | None, request: Reques
         "what is new from another file, or load them as they are with --load-changed-files",
         {"files": [str(file) for file in changed]},
     )
-
-
-def _check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:
-    have = {name.lower() for name in struct.names}
-    if unknown := [name for name in stated if name not in have]:
-        raise errors.SchemaMismatch(
-            f"the files of {request.source} have no column called {', '.join(unknown)}, which --schema names; "
-            f"they have {', '.join(struct.names)}",
-            {"missing": unknown},
-        )
-
-
-def _partition_fields(request: Request) -> list[str]:
-    matches = [(text, _DERIVED.fullmatch(text)) for text in request.partition]
-    return [match["name"] if match else text for text, match in matches]
-
-
-def _check_columns(struct: StructType, request: Request) -> None:
-    optional = [name for name in (request.ordering, request.op_column) if name is not None]
-    wanted = [*request.key, *_partition_fields(request), *optional]
-    unknown = [name for name in wanted if name not in struct.names]
-    if unknown:
-        raise errors.SchemaMismatch(
-            f"the files of {request.source} have no column called {', '.join(unknown)}; "
-            f"they have {', '.join(struct.names)}",
-            {"missing": unknown},
-        )
-
-
-def _check_same(table: Table, request: Request, stated: Mapping[str, str]) -> None:
-    """Refuse a request that takes the table for another than it is; what it leaves out, it takes as it is."""
-    for field in table.schema:
-        if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
-            raise errors.TableMismatch(
-                f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; change it "
-                "with `chronolake schema change`, or leave it out of --schema"
-            )
-    asked_and_found = {
-        "the record key": (list(request.key), table.record_key_fields),
-        "the ordering field": ([request.ordering] if request.ordering else [], [table.ordering_field]),
-        "the partitions": (_partition_fields(request), table.partition_fields),
-    }
-    for what, (asked, found) in asked_and_found.items():
-        if asked and asked != found:
-            raise errors.TableMismatch(
-                f"{table.name} exists, and {what} is {found}, not {asked}; leave the option out to take the "
-                "table as it is, or choose another name with --table"
-            )
 
 
 @contextlib.contextmanager

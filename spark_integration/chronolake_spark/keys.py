@@ -26,7 +26,9 @@ def record_key(fields: Sequence[Field]) -> Column:
     """
     texts = [_text(field) for field in fields]
     if len(fields) == 1:
-        return sf.when(_is_missing(texts[0]), _refused(_missing(fields))).otherwise(texts[0])
+        return sf.when(
+            _is_missing(texts[0]), _refused(errors.missing_key([field.name for field in fields]))
+        ).otherwise(texts[0])
     pairs = [
         sf.concat(
             sf.lit(f"{field.name}:"),
@@ -37,7 +39,7 @@ def record_key(fields: Sequence[Field]) -> Column:
     all_missing = functools.reduce(operator.and_, map(_is_missing, texts))
     ambiguous = functools.reduce(operator.or_, (_is_ambiguous(text, fields) for text in texts))
     return (
-        sf.when(all_missing, _refused(_missing(fields)))
+        sf.when(all_missing, _refused(errors.missing_key([field.name for field in fields])))
         .when(ambiguous, _refused(_ambiguous(fields)))
         .otherwise(sf.concat_ws(",", *pairs))
     )
@@ -88,12 +90,6 @@ def _is_ambiguous(text: Column, fields: Sequence[Field]) -> Column:
     """Whether a value of a key of several fields reads like a placeholder or like a field's beginning."""
     likenesses = [text.isin(NULL_KEY, EMPTY_KEY), *(text.contains(f",{field.name}:") for field in fields)]
     return sf.coalesce(functools.reduce(operator.or_, likenesses), sf.lit(False))
-
-
-def _missing(fields: Sequence[Field]) -> str:
-    names = ", ".join(field.name for field in fields)
-    which = "value is null or empty" if len(fields) == 1 else "values are all null or empty"
-    return f"the record key ({names}): there are rows where its {which}; fill them in or filter them out"
 
 
 def _ambiguous(fields: Sequence[Field]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
 import glob
 import hashlib
@@ -19,9 +18,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_files, errors, texts
+from chronolake_spark import columns, csv_files, errors, formats, texts
 from chronolake_spark.csv_files import Reading
 from chronolake_spark.csv_profiles import Profile
+from chronolake_spark.formats import Format
 from chronolake_spark.schema import quoted
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
@@ -34,19 +34,6 @@ _FILE_BYTES_MAX = 2**42
 _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 
-class Format(enum.StrEnum):
-    """What a file's name says that it holds."""
-
-    PARQUET = "Parquet"
-    CSV = "CSV"
-    JSON = "JSON lines"
-
-
-_SUFFIXES = {
-    Format.PARQUET: (".parquet", ".pq"),
-    Format.CSV: (".csv", ".csv.gz"),
-    Format.JSON: (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
-}
 _OPTIONS = {
     Format.PARQUET: {"mergeSchema": "true"},
     # FAILFAST: a line that is not what the others are stops the job; it is not stored as nulls.
@@ -81,14 +68,16 @@ def find(where: str) -> Source:
         return _most_common(path)
     found = [path] if path.is_file() else [Path(name) for name in glob.glob(str(path), recursive=True)]
     files = sorted(file.resolve() for file in found if file.is_file())
-    formats = {_format_of(file) for file in files}
+    named = {formats.format_of(file) for file in files}
     if not files:
         raise errors.SourceUnreadable(
             f"there is no file, no folder and nothing that matches {where!r} (looked from {Path.cwd()})"
         )
-    if len(formats) > 1 or None in formats:
-        raise errors.SourceUnreadable(f"{where!r} names {_what(files)}; name files of one format: {_KNOWN}")
-    return Source(formats.pop() or Format.PARQUET, tuple(files))
+    if len(named) > 1 or None in named:
+        raise errors.SourceUnreadable(
+            f"{where!r} names {_what(files)}; name files of one format: {formats.KNOWN}"
+        )
+    return Source(named.pop() or Format.PARQUET, tuple(files))
 
 
 def digest(path: Path) -> str:
@@ -268,27 +257,20 @@ def _address(file: Path) -> str:
 
 def _most_common(folder: Path) -> Source:
     visible = [file for file in folder.resolve().iterdir() if file.is_file() and file.name[0] not in "._"]
-    files = [(file, format_) for file in visible if (format_ := _format_of(file)) is not None]
+    files = [(file, format_) for file in visible if (format_ := formats.format_of(file)) is not None]
     counts = Counter(format_ for _, format_ in files)
     if not counts:
         raise errors.SourceUnreadable(
-            f"the folder {folder} holds no {_KNOWN} files; for files in folders below it give a pattern, "
-            f"like '{folder}/**/*.parquet'"
+            f"the folder {folder} holds no {formats.KNOWN} files; for files in folders below it give a "
+            f"pattern, like '{folder}/**/*.parquet'"
         )
     wanted = max(Format, key=lambda format_: counts[format_])
     chosen = tuple(sorted(file for file, format_ in files if format_ is wanted))
     return Source(wanted, chosen, ignored=len(files) - len(chosen))
 
 
-def _format_of(file: Path) -> Format | None:
-    for format_, suffixes in _SUFFIXES.items():
-        if file.name.lower().endswith(suffixes):
-            return format_
-    return None
-
-
 def _what(files: Sequence[Path]) -> str:
-    counts = Counter(_format_of(file) or f"unknown ({file.suffix or file.name})" for file in files)
+    counts = Counter(formats.format_of(file) or f"unknown ({file.suffix or file.name})" for file in files)
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
@@ -308,6 +290,3 @@ def _parquet_schema(file: Path) -> pa.Schema:
         return pq.ParquetFile(file, coerce_int96_timestamp_unit="us").schema_arrow
     except (pa.ArrowInvalid, OSError) as exc:
         raise errors.SourceUnreadable(f"{file} is called Parquet, but cannot be read as such: {exc}") from exc
-
-
-_KNOWN = f"{Format.PARQUET}, {Format.CSV} or {Format.JSON}"

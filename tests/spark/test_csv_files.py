@@ -9,11 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark import csv_advice, csv_files, csv_profiles, csv_types, errors, texts
+from chronolake_spark import csv_advice, csv_files, csv_profiles, csv_types, errors, missing_keys, texts
 from chronolake_spark.csv_files import Column, Reading
+from chronolake_spark.formats import Format
 
 
 @pytest.fixture
@@ -162,6 +164,75 @@ def test_a_zero_byte_in_json_is_named_with_its_line(tmp_path: Path):
     file.write_bytes('{"id": 1}\n'.encode("utf-16-le"))
     with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; JSON files are UTF-8"):
         texts.check(file, lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "line"),
+    [
+        (["1,a", '"two\nlines",b', ",c"], ("id",), 5),
+        (["1,a", "", '"",b'], ("id",), 4),
+        (["1,a", ",b", ",", ","], ("ID", "v"), 4),
+        (["1,a", ",b"], ("v",), None),
+        (["1,a", ",b"], ("id", "derived"), None),
+        (["1,a", ",b"], (), None),
+    ],
+)
+@pytest.mark.parametrize("known", [{}, {"id": Column("string"), "v": Column("string")}], ids=["new", "known"])
+def test_the_first_row_without_a_record_key_is_named_with_its_line(
+    file: Path, lines: list[str], key: tuple[str, ...], line: int | None, known: dict[str, Column]
+):
+    file.write_text("\n".join(["id,v", *lines]) + "\n")
+
+    assert line_without_key(file, Reading(known=known, key=key)) == line
+
+
+def line_without_key(file: Path, reading: Reading) -> int | None:
+    try:
+        csv_files.look([file], reading)
+    except errors.InvalidRecordKey as refused:
+        assert str(refused).startswith(f"{file}, line "), refused
+        assert refused.problem is not None
+        line: int = refused.problem.context["line"]
+        return line
+    return None
+
+
+MISSING = errors.InvalidRecordKey("the record key (id): ...")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"id": 1}\n\n{"id": ""}\n{"n": 1}\n', "line 3"),
+        ('{"ID": 1}\n{"n": 2}\n', "line 2"),
+        ('\ufeff[{"id": 1},\n {"id": null}]', "record 2"),
+    ],
+)
+def test_the_first_record_of_json_without_a_record_key_is_named(tmp_path: Path, text: str, place: str):
+    whole, file = tmp_path / "a.json", tmp_path / "b.json"
+    whole.write_text('{"id": 1}\n')
+    file.write_text(text)
+
+    located = missing_keys.located(MISSING, Format.JSON, [whole, file], ["id"])
+    assert str(located) == f"{file}, {place}: {MISSING}"
+    assert missing_keys.located(MISSING, Format.JSON, [whole], ["id"]) is MISSING
+
+
+def test_what_only_spark_takes_for_json_is_left_without_a_place(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text("{'id': null}\n")
+
+    assert missing_keys.located(MISSING, Format.JSON, [file], ["id"]) is MISSING
+
+
+def test_the_first_row_of_parquet_without_a_record_key_is_named(tmp_path: Path):
+    file = tmp_path / "a.parquet"
+    columns = pa.table({"a": ["x", "", "", None], "b": [1, 2, None, None], "c": [None, 1, 1, 1]})
+    pq.write_table(columns, file, row_group_size=2)
+
+    located = missing_keys.located(MISSING, Format.PARQUET, [file], ["A", "b"])
+    assert str(located) == f"{file}, row 3: {MISSING}"
+    assert missing_keys.located(MISSING, Format.PARQUET, [file], ["a", "derived"]) is MISSING
 
 
 def test_a_truncated_gzip_is_refused(tmp_path: Path):

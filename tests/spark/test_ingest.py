@@ -24,7 +24,8 @@ import chronolake
 from chronolake.cli import main as command_line
 from chronolake.errors import NamespaceNotFound, TableNotFound
 from chronolake_spark import SparkTable, table as spark_table
-from chronolake_spark.ingestion import Ingestion, Request
+from chronolake_spark.ingest_request import Request
+from chronolake_spark.ingestion import Ingestion
 
 pytestmark = pytest.mark.spark
 
@@ -340,7 +341,9 @@ def test_a_failed_ingest_leaves_neither_a_table_nor_a_namespace_and_the_next_try
     name = ("--table", "unborn.t", "--key", "id")
 
     assert run(*name) == 1
-    assert "the record key (id)" in capsys.readouterr().err
+    assert f"{file}, line 2: the record key (id)" in capsys.readouterr().err
+    assert run(*name, "--dry-run") == 1
+    assert f"{file}, line 2: the record key (id)" in capsys.readouterr().err
     assert run(*name, "--table-type", "merge_on_read") == 1
     assert "only copy_on_write tables" in json.loads(capsys.readouterr().err)["detail"]
     with pytest.raises(NamespaceNotFound):
@@ -469,7 +472,8 @@ def test_a_dry_run_reads_everything_and_makes_nothing(
     options = ("--table", "dry.t", "--key", "id", "--dry-run")
 
     assert run(*options) == 1
-    assert "the record key (id)" in capsys.readouterr().err
+    detail = json.loads(capsys.readouterr().err)["detail"]
+    assert f"{file}, line 3: the record key (id)" in detail
     file.write_text("id,code,price\n1,007,12345678901234567890.12\n2,8,1.00\n")
     found = ingest(*options)
     assert (found["rows"], found["commits"], found["created"]) == (2, [], True)

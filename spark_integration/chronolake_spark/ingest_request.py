@@ -1,0 +1,129 @@
+"""What an ingest is asked for, and the refusal of requests that fit neither the files nor the table."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import TableType
+from chronolake_spark import errors, failures, schema, texts
+from chronolake_spark.formats import Format
+
+DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
+"""A partition that an expression derives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
+
+    ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others strings.
+    ``load_changed_files`` loads files that changed after they were loaded also into a table without an ordering
+    field, where their older rows take newer values back.
+    """
+
+    table: str
+    source: str
+    key: tuple[str, ...]
+    base_path: str
+    ordering: str | None = None
+    partition: tuple[str, ...] = ()
+    op_column: str | None = None
+    one_commit_per_file: bool = False
+    buckets: int = 4
+    table_type: TableType = TableType.COPY_ON_WRITE
+    schema: str = ""
+    all_strings: bool = False
+    encoding: str = texts.UTF8
+    load_changed_files: bool = False
+    reuse_base_path: bool = False
+
+
+def stated_types(request: Request) -> dict[str, str]:
+    """The types that ``--schema`` states, by the names of columns in lower case."""
+    if not request.schema.strip():
+        return {}
+    try:
+        fields = schema.fields_of(StructType.fromDDL(request.schema))
+    except failures.FAILURES as exc:
+        raise errors.SchemaMismatch(
+            f"the schema {request.schema!r} is no DDL like 'id BIGINT, name STRING': {failures.said_in(exc)}"
+        ) from exc
+    return {field.name.lower(): field.type for field in fields}
+
+
+def check_format(format_: Format, request: Request) -> None:
+    """Refuse options that files of this format have no use for."""
+    if format_ is not Format.CSV and codecs.lookup(request.encoding).name != texts.UTF8:
+        raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
+    if format_ is Format.PARQUET and request.all_strings:
+        raise errors.SourceUnreadable(
+            "Parquet files have types of their own; --all-strings is for CSV and JSON"
+        )
+
+
+def check_new(request: Request) -> None:
+    """Refuse a request that does not say all that a new table takes."""
+    if not request.key:
+        raise errors.TableMismatch(
+            f"there is no table {request.table} yet; to make it, say which columns are its record key: "
+            "--key id, or --key date,country"
+        )
+    if request.table_type is not TableType.COPY_ON_WRITE:
+        raise errors.TableMismatch(f"only copy_on_write tables are written yet, not {request.table_type}")
+
+
+def check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:
+    """Refuse types of columns that the files do not have."""
+    have = {name.lower() for name in struct.names}
+    if unknown := [name for name in stated if name not in have]:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(unknown)}, which --schema names; "
+            f"they have {', '.join(struct.names)}",
+            {"missing": unknown},
+        )
+
+
+def partition_fields(request: Request) -> list[str]:
+    """The columns by which a new table is partitioned."""
+    matches = [(text, DERIVED.fullmatch(text)) for text in request.partition]
+    return [match["name"] if match else text for text, match in matches]
+
+
+def check_columns(struct: StructType, request: Request) -> None:
+    """Refuse a new table of columns that neither the files have nor an expression derives."""
+    optional = [name for name in (request.ordering, request.op_column) if name is not None]
+    wanted = [*request.key, *partition_fields(request), *optional]
+    unknown = [name for name in wanted if name not in struct.names]
+    if unknown:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(unknown)}; "
+            f"they have {', '.join(struct.names)}",
+            {"missing": unknown},
+        )
+
+
+def check_same(table: Table, request: Request, stated: Mapping[str, str]) -> None:
+    """Refuse a request that takes the table for another than it is; what it leaves out, it takes as it is."""
+    for field in table.schema:
+        if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
+            raise errors.TableMismatch(
+                f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; change it "
+                "with `chronolake schema change`, or leave it out of --schema"
+            )
+    asked_and_found = {
+        "the record key": (list(request.key), table.record_key_fields),
+        "the ordering field": ([request.ordering] if request.ordering else [], [table.ordering_field]),
+        "the partitions": (partition_fields(request), table.partition_fields),
+    }
+    for what, (asked, found) in asked_and_found.items():
+        if asked and asked != found:
+            raise errors.TableMismatch(
+                f"{table.name} exists, and {what} is {found}, not {asked}; leave the option out to take the "
+                "table as it is, or choose another name with --table"
+            )
