@@ -41,6 +41,7 @@ TimelineError                      the request cannot be carried out; answered a
    |__Overloaded                   overloaded
    |__TooManyStreams               too-many-streams
    |__DatabaseUnavailable          database-unavailable
+      |__ConnectionLost            database-unavailable
 ConfigurationError                 the server cannot start as it is set up; said to whoever starts it
 """
 
@@ -295,6 +296,10 @@ class TooManyStreams(Unavailable):
 
 class DatabaseUnavailable(Unavailable):
     code = ProblemCode.DATABASE_UNAVAILABLE
+
+
+class ConnectionLost(DatabaseUnavailable):
+    """A connection to the database was lost, or could not be made; ``store.outages`` logs it."""
 
 
 class SchemaUnknown(Unavailable):

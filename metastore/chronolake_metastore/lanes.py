@@ -36,7 +36,8 @@ async def persist(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, give_
                 raise
             is_retried = True
             metrics.database_retries.inc()
-            _log.warning("database unavailable; trying again", reason=exc.context.get("reason"), wait=wait)
+            if not isinstance(exc, errors.ConnectionLost):
+                _log.warning("database too busy; trying again", reason=exc.context.get("reason"), wait=wait)
         await asyncio.sleep(wait)
         wait = min(2 * wait, RETRY_WAIT_SECONDS_MAX)
 

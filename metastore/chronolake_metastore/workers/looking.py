@@ -16,6 +16,9 @@ async def again_and_again(worker: str, look: Callable[[], Awaitable[object]], in
         await asyncio.sleep(interval_seconds)
         try:
             await look()
+        except errors.ConnectionLost:
+            # The outage is logged once, by the store.
+            pass
         except errors.Unavailable as exc:
             _log.warning(f"{worker} could not look", reason=exc.context.get("reason", exc.detail))
         except Exception:

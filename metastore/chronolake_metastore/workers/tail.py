@@ -43,7 +43,8 @@ class Tail:
             try:
                 await self._follow()
             except errors.Unavailable as exc:
-                if not self._followers.database_is_away:
+                is_logged = self._followers.database_is_away or isinstance(exc, errors.ConnectionLost)
+                if not is_logged:
                     _log.warning(
                         "the tail of the log cannot be read", reason=exc.context.get("reason", exc.detail)
                     )
