@@ -9,7 +9,6 @@ import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,12 +41,12 @@ def _measure(dsn: str) -> Iterator[Row]:
         yield Row("memory, without followers", f"{_memory_mib(client):,.0f} MiB")
         with _followed(FOLLOWERS):
             yield reporting.at_most("a read beside them, against one alone", _read_ms(client) / alone, 3, "x")
-        with _followed(0), _Health() as health:
+        with _followed(0), running.LongestRequest(_ask_health, 0.01) as longest:
             _append_large(client)
             beside = _read_ms(client)
             peak = max(_memory_mib(client) for _ in range(50))
         yield Row("a read after 1 MB for those who do not read", f"{beside:.1f} ms")
-        yield Row("the longest /health meanwhile", f"{health.longest * 1_000:,.0f} ms")
+        yield Row("the longest /health meanwhile", f"{longest.seconds * 1_000:,.0f} ms")
         yield reporting.at_most("memory then", peak, MEMORY_MAX_MIB, "MiB")
 
 
@@ -90,28 +89,8 @@ def _memory_mib(client: httpx.Client) -> float:
     return float(found.split()[1]) / 2**20
 
 
-class _Health:
-    """Asks for /health again and again in a thread, and remembers the longest answer in seconds."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> _Health:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with httpx.Client(base_url=running.URL, timeout=60) as client:
-            while not self._is_over.wait(0.01):
-                started = time.perf_counter()
-                client.get("/health").raise_for_status()
-                self.longest = max(self.longest, time.perf_counter() - started)
+def _ask_health(client: httpx.Client) -> None:
+    client.get("/health").raise_for_status()
 
 
 if __name__ == "__main__":

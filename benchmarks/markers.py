@@ -11,7 +11,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,36 +82,12 @@ def _lists(client: httpx.Client) -> Iterator[Row]:
     # What is rolled back by other names than its markers' is free of them at once.
     undo = {"writer": "w", "files_to_delete": [base_file_name(bucket_file_id(0), "0-0-0", instant)]}
     client.post(f"/v1/tables/{TABLE}/instants/{instant}/rollback", json=undo).raise_for_status()
-    with _Beginner() as beginner:
+    with running.LongestRequest(_begin) as longest_begin:
         started = time.perf_counter()
         deleted = client.delete(_markers(instant)).raise_for_status().json()["deleted"]
         seconds = time.perf_counter() - started
     yield reporting.at_most(f"deleting {deleted:,} markers", seconds, 2, "s")
-    yield Row("the longest begin on the table meanwhile", f"{beginner.longest * 1_000:,.0f} ms")
-
-
-class _Beginner:
-    """Begins instants of the table, one after the other, in a thread; what waits for its lock is seen here."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> _Beginner:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with httpx.Client(base_url=running.URL, timeout=60) as client:
-            while not self._is_over.is_set():
-                started = time.perf_counter()
-                _begin(client)
-                self.longest = max(self.longest, time.perf_counter() - started)
+    yield Row("the longest begin on the table meanwhile", f"{longest_begin.seconds * 1_000:,.0f} ms")
 
 
 def _files() -> Iterator[Row]:

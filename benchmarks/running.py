@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,6 +65,32 @@ def _wait_for(client: httpx.Client) -> None:
             pass
         time.sleep(0.1)
     raise TimeoutError("the server does not become ready")
+
+
+class LongestRequest:
+    """Sends requests one after the other, in a thread, and keeps the longest time to an answer, in seconds."""
+
+    def __init__(self, send: Callable[[httpx.Client], object], pause_seconds: float = 0.0) -> None:
+        self.seconds = 0.0
+        self._send = send
+        self._pause_seconds = pause_seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> LongestRequest:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with httpx.Client(base_url=URL, timeout=60) as client:
+            while not self._is_over.wait(self._pause_seconds):
+                started = time.perf_counter()
+                self._send(client)
+                self.seconds = max(self.seconds, time.perf_counter() - started)
 
 
 def make_table(client: httpx.Client, name: str, **definition: object) -> None:
