@@ -65,7 +65,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     ] = "",
     partition: Annotated[
         list[str] | None,
-        typer.Option(help="A column, or name=SQL expression: month=substr(date,1,7). May be repeated."),
+        typer.Option(help="A column, or name=SQL expression, as year=year(day). May be repeated."),
     ] = None,
     op_column: Annotated[
         str, typer.Option(help="The column that says d or delete for rows to delete; it is not stored.")
@@ -74,11 +74,14 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         bool, typer.Option("--one-commit-per-file", help="A commit for each file, in the order of names.")
     ] = False,
     base_path: Annotated[
-        str, typer.Option(help="A new table's folder; ./chronolake-data/<namespace>/<table> if not given.")
+        str, typer.Option(help="A new table's folder; without it, one below ./chronolake-data.", metavar="PATH")
     ] = "",
-    buckets: Annotated[int, typer.Option(help="Buckets of a new table: file groups per partition.", min=1)] = 4,
+    buckets: Annotated[
+        int, typer.Option(help="Buckets of a new table: file groups per partition.", min=1, metavar="COUNT")
+    ] = 4,
     table_type: Annotated[
-        TableType, typer.Option(help="How a new table keeps its updates.")
+        TableType,
+        typer.Option(help="How a new table keeps its updates: copy_on_write or merge_on_read.", metavar="TYPE"),
     ] = TableType.COPY_ON_WRITE,
     schema: Annotated[
         str,
@@ -104,7 +107,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
 ) -> None:
     """Load files into a table through Spark: insert, update and, with --op-column, delete."""
     # Here and not above: they import Spark, which takes a second.
-    from chronolake_spark import sessions  # noqa: PLC0415
+    from chronolake_spark import sessions, sources  # noqa: PLC0415
     from chronolake_spark.ingest_request import Request  # noqa: PLC0415
     from chronolake_spark.ingestion import Ingestion  # noqa: PLC0415
 
@@ -127,17 +130,28 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with context.client() as client:
-        client.time()  # A server that is not there shall be reported soon, and before Spark has started.
+        # A server or files that are not there shall be reported soon, and before Spark has started.
+        client.time()
+    starting = f"Starting Spark to {'look at' if dry_run else 'load'} {sources.find(source).summary}"
     with (
         _told_of_ctrl_c(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
-        sessions.borrowed(lambda: console.status("Starting Spark")) as spark,
+        sessions.borrowed(lambda: _progress(console, starting)) as spark,
         _Stopping(spark, console) as stopping,
     ):
         ingestion = Ingestion(client, spark, request, stopping.check)
         stopping.outcome = lambda commits: _outcome(ingestion, commits, dry_run=dry_run)
         result = _run(ingestion, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
+
+
+@contextlib.contextmanager
+def _progress(console: Console, step: str) -> Iterator[None]:
+    """Show what is done: on a terminal as long as it lasts, elsewhere as a line, not at all with --json."""
+    if not console.is_terminal and not context.wants_json():
+        console.print(f"{step} ...", markup=False)
+    with console.status(step):
+        yield
 
 
 @contextlib.contextmanager
@@ -217,7 +231,7 @@ def _encoding(name: str) -> str:
 
 
 def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run: bool) -> IngestResult:
-    with console.status(f"Looking at {ingestion.source.summary}"):
+    with _progress(console, f"Looking at {ingestion.source.summary}"):
         prepared = ingestion.prepare()
     _print_prepared(console, ingestion, prepared)
     request = ingestion.request
