@@ -16,7 +16,7 @@ EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 .PHONY: help install demo test test-long check format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
 install: $(STAMP) ## make the environment in .venv
 

@@ -14,6 +14,7 @@ _BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>runs(?:: \w+)?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S
 )
 _LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+_TABLE = re.compile(r"(?:^\|.*\n?)+", re.M)
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.M)
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 
@@ -43,6 +44,11 @@ def blocks(page: Path) -> Iterator[Block]:
 def prose(page: Path) -> str:
     """The page without its blocks of code."""
     return _BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+def tables(page: Path) -> list[list[str]]:
+    """The page's tables, each as its lines: a table ends at the first line that does not begin with a bar."""
+    return [match[0].splitlines() for match in _TABLE.finditer(prose(page))]
 
 
 def links(page: Path) -> list[str]:

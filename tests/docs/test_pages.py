@@ -11,12 +11,24 @@ from tests.docs import command_lines, markdown
 from tests.docs.markdown import PAGES, ROOT
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=markdown.name_of)
+_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
+_BAR = re.compile(r"(?<!\\)\|")
 _TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
 
 
 @each_page
 def test_every_link_leads_somewhere(page: Path) -> None:
     broken = [link for link in markdown.links(page) if not _leads_somewhere(page, link)]
+    assert broken == []
+
+
+@each_page
+def test_every_table_has_a_head_and_rows_of_its_width(page: Path) -> None:
+    broken = [
+        line
+        for lines in markdown.tables(page)
+        for line in (lines if len(lines) < 2 or not _RULE.fullmatch(lines[1]) else _of_other_width(lines))
+    ]
     assert broken == []
 
 
@@ -43,6 +55,11 @@ def test_every_python_block_compiles(page: Path) -> None:
     for block in markdown.blocks(page):
         if block.language == "python":
             compile(block.code, markdown.name_of(page), "exec")
+
+
+def _of_other_width(lines: list[str]) -> list[str]:
+    width = len(_BAR.findall(lines[0]))
+    return [line for line in lines if len(_BAR.findall(line)) != width]
 
 
 def _leads_somewhere(page: Path, link: str) -> bool:
