@@ -214,6 +214,22 @@ def test_nothing_is_deleted_in_tables_that_overlap_until_one_is_dropped(
     assert deletable(one, instant, stat) == {}
 
 
+def test_a_table_of_before_at_a_relative_path_is_in_nobodys_way(
+    server: fix_server.ServerProcess, http: httpx.Client
+) -> None:
+    relative = rest.make_table(http, "shop.relative")
+    database.query_nothing(server.dsn, "UPDATE base_path SET is_checked = false, key = NULL")
+
+    table = rest.make_table(http, "shop.a", base_path="/lake/a")
+
+    instant = table.begun()
+    stat = rest.write_stat(instant)
+    assert deletable(table, instant, stat) == {}
+    files = [{"partition_path": "", "file_name": stat["file_name"]}]
+    asked = relative.http.post(f"/v1/tables/{relative.name}/deletable", json={"files": files})
+    rest.refused(asked, 409, "base-path-shared")
+
+
 def test_nothing_is_deleted_by_a_metastore_whose_database_was_moved(
     server: fix_server.ServerProcess, http: httpx.Client
 ) -> None:

@@ -1,9 +1,10 @@
 -- Tables whose folders overlap with one, live ones first; dropped ones unless another table took their folder over.
+-- A folder without a key cannot be compared: as a range it would overlap with all.
 SELECT
     t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.dropped_at IS NOT NULL,
     EXISTS (SELECT FROM file f WHERE f.table_id = t.table_id)
 FROM base_path b
 JOIN lake_table t ON t.table_id = b.table_id
-WHERE b.taken_by IS NULL AND folder(b.key) && folder(%(key)s::text)
+WHERE b.taken_by IS NULL AND b.key IS NOT NULL AND folder(b.key) && folder(%(key)s::text)
 ORDER BY t.dropped_at IS NOT NULL, b.key, t.table_id
 LIMIT %(limit)s
