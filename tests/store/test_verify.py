@@ -24,6 +24,7 @@ from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
 
 EVENT = f"WHERE table_id = {ORDERS} AND version = "
+CLICKS = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
 NOBODY = "'11111111-1111-1111-1111-111111111111'"
 
 Found = tuple[Check, str, int | None]
@@ -52,6 +53,43 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
+
+
+# ---------------------------------------------------------------------------------- base paths of before
+
+
+@pytest.fixture
+def overlapping(lake: str) -> str:
+    """Two live tables, one in the folder of the other, as of a release that did not compare them."""
+    statement = "UPDATE base_path SET is_checked = false, key = {} WHERE table_id = {}"
+    tamper(lake, statement.format("'s3://lake/'", ORDERS), statement.format("'s3://lake/x/'", CLICKS))
+    return lake
+
+
+def test_tables_whose_base_paths_overlap_are_named(overlapping: str) -> None:
+    both = [("shop.clicks", "shop.orders"), ("shop.orders", "shop.clicks")]
+
+    assert shared_base_paths(overlapping) == both
+    assert shared_base_paths(overlapping, table="shop.orders") == both[1:]
+    tamper(overlapping, f"UPDATE lake_table SET dropped_at = now() WHERE table_id = {CLICKS}")
+    assert shared_base_paths(overlapping) == []
+
+
+def test_a_table_whose_base_path_cannot_be_compared_is_named(lake: str) -> None:
+    assert shared_base_paths(lake) == []
+    tamper(lake, f"UPDATE base_path SET is_checked = false, key = NULL WHERE table_id = {ORDERS}")
+    assert shared_base_paths(lake) == [("shop.orders", None)]
+
+
+def test_the_command_says_what_to_do_about_base_paths_that_overlap(overlapping: str) -> None:
+    assert (
+        "shop.orders: its base path overlaps with that of shop.clicks, so none of its files is deleted; "
+        "drop one of the two tables, or create it anew elsewhere"
+    ) in run("verify", "--dsn", overlapping).stdout.splitlines()
+
+
+def shared_base_paths(dsn: str, **asked: Any) -> list[tuple[str, str | None]]:
+    return [(one.table, one.other) for one in tampering.verify(dsn, **asked).shared_base_paths]
 
 
 # ---------------------------------------------------------------------------------- what was not touched

@@ -20,7 +20,7 @@ from chronolake_metastore.commands.rebuilding import Rebuilt
 from chronolake_metastore.commands.replaying import Progress
 from chronolake_metastore.commands.verifying import Report
 from chronolake_metastore.domain.heads import Heads
-from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.domain.proof import Finding, SharedBasePath
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
 
@@ -53,6 +53,8 @@ def show(report: Report, *, as_json: bool) -> None:
         typer.echo(f"... and {report.findings_left_out} findings more")
     for table in report.not_compared:
         typer.echo(f"{table}: its projections were not compared, because its log is damaged")
+    for shared in report.shared_base_paths:
+        typer.echo(_line_of_base_path(shared))
     what = f"{report.tables} logs, {report.events} events, {report.files} files"
     if report.documents:
         what += f", {report.documents} documents of heads"
@@ -90,6 +92,18 @@ def rebuild(settings: Settings) -> str:
 def _line(finding: Finding) -> str:
     where = finding.table if finding.version is None else f"{finding.table} version {finding.version}"
     return f"{where}: {finding.check}: {finding.what}; expected {finding.expected}, found {finding.found}"
+
+
+def _line_of_base_path(shared: SharedBasePath) -> str:
+    if shared.other is None:
+        return (
+            f"{shared.table}: its base path cannot be compared, so none of its files is deleted; create the "
+            "table anew at an absolute path or a URI"
+        )
+    return (
+        f"{shared.table}: its base path overlaps with that of {shared.other}, so none of its files is deleted; "
+        "drop one of the two tables, or create it anew elsewhere"
+    )
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from chronolake_metastore.domain.events import (
     decode,
 )
 from chronolake_metastore.domain.heads import Heads
-from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding
+from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding, SharedBasePath
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import proof, shadows
 from chronolake_metastore.store.engine import Database
@@ -46,7 +46,7 @@ class Report(msgspec.Struct, frozen=True):
     """What was verified, and what was found: nothing, when all holds.
 
     ``findings_left_out`` were found too; ``not_compared`` are tables whose log is damaged, so that a replay
-    of it says nothing about their projections.
+    of it says nothing about their projections. ``shared_base_paths`` are no findings: the log is right.
     """
 
     tables: int
@@ -57,6 +57,7 @@ class Report(msgspec.Struct, frozen=True):
     findings: list[Finding]
     findings_left_out: int
     not_compared: list[str]
+    shared_base_paths: list[SharedBasePath]
 
     @property
     def holds(self) -> bool:
@@ -124,6 +125,7 @@ class _Verification:
         self._documents = 0
         self._findings: list[Finding] = []
         self._left_out = 0
+        self._shared_base_paths: list[SharedBasePath] = []
 
     async def run(self, shadow: Shadows, documents: Iterable[Heads | Finding]) -> None:
         """Go through the log, then through what must agree with it."""
@@ -136,6 +138,7 @@ class _Verification:
         async with shadow.replaying() as tx:
             await self._find_orphans(tx)
             await self._answers.find_orphans(tx, self._findings_max + 1)
+            self._shared_base_paths = await proof.shared_base_paths(tx, self._table_id, self._findings_max)
         for document in documents:
             self._documents += 1
             if isinstance(document, Finding):
@@ -166,6 +169,7 @@ class _Verification:
             findings=self._findings,
             findings_left_out=self._left_out,
             not_compared=sorted(map(self._name, self._damaged)),
+            shared_base_paths=self._shared_base_paths,
         )
 
     def found(self, finding: Finding, table_id: UUID | None = None) -> None:

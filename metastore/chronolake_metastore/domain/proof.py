@@ -46,6 +46,16 @@ class Finding(msgspec.Struct, frozen=True):
     found: str
 
 
+class SharedBasePath(msgspec.Struct, frozen=True):
+    """A live table in which nothing is deleted: its base path overlaps with that of ``other``.
+
+    ``other`` is None when the base path cannot be compared. The table is of before base paths were checked.
+    """
+
+    table: str
+    other: str | None
+
+
 class _Head(msgspec.Struct, frozen=True):
     """The last event of a table that was followed."""
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from chronolake_metastore.domain.proof import SharedBasePath
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Transaction
 from chronolake_model.files import ColumnStats, WriteStat
@@ -22,6 +23,7 @@ _DELETED_FILES_WITHOUT_EVENT: Final = statements.load("deleted_files_without_eve
 _OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes_without_event")
 _CHAIN_HEADS: Final = statements.load("chain_heads")
 _FIND_HASHES: Final = statements.load("find_hashes")
+_SHARED_BASE_PATHS: Final = statements.load("shared_base_paths")
 _COLUMN_STATS: Final = msgspec.json.Decoder(list[ColumnStats])
 _REQUESTS_WITHOUT_OUTCOME: Final = """
     SELECT request_id
@@ -140,6 +142,12 @@ async def find_table(tx: Transaction, namespace: str, name: str) -> UUID | None:
     """The id of the table of this name; when there is none, of the one that was dropped last."""
     rows = await tx.query(_FIND_TABLE, {"namespace": namespace, "name": name})
     return rows[0][0] if rows else None
+
+
+async def shared_base_paths(tx: Transaction, table_id: UUID | None, limit: int) -> list[SharedBasePath]:
+    """The first ``limit`` tables in which nothing is deleted because of their base paths, by name."""
+    rows = await tx.query(_SHARED_BASE_PATHS, {"table_id": table_id, "limit": limit})
+    return [SharedBasePath(table, other) for table, other in rows]
 
 
 def _decode_column_stats(text: str) -> list[ColumnStats]:
