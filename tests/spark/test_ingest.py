@@ -526,6 +526,34 @@ def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
     assert "3.json, line 2: byte 34 (0xe9) is not utf-8; JSON files are UTF-8" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
+    shared_server_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": 1}\n{"n": 2}\n')
+    command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
+    where = ["--url", shared_server_url, "--table", "ingest.dry", "--base-path", str(tmp_path / "t")]
+    dry_run = subprocess.run(
+        [*command, "ingest", *where, "--source", str(file), "--key", "id", "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (dry_run.returncode, dry_run.stdout) == (1, "")
+    lines = [line for line in dry_run.stderr.splitlines() if not line.startswith("WARNING: Using incubator")]
+    assert lines[:-1] == [
+        "Starting Spark to look at 1 JSON lines file ...",
+        "Looking at 1 JSON lines file ...",
+        f"To make: the table ingest.dry at {tmp_path / 't'}: 1 JSON lines file",
+        "  id: bigint",
+        "  n: bigint",
+        "Error: Invalid record key (invalid-record-key)",
+    ]
+    assert lines[-1].startswith(f"{file}, line 2: the record key (id)")
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )
