@@ -26,6 +26,7 @@ from chronolake._transport import version as _version
 from chronolake._write import Write
 from chronolake.errors import ChronolakeError
 from chronolake_model.cleans import CleanPreview
+from chronolake_model.deletable import Deletable, Refusal, RefusedDeletion
 from chronolake_model.events import LoggedEvent
 from chronolake_model.files import (
     ChangedFileGroup,
@@ -106,6 +107,7 @@ __all__ = [
     "CompletedInstant",
     "Conflict",
     "DataFile",
+    "Deletable",
     "DeletedFile",
     "Direction",
     "DropColumn",
@@ -141,6 +143,8 @@ __all__ = [
     "ReaderLease",
     "Reading",
     "RecordedPlan",
+    "Refusal",
+    "RefusedDeletion",
     "RenameColumn",
     "ReplacedFileGroup",
     "ReplacedFileGroups",

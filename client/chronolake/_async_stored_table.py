@@ -14,6 +14,7 @@ from chronolake._timeline import AsyncTimeline
 from chronolake._transport import AsyncTransport, default_writer
 from chronolake_model import tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import CreateMarkers, DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.readers import ReaderLease
@@ -168,6 +169,20 @@ class AsyncStoredTable:
         async for page in self._transport.pages(_calls.list_deletions(self.name, requested_time)):
             for one in page.files:
                 yield one
+
+    async def deletable(
+        self, requested_time: str, files: Iterable[DeletedFile], *, writer: str | None = None
+    ) -> Deletable:
+        """As ``Table.deletable``."""
+        asked = AskDeletable(list(files), writer)
+        return await self._transport.send(_calls.deletable(self.name, requested_time, asked))
+
+    async def deletable_orphans(
+        self, files: Iterable[DeletedFile], *, unknown_instants: bool = False
+    ) -> Deletable:
+        """As ``Table.deletable_orphans``."""
+        asked = AskOrphans(list(files), unknown_instants)
+        return await self._transport.send(_calls.deletable_orphans(self.name, asked))
 
     @property
     def timeline(self) -> AsyncTimeline:

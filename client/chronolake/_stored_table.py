@@ -16,6 +16,7 @@ from chronolake._transport import Transport, default_writer
 from chronolake._write import Write, finish_clean, finish_rollback
 from chronolake_model import tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
@@ -233,6 +234,27 @@ class StoredTable:
         """
         pages = self._transport.pages(_calls.list_deletions(self.name, requested_time))
         return (one for page in pages for one in page.files)
+
+    def deletable(
+        self, requested_time: str, files: Iterable[DeletedFile], *, writer: str | None = None
+    ) -> Deletable:
+        """Ask which of up to 10,000 files may not be deleted in the name of an instant, and why: ``refused``.
+
+        All others may. A rollback deletes files of its target, a clean those of its plan, and a write those of
+        its own attempts that it does not publish. ``writer`` is who would delete them: without one, nothing of
+        a pending instant may be deleted. The answer holds for the moment of the question. Raises
+        ``InstantNotFound``, ``BasePathShared``, ``MetastoreMoved``.
+        """
+        asked = AskDeletable(list(files), writer)
+        return self._transport.send(_calls.deletable(self.name, requested_time, asked))
+
+    def deletable_orphans(self, files: Iterable[DeletedFile], *, unknown_instants: bool = False) -> Deletable:
+        """Ask which of up to 10,000 files may not be deleted as orphans, and why: ``refused``. All others may.
+
+        With ``unknown_instants`` files of past instants may that the table never had. Raises as ``deletable``.
+        """
+        asked = AskOrphans(list(files), unknown_instants)
+        return self._transport.send(_calls.deletable_orphans(self.name, asked))
 
     @property
     def timeline(self) -> Timeline:
