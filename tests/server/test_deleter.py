@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import chronolake
+from chronolake_metastore.workers.deleter import AT_ONCE
 from chronolake_model.times import parse_time
 from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
@@ -175,6 +176,23 @@ def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting
         table.store.delete(f"{path_of(stuck)}/within")
         table.store.files().remove_empty_folders_unguarded(path_of(stuck))
         completes(table, rollback)
+
+
+def test_plans_that_cannot_be_executed_hold_up_no_other_of_their_table(
+    new_server: NewServer, dsn: str, local: Store
+) -> None:
+    with stored.table_at(new_server(dsn).url, local) as table:
+        for number in range(AT_ONCE):
+            instant = table.begun()
+            stuck = stored.marker_of(instant, number)
+            table.marked(instant, stuck)
+            table.storage.create_empty(f"{path_of(stuck)}/within")
+            succeeded(table.roll_back(instant, execute=False))
+        last, _ = table.given_up()
+
+        new_server(dsn, *DELETES)
+
+        completes(table, last)
 
 
 @pytest.mark.parametrize("times", [3, 60])

@@ -42,7 +42,10 @@ class WaitingPlan(msgspec.Struct, frozen=True):
 
 
 async def plans(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[WaitingPlan]:
-    """Plans that wait in requested, the oldest first, but for those of the tables ``left_out``."""
+    """Plans that wait in requested, but for those of the tables ``left_out``.
+
+    Those first to which nothing has happened for the longest time.
+    """
     rows = await connection.execute(_WAITING, {"left_out": list(left_out), "limit": limit})
     return [
         WaitingPlan(
