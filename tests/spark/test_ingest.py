@@ -419,20 +419,6 @@ def test_files_without_a_row_make_no_table_of_unknown_types(
     assert ingest("--key", "id", "--schema", "id INT, n INT")["columns"] == {"id": "int", "n": "int"}
 
 
-def test_an_interrupt_while_spark_starts_is_said(
-    run: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("chronolake_spark.sessions.borrowed", interrupted)
-
-    assert run("--key", "id") == 130
-    assert "Interrupted while Spark started" in capsys.readouterr().err
-
-
 def test_keys_that_are_written_differently_stay_different_rows(
     ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
 ) -> None:

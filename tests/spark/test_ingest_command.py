@@ -39,7 +39,7 @@ def test_no_text_of_the_help_is_cut_off_on_a_screen_of_80_columns(
 
 
 @pytest.mark.parametrize(("options", "step"), [((), "load"), (("--dry-run",), "look at")])
-def test_what_is_begun_is_said_on_stderr(
+def test_what_is_begun_and_its_interruption_are_said_on_stderr(
     run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -52,6 +52,7 @@ def test_what_is_begun_is_said_on_stderr(
     assert run(*options) == 130
     shown = capsys.readouterr()
     assert shown.err.startswith(f"Starting Spark to {step} 2 CSV files ...\n")
+    assert shown.err.endswith("Interrupted while Spark started or stopped.\n")
     assert shown.out == ""
 
 
