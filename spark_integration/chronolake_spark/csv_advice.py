@@ -68,7 +68,7 @@ def for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
         return f"correct the value, or state another type, as {_statement(name, other)}"
     ways = ["correct the value"]
     if wider := _wider(type_, value):
-        ways.append(f"change the column's type with `chronolake schema change --widen '{name}:{wider}'`")
+        ways.append(f"change the column's type with `chronolake schema change TABLE --widen '{name}:{wider}'`")
     if _is_taken(value, type_, stated=True):
         ways.append(
             f"if this is another way to write a {type_} (as 007 for 7, or a time without a zone for one in "
