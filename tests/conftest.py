@@ -14,5 +14,5 @@ settings.load_profile("chronolake")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the modules that last longest: of two workers one would be left alone with them at the end."""
+    """Begin with the modules that last longest: else one worker would be left alone with them at the end."""
     items.sort(key=lambda item: item.path.parent.name != "spark")
