@@ -499,7 +499,8 @@ def machine(new_database: Callable[[], str]) -> type[Promises]:
 
 
 def test_the_promises_hold_whatever_writers_do(machine: type[Promises]) -> None:
-    machines.play(machine, STEPS)
+    # The same examples in each run, so that no change fails by chance; the slow test explores.
+    machines.play(machine, STEPS, derandomize=True)
 
 
 @pytest.mark.slow
