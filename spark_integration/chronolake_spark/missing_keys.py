@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronolake_spark import errors, texts
+from chronolake_spark import errors, json_files
 from chronolake_spark.formats import Format
 
 
@@ -64,22 +61,8 @@ def _row_of_parquet(file: Path, key: Sequence[str]) -> str | None:
 
 def _record_of_json(file: Path, key: Sequence[str]) -> str | None:
     folded = {name.lower() for name in key}
-    what = "record" if texts.is_json_array(file) else "line"
-    try:
-        for number, record in _records_of_json(file):
-            values = [value for name, value in record.items() if name.lower() in folded]
-            if all(value in (None, "") for value in values):
-                return f"{what} {number}"
-    except msgspec.DecodeError:
-        return None  # Spark takes more for JSON than the standard does.
+    for record in json_files.records(file):
+        values = [value for name, value in record.fields.items() if name.lower() in folded]
+        if all(value in (None, "") for value in values):
+            return record.place
     return None
-
-
-def _records_of_json(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The records, with the numbers of their lines, or in an array with their own."""
-    decode = functools.partial(msgspec.json.decode, type=dict[str, Any])
-    with io.TextIOWrapper(io.BufferedReader(texts.Utf8Stream(file, texts.UTF8)), "utf-8-sig") as text:
-        if texts.is_json_array(file):
-            yield from enumerate(msgspec.json.decode(text.read(), type=list[dict[str, Any]]), start=1)
-        else:
-            yield from ((number, decode(line)) for number, line in enumerate(text, start=1) if line.strip())

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_files, errors, formats, texts
+from chronolake_spark import columns, csv_files, errors, formats, json_files, texts
 from chronolake_spark.csv_files import Reading
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.formats import Format
@@ -36,8 +36,9 @@ _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 _OPTIONS = {
     Format.PARQUET: {"mergeSchema": "true"},
-    # FAILFAST: a line that is not what the others are stops the job; it is not stored as nulls.
-    Format.JSON: {"mode": "FAILFAST"},
+    # FAILFAST: a line that is not what the others are stops the job; it is not stored as nulls. Spark would
+    # take a column of the name that it reserves for such lines for its own, and read null.
+    Format.JSON: {"mode": "FAILFAST", "columnNameOfCorruptRecord": "_chronolake_corrupt_record"},
 }
 _READER = {Format.PARQUET: "parquet", Format.JSON: "json"}
 
@@ -111,8 +112,7 @@ def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[
         inferred = {name: looked.profiles[name] for name in looked.profiles if reading.column(name) is None}
         return Looked(StructType.fromDDL(ddl), looked.rows, inferred)
     if source.format is Format.JSON:
-        for file in source.files:
-            texts.check(file, check)
+        json_files.check(source.files, check)
     with _under_plain_names(source.files) as files:
         structs = [_read(spark, source, group, None, reading).schema for group in _alike(source, files)]
     names = list(dict.fromkeys(name for struct in structs for name in struct.names))

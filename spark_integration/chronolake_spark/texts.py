@@ -9,7 +9,6 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from chronolake_spark import errors
 
 UTF8 = "utf-8"
 _CHUNK_BYTES = 1 << 20
-_JSON_ADVICE = "JSON files are UTF-8: convert it"
+JSON_ADVICE = "JSON files are UTF-8: convert it"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_BYTES = 4096
 _UTF16_ZEROS_MIN = 1 / 8
@@ -142,25 +141,9 @@ class Utf8Stream(io.RawIOBase):
         )
 
 
-def check(file: Path, stop: Callable[[], None]) -> None:
-    """Read a JSON file, which is UTF-8. Raises ``SourceUnreadable`` where it is not."""
-    with Utf8Stream(file, UTF8, stop, advice=_JSON_ADVICE) as stream:
-        if not is_json_array(file):
-            while stream.read(_CHUNK_BYTES):
-                pass
-            return
-        try:
-            # Spark would read the first value of the file, and no more.
-            json.loads(b"".join(iter(lambda: stream.read(_CHUNK_BYTES), b"")).removeprefix(codecs.BOM_UTF8))
-        except json.JSONDecodeError as exc:
-            raise errors.SourceUnreadable(
-                f"{file}, line {exc.lineno}: {exc.msg}", {"line": exc.lineno}
-            ) from exc
-
-
 def is_json_array(file: Path) -> bool:
     """Whether a JSON file is one array of records, and not a record a line."""
-    with Utf8Stream(file, UTF8, advice=_JSON_ADVICE) as stream:
+    with Utf8Stream(file, UTF8, advice=JSON_ADVICE) as stream:
         while head := stream.read(_CHUNK_BYTES):
             if begun := head.removeprefix(codecs.BOM_UTF8).lstrip():
                 return begun.startswith(b"[")

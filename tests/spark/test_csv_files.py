@@ -13,7 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark import csv_advice, csv_files, csv_profiles, csv_types, errors, missing_keys, texts
+from chronolake_spark import (
+    csv_advice,
+    csv_files,
+    csv_profiles,
+    csv_types,
+    errors,
+    json_files,
+    missing_keys,
+    texts,
+)
 from chronolake_spark.csv_files import Column, Reading
 from chronolake_spark.formats import Format
 
@@ -160,10 +169,10 @@ def test_a_zero_byte_in_json_is_named_with_its_line(tmp_path: Path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b'{"id": 1}\n{"id": 2}\0\n')
     with pytest.raises(errors.SourceUnreadable, match=r"a\.jsonl, line 2: holds a zero byte, .*; remove it"):
-        texts.check(file, lambda: None)
+        json_files.check([file])
     file.write_bytes('{"id": 1}\n'.encode("utf-16-le"))
     with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; JSON files are UTF-8"):
-        texts.check(file, lambda: None)
+        json_files.check([file])
 
 
 @pytest.mark.parametrize(
@@ -216,13 +225,6 @@ def test_the_first_record_of_json_without_a_record_key_is_named(tmp_path: Path, 
     located = missing_keys.located(MISSING, Format.JSON, [whole, file], ["id"])
     assert str(located) == f"{file}, {place}: {MISSING}"
     assert missing_keys.located(MISSING, Format.JSON, [whole], ["id"]) is MISSING
-
-
-def test_what_only_spark_takes_for_json_is_left_without_a_place(tmp_path: Path):
-    file = tmp_path / "a.json"
-    file.write_text("{'id': null}\n")
-
-    assert missing_keys.located(MISSING, Format.JSON, [file], ["id"]) is MISSING
 
 
 def test_the_first_row_of_parquet_without_a_record_key_is_named(tmp_path: Path):

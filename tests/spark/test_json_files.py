@@ -1,0 +1,96 @@
+"""JSON files: what Spark would drop or change is refused with its place, without a JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chronolake_spark import errors, json_files
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.json"
+
+
+REFUSED = {
+    "two records": ('{"id":1}\n{"id":2}{"id":3}\n', "line 2: Extra data"),
+    "text behind": ('{"id":1}\n\n{"id":3} not JSON\n', "line 3: Extra data"),
+    "a comma behind": ('{"id":1},\n', "line 1: Extra data"),
+    "brackets behind": ('{"id":1}]}}\n', "line 1: Extra data"),
+    "single quotes": ("{'id':1}\n", "line 1: Expecting property name"),
+    "several lines": ('{\n"id":1}\n', "line 1: Expecting property name"),
+    "no object": ('{"id":1}\n3\n', "line 2: a number and not an object"),
+    "NaN": ('{"id":NaN}\n', "line 1: NaN is no JSON number"),
+    "a field twice": ('{"id":1,"s":{"a":1,"a":2}}\n', "line 1: an object has the field 'a' twice"),
+    "nested too deeply": ('{"id":' + "[" * 200_000, "line 1: it is nested too deeply"),
+    "an array of other values": ('[{"id":1}, 2]', "record 2: a number and not an object"),
+    "two arrays": ('[{"id":1}]\n[{"id":2}]\n', "line 2: Extra data"),
+    "an array without commas": ('[{"id":1}\n{"id":2}]', "line 2: Expecting ',' or ']'"),
+    "a comma before the end": ('[{"id":1},\n]', "line 2: Expecting value"),
+    "an array without an end": ('[{"id":1}', "line 1: Expecting ',' or ']'"),
+    "an array with a field twice": ('[{"id":1},\n{"a":1,"a":1}]', "line 2: an object has the field 'a' twice"),
+    "a string beside a number": (
+        '{"v":1}\n{"v":null}\n{"v":"1"}\n',
+        r"line 3, column v: a string, and .*a\.json, line 1 has a number",
+    ),
+    "a boolean beside a string": ('[{"v":"x"},{"v":true}]', "record 2, column v: a boolean"),
+    "an object beside a number": ('{"v":1}\n{"v":{"x":1}}\n', "line 2, column v: an object"),
+    "kinds in a struct": ('{"v":{"x":1}}\n{"v":{"x":[1]}}\n', r"line 2, column v\.x: an array"),
+    "kinds in an array": ('{"v":[1,"1"]}\n', r"line 1, column v\[\]: a string"),
+    "half a surrogate pair": ('{"v":"x"}\n{"v":"\\ud800"}\n', "line 2: a text has half of a surrogate pair"),
+    "half a pair in a name": ('{"\\uDC00":1}\n', "line 1: a text has half of a surrogate pair"),
+    "names by case": ('{"id":1,"ID":2}\n', "line 1: the fields id and ID differ only in case"),
+    "names by case in a struct": (
+        '{"s":{"a":1}}\n{"s":{"A":1}}\n',
+        "line 2, column s: the fields a and A differ only in case",
+    ),
+    "only empty objects": ('{"id":1,"s":{}}\n', "line 1, column s: all its objects are empty"),
+    "a large exponent": ('{"v":1e400}\n', "line 1, column v: 1e400 .* without an exponent"),
+    "an exponent": ('{"v":1}\n{"v":1E2}\n', "line 2, column v: 1E2 .* without an exponent"),
+    "a number near zero": ('{"v":1e-400}\n', "line 1, column v: .* a double does not keep 1e-400"),
+    "too many digits": ('{"v":0.5}\n{"v":' + "1" * 39 + "}\n", "line 2, column v: no decimal of 38 digits"),
+    "digits on both sides": (
+        '{"v":' + "1" * 30 + '}\n{"v":0.1234567890123456789}\n',
+        "line 1, column v: no decimal of 38 digits",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_spark_would_drop_or_change_is_refused_with_its_place(file: Path, content: str, message: str):
+    file.write_text(content)
+
+    with pytest.raises(errors.SourceUnreadable, match=rf"a\.json, {message}"):
+        json_files.check([file])
+
+
+def test_a_kind_of_another_file_counts_too(file: Path, tmp_path: Path):
+    other = tmp_path / "b.json"
+    file.write_text('{"v":1}\n')
+    other.write_text('[{"v":"1"}]')
+
+    with pytest.raises(errors.SourceUnreadable, match=r"b\.json, record 1, column v: .*a\.json, line 1"):
+        json_files.check([file, other])
+
+
+@pytest.mark.parametrize(
+    ("content", "places"),
+    [
+        ('\ufeff{"id":1}\r\n \t\n{"id":2.5,"s":{"a":[]}}', ["line 1", "line 3"]),
+        ('\n[ {"id":1} ,\n{"id":null}\n]\n ', ["record 1", "record 2"]),
+        ("[]", []),
+        ("", []),
+        ('{"v":"\\ud83d\\ude00 \\\\ud800"}\n{"v":null}\n', ["line 1", "line 2"]),
+        ('{"v":' + "9" * 38 + '}\n{"v":-0}\n', ["line 1", "line 2"]),
+        ('{"v":1}\n{"v":1.5e-3}\n{"v":1E0}', ["line 1", "line 2", "line 3"]),
+    ],
+)
+def test_what_is_json_is_taken(file: Path, content: str, places: list[str]):
+    file.write_bytes(content.encode())
+    seen: list[str] = []
+
+    json_files.check([file], visit=lambda record: seen.append(record.place))
+
+    assert seen == places
