@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import hashlib
 import importlib
 import os
 import subprocess
@@ -19,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from chronolake_metastore import errors
 
@@ -43,8 +45,13 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """The DSN of its superuser. It stays the same when PostgreSQL is started again."""
-        return str(_wheel().utils.PostmasterInfo.read_from_pgdata(self._folder).get_uri())
+        """The DSN of its superuser. It stays the same when PostgreSQL is started again.
+
+        It sets ``chronolake.place``, by which ``store.identity`` tells a copy of the folder from its original.
+        """
+        uri = str(_wheel().utils.PostmasterInfo.read_from_pgdata(self._folder).get_uri())
+        options = quote(f"-c chronolake.place={_place(self._folder)}")
+        return f"{uri}{'&' if '?' in uri else '?'}options={options}"
 
     def start(self) -> None:
         """Start PostgreSQL, or find it running, and use it until ``release``.
@@ -218,6 +225,16 @@ def _spawn_watcher(data_dir: Path) -> int:
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     # A process group of its own: Ctrl-C in a terminal is for the server, not for the watcher.
     return os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing, setpgroup=0)
+
+
+def _place(folder: Path) -> str:
+    """A digest of the place of a data folder: its real path, and the inode of a file in it.
+
+    PostgreSQL never writes that file again, so it keeps its inode until it is copied. The number of the
+    device is left out, because a reboot may change it.
+    """
+    inode = (folder / "PG_VERSION").stat().st_ino
+    return hashlib.sha256(f"{folder.resolve()}\0{inode}".encode()).hexdigest()[:32]
 
 
 def _lines(folder: Path) -> list[str]:

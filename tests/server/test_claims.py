@@ -109,6 +109,25 @@ def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes
         assert not path.exists()
 
 
+def test_a_new_id_in_one_of_two_copies_keeps_the_other_from_deleting(
+    new_server: NewServer, dsn: str, lake: Path
+) -> None:
+    with chronolake.connect(new_server(dsn).url) as client:
+        table = made(client, lake)
+        table.claim_storage()
+    before = (lake / claims.PATH).read_bytes()
+
+    kept, planned = claim(dsn), claim(dsn, "--new-id", "--dry-run")
+    assert "as before" in kept.stdout
+    assert "shop.orders: its claim would be renewed" in planned.stdout
+    assert (lake / claims.PATH).read_bytes() == before
+    renewed = claim(dsn, "--new-id")
+
+    assert (renewed.returncode, "shop.orders: claim renewed" in renewed.stdout) == (0, True)
+    assert (lake / claims.PATH).read_bytes() != before
+    assert claim(dsn, "--new-id", "--table", "shop.orders").returncode == 2
+
+
 def test_a_table_that_was_never_written_has_nothing_to_claim_and_one_that_was_is_claimed(
     new_server: NewServer, dsn: str, lake: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -17,6 +18,9 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from chronolake_metastore.embedded import EmbeddedPostgres
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import identity, migrations
+from chronolake_metastore.store.engine import Database
 from tests.fix_server import QUIET, free_port
 from tests.server import rest
 from tests.server.rest import succeeded
@@ -144,6 +148,33 @@ def test_a_watcher_that_is_killed_is_replaced(data_dir: Path, serve: Callable[[]
     server.end(signal.SIGKILL)
 
     wait_until(lambda: not postgres_of(data_dir))
+
+
+def test_a_copied_folder_does_not_hold_the_identity_and_its_original_does(data_dir: Path) -> None:
+    original, copy = EmbeddedPostgres(data_dir / "original"), EmbeddedPostgres(data_dir / "copy")
+    original.start()
+    migrations.upgrade(original.dsn)
+    original.release()
+    subprocess.run(["cp", "-a", data_dir / "original", data_dir / "copy"], check=True)
+    original.start()
+    copy.start()
+
+    try:
+        assert asyncio.run(is_here(original.dsn))
+        assert not asyncio.run(is_here(copy.dsn))
+    finally:
+        original.release()
+        copy.release()
+        wait_until(lambda: not watchers_of(data_dir / "original") + watchers_of(data_dir / "copy"))
+
+
+async def is_here(dsn: str) -> bool:
+    database = Database(Settings(dsn=dsn))
+    try:
+        async with database.reading() as connection:
+            return (await identity.get(connection)).is_here
+    finally:
+        await database.close()
 
 
 def test_a_file_that_names_another_process_does_not_keep_postgresql_from_starting(data_dir: Path) -> None:

@@ -67,6 +67,18 @@ def test_what_deletes_is_refused_in_a_promoted_copy_and_told_what_to_run(dsn: st
         asked(dsn, queries.require_here)
 
 
+def test_the_identity_of_an_embedded_database_holds_only_in_the_place_where_it_was_made(dsn: str) -> None:
+    here = make_conninfo(dsn, options="-c chronolake.place=here")
+    copy = make_conninfo(dsn, options="-c chronolake.place=there")
+    asked(here, identity.renew, commit=True)
+
+    assert asked(here, identity.get).is_here
+    assert not asked(copy, identity.get).is_here
+    assert not asked(dsn, identity.get).is_here
+    asked(copy, identity.renew, commit=True)
+    assert asked(copy, identity.get).is_here
+
+
 def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: str) -> None:
     with History(dsn) as lake:
         lake.make_namespace("shop")

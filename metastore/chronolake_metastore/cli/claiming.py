@@ -27,7 +27,7 @@ _WOULD: Final = {
 }
 
 
-def claim(settings: Settings, table: str | None, *, force: bool, dry_run: bool) -> bool:
+def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, dry_run: bool) -> bool:
     """Claim, and print what became of each table: whether none was refused."""
     refused = 0
 
@@ -38,7 +38,7 @@ def claim(settings: Settings, table: str | None, *, force: bool, dry_run: bool) 
 
     async def run() -> Identities:
         await readiness.check_at_start(settings)
-        return await claiming.claim(settings, tell, table=table, force=force, dry_run=dry_run)
+        return await claiming.claim(settings, tell, table=table, new_id=new_id, force=force, dry_run=dry_run)
 
     identities = asyncio.run(run())
     tables = "table" if refused == 1 else "tables"

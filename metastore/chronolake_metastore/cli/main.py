@@ -374,6 +374,14 @@ def claim(  # noqa: PLR0913 - one argument per setting
     table: Annotated[
         str | None, typer.Option(help="One table, namespace.table, and no other.", metavar="TABLE")
     ] = None,
+    new_id: Annotated[
+        bool,
+        typer.Option(
+            "--new-id",
+            help="Give the metastore a new identity in any case, and claim all tables under it. For one of two "
+            "databases that are copies of each other: the other one deletes nothing from then on.",
+        ),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Take the claims of other metastores too, and those that cannot be read."),
@@ -387,14 +395,19 @@ def claim(  # noqa: PLR0913 - one argument per setting
 ) -> None:
     """Claim the storage of all tables for this database, after it was moved, restored or promoted.
 
-    The metastore gets a new identity if its PostgreSQL is another one than before. From then on servers and
-    clients of the old database delete nothing. Storage is reached as servers reach it. It may be run again.
+    The metastore gets a new identity if its PostgreSQL is another one than before, or with --new-id. From
+    then on servers and clients of the old database delete nothing. Storage is reached as servers reach it. It
+    may be run again.
     Ends with 1 when a table was not claimed: each says why. A table that was never written has nothing to
     claim: its first writer makes the claim.
     """
+    if new_id and table is not None:
+        raise typer.BadParameter(
+            "a new identity is claimed for all tables: leave --table out", param_hint="--new-id"
+        )
     telemetry.configure(log_format, log_level)
     settings = Settings(dsn=dsn_of(dsn, data_dir), role=role, storage_endpoints=storage_endpoints or ())
-    if not claiming.claim(settings, table, force=force, dry_run=dry_run):
+    if not claiming.claim(settings, table, new_id=new_id, force=force, dry_run=dry_run):
         raise typer.Exit(1)
 
 

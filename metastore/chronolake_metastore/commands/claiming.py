@@ -58,16 +58,18 @@ async def claim(
     tell: Callable[[Claimed], None],
     *,
     table: str | None = None,
+    new_id: bool = False,
     force: bool = False,
     dry_run: bool = False,
 ) -> Identities:
     """Renew the identity if this PostgreSQL is not the one that it was made in, then claim each live table.
 
-    It may be called again, and goes on where it broke off. Raises ``TableNotFound``, ``DatabaseUnavailable``.
+    ``new_id`` renews it in any case: for a copy that cannot be told from its original. It may be called
+    again, and goes on where it broke off. Raises ``TableNotFound``, ``DatabaseUnavailable``.
     """
     database = Database(settings)
     try:
-        identities = await _identities(database, dry_run=dry_run)
+        identities = await _identities(database, new_id=new_id, dry_run=dry_run)
         found = False
         async for place in _places(database):
             if table is None or place.table == table:
@@ -89,10 +91,10 @@ async def claim(
     return identities
 
 
-async def _identities(database: Database, *, dry_run: bool) -> Identities:
+async def _identities(database: Database, *, new_id: bool, dry_run: bool) -> Identities:
     async with database.reading() as connection:
         present, known = await identity.get(connection), await identity.known(connection)
-    if present.is_here:
+    if present.is_here and not new_id:
         return Identities(known, is_new=False)
     if dry_run:
         # Any id that is not known stands for the one that would be made.

@@ -17,7 +17,11 @@ from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_metastore.store.waiting import Place, place_of
 
-_GET: Final = "SELECT metastore_id, database = this_database() FROM metastore ORDER BY position DESC LIMIT 1"
+_GET: Final = (
+    "SELECT metastore_id, database = this_database()"
+    " AND place IS NOT DISTINCT FROM nullif(current_setting('chronolake.place', true), '')"
+    " FROM metastore ORDER BY position DESC LIMIT 1"
+)
 # An operator adds a row now and then: there are few.
 _ALL: Final = text("SELECT metastore_id FROM metastore ORDER BY position")
 _RENEW: Final = text("INSERT INTO metastore DEFAULT VALUES")

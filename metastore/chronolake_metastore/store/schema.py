@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0022"
+REVISION: Final = "0023"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
