@@ -79,7 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     followers_per_client_max: int = 1_000
     """Streams of events that one address has open at most; more are answered 429."""
     follower_stall_seconds: float = 30.0
-    """How long a follower may read nothing while there is something to read; then it is cut off."""
+    """How long a reader of a stream, of events or as Arrow, may take nothing of it; then it is cut off."""
+    arrow_streams_per_client_max: int = 4
+    """Answers as Arrow that one address reads at a time; more wait, and are then answered 429."""
     ring_bytes: int = 32 * 1024 * 1024
     """The newest events, kept in memory for all followers; one that falls behind them is cut off."""
     catch_up_bytes: int = 32 * 1024 * 1024

@@ -41,6 +41,23 @@ def query(dsn: str, sql: str, *parameters: object) -> list[Row]:
         return connection.execute(sql.encode(), parameters).fetchall()
 
 
+def multiply_files(dsn: str, table: str, number: int) -> None:
+    """Add so many files to a table that has one: more than any request would publish."""
+    query_nothing(
+        dsn,
+        f"""
+        INSERT INTO chronolake.file (table_id, partition_path, file_id, requested_time, file_name, kind,
+            size_bytes, records, completion_time, live_from, schema_version)
+        SELECT f.table_id, 'p', lpad(n::text, 40, 'x'), f.requested_time, lpad(n::text, 80, 'y'), 'base', n, n,
+            f.completion_time, f.live_from, 1
+        FROM chronolake.file f
+        JOIN chronolake.lake_table t USING (table_id)
+        CROSS JOIN generate_series(1, {number}) AS n
+        WHERE t.namespace || '.' || t.name = '{table}'
+        """,
+    )
+
+
 def events(dsn: str, table: str) -> list[Row]:
     """The log of a table that is not dropped, by version; times in microseconds and in Hudi's 17 digits."""
     return query(

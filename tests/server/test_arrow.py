@@ -15,7 +15,7 @@ import pytest
 
 import chronolake
 from chronolake import errors
-from chronolake_metastore.store.engine import STREAMS_MAX
+from chronolake_metastore.store.stream_slots import STREAMS_MAX
 from chronolake_model.files import ARROW
 from chronolake_model.times import Tick, format_time, from_datetime
 from tests.fix_server import ServerProcess
@@ -155,19 +155,7 @@ def large(shared_server: ServerProcess, table: Table) -> Table:
     """A table of so many files that no buffer between server and reader holds them all."""
     requested = table.begun()
     succeeded(table.complete(requested, write_stat(requested)))
-    database.query_nothing(
-        shared_server.dsn,
-        f"""
-        INSERT INTO chronolake.file (table_id, partition_path, file_id, requested_time, file_name, kind,
-            size_bytes, records, completion_time, live_from, schema_version)
-        SELECT f.table_id, 'p', lpad(n::text, 40, 'x'), f.requested_time, lpad(n::text, 80, 'y'), 'base', n, n,
-            f.completion_time, f.live_from, 1
-        FROM chronolake.file f
-        JOIN chronolake.lake_table t USING (table_id)
-        CROSS JOIN generate_series(1, {MANY_FILES}) AS n
-        WHERE t.namespace || '.' || t.name = '{table.name}'
-        """,
-    )
+    database.multiply_files(shared_server.dsn, table.name, MANY_FILES)
     return table
 
 

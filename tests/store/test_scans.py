@@ -72,8 +72,9 @@ class Lake:
 
         async def ask() -> bytes:
             shares = shared(wanted, paths)
-            stream = await file_streams.snapshot(self._database, TABLE.table_id, AS_OF, shares, {})
-            return b"".join([message async for message in stream.messages()])
+            stream = file_streams.snapshot(self._database, TABLE.table_id, AS_OF, shares, {})
+            async with stream.opened("127.0.0.1") as messages:
+                return b"".join([message async for message in messages])
 
         found = pa.ipc.open_stream(self._runner.run(ask())).read_all()
         return list(

@@ -53,12 +53,24 @@ class _Exchange:
         self._has_begun = False
         self._refusing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._receiving: asyncio.Timeout | None = None
         if not _has_body(scope):
             self._set_timer()
 
     async def receive(self) -> Any:
-        """The next part of the request; behind its last part the time runs."""
-        message = await self._receive()
+        """The next part of the request; behind its last part the time runs.
+
+        When the deadline has answered, the client is gone as far as the handler is concerned.
+        """
+        if self._refusing is not None:
+            return {"type": "http.disconnect"}
+        try:
+            async with asyncio.timeout(None) as self._receiving:
+                message = await self._receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        finally:
+            self._receiving = None
         if self._timer is None and message["type"] == "http.request" and not message.get("more_body"):
             self._set_timer()
         return message
@@ -86,6 +98,8 @@ class _Exchange:
             self._timer.cancel()
 
     def _refuse(self) -> None:
+        if self._receiving is not None:
+            self._receiving.reschedule(asyncio.get_running_loop().time())
         self._refusing = asyncio.get_running_loop().create_task(self._answer())
 
     async def _answer(self) -> None:

@@ -10,10 +10,10 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import following, parameters, problems
+from chronolake_metastore.api import following, parameters, problems, streams
 from chronolake_metastore.api.following import FollowerStream, Following
 from chronolake_metastore.api.parameters import Limit
-from chronolake_metastore.followers import Client, Followers
+from chronolake_metastore.followers import Followers
 from chronolake_metastore.queries import events as queries
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.store.engine import Database
@@ -87,7 +87,7 @@ async def follow_events(
     if place == Bound.LATEST:
         # Who connects anew before the first event came would pass over what happened in between.
         raise errors.InvalidCursor("a stream goes on behind a cursor; GET /v1/events?after=latest gives one")
-    follower = followers.admit(_client_of(request))
+    follower = followers.admit(streams.client_of(request))
     try:
         # Before the stream begins: what is wrong with the request is answered as a problem.
         position = await catching_up.begin(name, place)
@@ -97,11 +97,6 @@ async def follow_events(
     return FollowerStream(
         Following(followers, catching_up, follower, position), lambda: followers.leave(follower)
     )
-
-
-def _client_of(request: Request[Any, Any, Any]) -> Client:
-    host, port = request.scope["client"] or ("unknown", 0)
-    return Client(host, int(port))
 
 
 def _table(name: str | None) -> str | None:

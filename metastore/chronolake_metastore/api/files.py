@@ -33,7 +33,7 @@ TAGS = ["Files"]
     summary="The live file slices",
     tags=TAGS,
     responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED, *streams.CODES
     ),
 )
 async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
@@ -66,7 +66,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     if streams.wants_arrow(request, cursor):
         if not is_merged:
             raise errors.InvalidParameter("as Arrow there is the merged view of all slices", parameter="view")
-        return streams.streamed(await (await streams.queries()).snapshot(database, name, time, partition_path))
+        return streams.Arrow(await (await streams.queries()).snapshot(database, name, time, partition_path))
     if is_merged:
         return await queries.snapshot(database, name, time, partition_path, limit, cursor)
     wanted = Wanted(view, time, until, partition_path)
@@ -78,7 +78,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     summary="Every file that was ever published",
     tags=TAGS,
     media_type=ARROW,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, *streams.CODES),
 )
 async def get_published(table: TableInPath, database: NamedDependency[Database]) -> Stream:
     """A row for each data file that was ever published and is not cleaned, in no order, always as Arrow.
@@ -86,7 +86,7 @@ async def get_published(table: TableInPath, database: NamedDependency[Database])
     Those of superseded slices, of replaced file groups and of what a restore undid are among them: it tells
     what in storage belongs to the table.
     """
-    return streams.streamed(await (await streams.queries()).published(database, parameters.table(table)))
+    return streams.Arrow(await (await streams.queries()).published(database, parameters.table(table)))
 
 
 @get(
@@ -94,7 +94,7 @@ async def get_published(table: TableInPath, database: NamedDependency[Database])
     summary="What changed between two completion times",
     tags=TAGS,
     responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED, *streams.CODES
     ),
 )
 async def get_changes(
@@ -119,5 +119,5 @@ async def get_changes(
     start, end = parameters.optional_read_time("from", after), parameters.optional_read_time("to", until)
     name = parameters.table(table)
     if streams.wants_arrow(request, cursor):
-        return streams.streamed(await (await streams.queries()).changes(database, name, start, end))
+        return streams.Arrow(await (await streams.queries()).changes(database, name, start, end))
     return await queries.changes(database, name, start, end, limit, cursor)

@@ -1,4 +1,4 @@
-"""Hanging up on followers that do not read, and the options of their sockets.
+"""Hanging up on clients that do not read what they asked for, and the options of the sockets of followers.
 
 The server's HTTP library has no call that ends a connection whose client reads nothing: to end the answer would
 leave the connection open, with what is in its buffers. So the socket is shut down from here. The library then
@@ -43,6 +43,11 @@ async def run(followers: Followers) -> None:
         for follower in new:
             follower.tuned.set()
         await asyncio.sleep(REST_SECONDS)
+
+
+def hang_up(client: Client) -> None:
+    """End the connection of ``client``; this blocks."""
+    _look([], [client])
 
 
 def _look(new: Collection[Client], overdue: Collection[Client]) -> None:

@@ -30,6 +30,7 @@ from chronolake_model.scans import Scan
         ProblemCode.INVALID_CURSOR,
         ProblemCode.INVALID_FILTER,
         ProblemCode.HISTORY_CLEANED,
+        *streams.CODES,
     ),
 )
 async def scan(
@@ -49,5 +50,5 @@ async def scan(
     as_of = read_time_in_body("as_of", data.as_of)
     name = parameters.table(table)
     if streams.wants_arrow(request, data.cursor):
-        return streams.streamed(await (await streams.queries()).scan(database, name, data, as_of))
+        return streams.Arrow(await (await streams.queries()).scan(database, name, data, as_of))
     return await queries.scan(database, name, data, as_of)

@@ -207,10 +207,19 @@ def serve(  # noqa: PLR0913 - one argument per setting
         typer.Option(
             envvar="CHRONOLAKE_FOLLOWER_STALL_SECONDS",
             min=1.0,
-            help="How long a follower may read nothing while there is something to read; then its connection "
-            "is ended.",
+            help="How long the reader of a stream, of events or as Arrow, may take nothing while there is "
+            "something to read; then its connection is ended.",
         ),
     ] = 30.0,
+    arrow_streams_per_client_max: Annotated[
+        int,
+        typer.Option(
+            envvar="CHRONOLAKE_ARROW_STREAMS_PER_CLIENT_MAX",
+            min=1,
+            help="Answers as Arrow that one address reads at a time, of the 8 of a server; more wait up to 10 "
+            "seconds, and are then answered 429. Behind a proxy all clients have one address.",
+        ),
+    ] = 4,
     ring_bytes: Annotated[
         int,
         typer.Option(
@@ -265,6 +274,7 @@ def serve(  # noqa: PLR0913 - one argument per setting
         followers_max=followers_max,
         followers_per_client_max=followers_per_client_max,
         follower_stall_seconds=follower_stall_seconds,
+        arrow_streams_per_client_max=arrow_streams_per_client_max,
         ring_bytes=ring_bytes,
         catch_up_bytes=catch_up_bytes,
         request_log=request_log,

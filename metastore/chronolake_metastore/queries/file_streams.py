@@ -38,7 +38,7 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
         table = await tables.find(connection, table_name)
         wanted = await files.shares_of(connection, table, asked, FIRST[0])
         at, said = await _pinned(connection, table, as_of)
-    return await stored.snapshot(database, table.table_id, at, wanted, said)
+    return stored.snapshot(database, table.table_id, at, wanted, said)
 
 
 async def published(database: Database, table_name: str) -> ArrowStream:
@@ -46,7 +46,7 @@ async def published(database: Database, table_name: str) -> ArrowStream:
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         at, said = await _pinned(connection, table, None)
-    return await stored.published(database, table.table_id, at, said)
+    return stored.published(database, table.table_id, at, said)
 
 
 async def changes(
@@ -62,7 +62,7 @@ async def changes(
         between, head = await files.changes_head(connection, table, asked)
     said = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
     said |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
-    return await stored.changes(database, table.table_id, between, _metadata(said))
+    return stored.changes(database, table.table_id, between, _metadata(said))
 
 
 async def _pinned(connection: Reader, table: Table, as_of: ReadTime | None) -> tuple[Micros, dict[str, str]]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import weakref
-from collections.abc import AsyncIterator, Iterator
-from typing import Final
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 import adbc_driver_manager
 import pyarrow as pa
@@ -17,55 +18,53 @@ from adbc_driver_postgresql import StatementOptions, dbapi
 
 from chronolake_metastore.store import engine
 from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.stream_slots import STREAMS_MAX
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """About how large a batch is. A stream has three of them in memory: being read, waiting, and being sent."""
+CANCEL_AGAIN_SECONDS: Final = 1.0
+Result = TypeVar("Result")
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class ArrowStream:
-    """The rows of a query as an Arrow IPC stream; each batch is read while the one before it is sent.
+    """The rows of ``query``, whose columns are those of ``schema``, as an Arrow IPC stream."""
 
-    It holds a connection until its messages have all been taken, or nobody holds it any more.
-    """
-
-    def __init__(self, running: _Running, schema: pa.Schema) -> None:
-        self._running = running
+    def __init__(self, database: Database, query: str, schema: pa.Schema) -> None:
+        self.slots = database.stream_slots
+        self._query = _Query(database.streaming_conninfo, query, schema)
         self._schema = schema
-        # Its reader may go away at any time: in the middle, or before the first message was asked for.
-        self._end = weakref.finalize(self, running.end_soon)
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        """The stream, message by message."""
+    @contextlib.asynccontextmanager
+    async def opened(self, address: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Its messages, for a client at ``address``; each batch is read while the one before it is sent.
+
+        Raises ``TooManyStreams``, ``Overloaded`` or ``DatabaseUnavailable``. The first batch has been read,
+        so that a failure shows before an answer begins. At the end of the block the query is stopped; its
+        slot is given back when its connection is closed. To be called once.
+        """
+        await self.slots.take(address)
+        running = _Running(self._query, functools.partial(self.slots.give_back, address))
         try:
-            yield self._schema.serialize().to_pybytes()
-            while (message := await self._running.take()) is not None:
-                yield message
-            yield _END_OF_STREAM
+            with _database_errors():
+                await running.wait()
+            yield self._messages(running)
         finally:
-            self._end()
+            running.end_soon()
 
-
-async def open_stream(database: Database, query: str, schema: pa.Schema) -> ArrowStream:
-    """The rows of ``query``, whose columns are those of ``schema``; raises ``DatabaseUnavailable``.
-
-    The first of them have been read, so that what is wrong shows before anything is answered.
-    """
-    await database.streams.acquire()
-    running = _Running(_Query(database.streaming_conninfo, query, schema), database.streams)
-    stream = ArrowStream(running, schema)
-    with _database_errors():
-        await running.wait()
-    return stream
+    async def _messages(self, running: _Running) -> AsyncIterator[bytes]:
+        yield self._schema.serialize().to_pybytes()
+        while (message := await running.take()) is not None:
+            yield message
+        yield _END_OF_STREAM
 
 
 class _Running:
-    """A query and the batch that is read ahead of who takes them."""
+    """A query and the batch that is read ahead of its reader."""
 
-    def __init__(self, query: _Query, streams: asyncio.Semaphore) -> None:
+    def __init__(self, query: _Query, ended: Callable[[], None]) -> None:
         self._query = query
-        self._streams = streams
-        self._loop = asyncio.get_running_loop()
+        self._ended = ended
         self._next = self._read()
 
     async def wait(self) -> None:
@@ -81,26 +80,33 @@ class _Running:
         return message
 
     def end_soon(self) -> None:
-        """Give the connection back when nothing reads from it any more; from any thread."""
-        self._loop.call_soon_threadsafe(self._begin_to_end)
-
-    def _begin_to_end(self) -> None:
-        task = self._loop.create_task(self._end())
+        """Stop the query, close its connection, and then call ``ended``; nothing reads from it any more."""
+        task = asyncio.get_running_loop().create_task(self._end())
         _ENDING.add(task)
         task.add_done_callback(_ENDING.discard)
 
     async def _end(self) -> None:
-        self._query.cancel()
-        with contextlib.suppress(*_FAILURES):
-            await self._next
-        await asyncio.to_thread(self._query.close)
-        self._streams.release()
+        try:
+            # Again and again: a query that is only about to begin does not notice that it is cancelled.
+            while not self._next.done():
+                await asyncio.to_thread(self._query.cancel)
+                await asyncio.wait([self._next], timeout=CANCEL_AGAIN_SECONDS)
+            # Read here, or else asyncio would log it: the reader is gone.
+            self._next.exception()
+            await _in_thread(self._query.close)
+        finally:
+            self._ended()
 
     def _read(self) -> asyncio.Future[bytes | None]:
-        # ADBC blocks.
-        return asyncio.ensure_future(asyncio.to_thread(self._query.next_message))
+        return _in_thread(self._query.next_message)
 
 
+def _in_thread(call: Callable[[], Result]) -> asyncio.Future[Result]:
+    # ADBC blocks. In the loop's own threads, queries of a database that is silent would hold up all other work.
+    return asyncio.get_running_loop().run_in_executor(_THREADS, call)
+
+
+_THREADS: Final = ThreadPoolExecutor(STREAMS_MAX, thread_name_prefix="arrow")
 _ENDING: Final[set[asyncio.Task[None]]] = set()
 _FAILURES: Final = (adbc_driver_manager.Error, OSError, pa.ArrowException)
 

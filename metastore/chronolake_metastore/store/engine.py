@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import arrays, schema
 from chronolake_metastore.store.connections import BoundedConnection
 from chronolake_metastore.store.outages import Outages
+from chronolake_metastore.store.stream_slots import StreamSlots
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
@@ -26,8 +26,6 @@ IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000
 TCP_USER_TIMEOUT_MS = 15_000
 STREAM_TIMEOUT_MS = 15 * 60_000
 """A large answer takes as long as its reader does; one that stopped reading must not hold its rows for ever."""
-STREAMS_MAX = 8
-"""Large answers at a time; who asks for more waits for its turn."""
 CONNECT_TIMEOUT_SECONDS = 5
 SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
@@ -158,8 +156,8 @@ class Database:
         self._looking_up = conninfo(settings, more=_LOOKING_UP)
         self.streaming_conninfo = conninfo(settings, more={"statement_timeout": STREAM_TIMEOUT_MS})
         """For whoever reads large answers, on connections that are not of psycopg's kind."""
-        self.streams = asyncio.Semaphore(STREAMS_MAX)
-        """Held by each of them."""
+        self.stream_slots = StreamSlots(settings)
+        """One is held by each of them."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(2, PROBE_SILENT_SECONDS)
         self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)

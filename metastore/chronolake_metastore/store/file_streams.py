@@ -10,7 +10,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from chronolake_metastore.domain.shares import Share
-from chronolake_metastore.store import arrow, scans, statements
+from chronolake_metastore.store import scans, statements
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
 from chronolake_model.times import Micros
@@ -40,7 +40,7 @@ CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False
 """``side`` is before or after: the slice as of the start of the range, or as of its end."""
 
 
-async def snapshot(
+def snapshot(
     database: Database, table_id: UUID, as_of: Micros, shares: Sequence[Share], metadata: dict[str, str]
 ) -> ArrowStream:
     """The files of the slices that were live as of a completion time and could match.
@@ -53,22 +53,22 @@ async def snapshot(
         wanted=_in(scans.partition_paths(shares)),
         could_match=scans.could_match(shares),
     )
-    return await arrow.open_stream(database, query.as_string(), SNAPSHOT.with_metadata(metadata))
+    return ArrowStream(database, query.as_string(), SNAPSHOT.with_metadata(metadata))
 
 
-async def changes(
+def changes(
     database: Database, table_id: UUID, between: tuple[Micros, Micros], metadata: dict[str, str]
 ) -> ArrowStream:
     """The slices, before and after, of the file groups that changed in a range (from, to]."""
     after, until = (sql.Literal(time) for time in between)
     query = _CHANGES.format(table_id=sql.Literal(table_id), after=after, until=until)
-    return await arrow.open_stream(database, query.as_string(), CHANGES.with_metadata(metadata))
+    return ArrowStream(database, query.as_string(), CHANGES.with_metadata(metadata))
 
 
-async def published(database: Database, table_id: UUID, as_of: Micros, metadata: dict[str, str]) -> ArrowStream:
+def published(database: Database, table_id: UUID, as_of: Micros, metadata: dict[str, str]) -> ArrowStream:
     """Every file that was published by a completion time, in no order."""
     query = _PUBLISHED.format(table_id=sql.Literal(table_id), as_of=sql.Literal(as_of))
-    return await arrow.open_stream(database, query.as_string(), PUBLISHED.with_metadata(metadata))
+    return ArrowStream(database, query.as_string(), PUBLISHED.with_metadata(metadata))
 
 
 def _in(partition_paths: Sequence[str] | None) -> sql.Composable:
