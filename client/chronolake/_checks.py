@@ -77,7 +77,9 @@ def check(table: Checked, as_of: Moment | None, sample: int | None, on_progress:
         run.check(slices, sample)
     # What the check itself has to say comes first: listing a large store takes long.
     for orphan in table.orphans().orphans:
-        if orphan.reason not in _ACCOUNTED_FOR:
+        if orphan.reason is OrphanReason.DROPPED_TABLE:
+            run.files_of_dropped_tables += 1
+        elif orphan.reason not in _ACCOUNTED_FOR:
             run.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
     return run.report()
 
@@ -104,6 +106,7 @@ class _Run:
         self._misplaced: dict[_Group, dict[str, str]] = defaultdict(dict)
         self._misplaced_count = 0
         self._misplaced_left_out = 0
+        self.files_of_dropped_tables = 0
         self._files = self._files_read = self._records = self._log_files = self._left_out = 0
 
     def check(self, slices: list[FileSlice], sample: int | None) -> None:
@@ -273,6 +276,8 @@ class _Run:
             yield f"{self._left_out} base files were not read, because a sample was asked for"
         if self._log_files:
             yield f"{self._log_files} log files: only that they are there, with their sizes and names"
+        if self.files_of_dropped_tables:
+            yield f"{self.files_of_dropped_tables} files of dropped tables in the folder: never deleted"
         if self._layout.buckets is None:
             yield "keys that are in two files of a partition: only a bucket index says where a key belongs"
         if self._misplaced_left_out:

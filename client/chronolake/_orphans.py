@@ -7,9 +7,10 @@ as pending.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
@@ -18,8 +19,9 @@ import msgspec
 from chronolake import errors
 from chronolake._markers import Location
 from chronolake.storage import Deletion, Storage, storage_failures
+from chronolake_model.deletable import Deletable, Refusal
 from chronolake_model.instants import Instant
-from chronolake_model.markers import Marker
+from chronolake_model.markers import DELETIONS_MAX, DeletedFile, Marker, file_at
 from chronolake_model.orphans import SAFE_TO_DELETE, Orphan, OrphanReason, Orphans, OrphanTotal
 from chronolake_model.vocabulary import State
 from chronolake_storage.guard import Deleting, requested_time_of
@@ -43,6 +45,9 @@ class Timeline(Protocol):
     def markers(self, requested_time: str) -> Iterator[Marker]:
         """As ``Table.markers``."""
 
+    def deletable_orphans(self, files: Iterable[DeletedFile]) -> Deletable:
+        """As ``Table.deletable_orphans``."""
+
 
 def find(table: Timeline, storage: Storage) -> Orphans:
     """What ``Table.orphans`` answers. Holds the paths of all files in storage at once, and no more."""
@@ -50,7 +55,9 @@ def find(table: Timeline, storage: Storage) -> Orphans:
     listed = len(sizes)
     as_of = _leave_out_published(sizes, table.published_batches())
     judged = _Judge(table, as_of)
-    orphans = [judged.orphan(path, sizes[path]) for path in sorted(sizes, key=_by_instant)]
+    orphans = _with_dropped_tables(
+        table, [judged.orphan(path, sizes[path]) for path in sorted(sizes, key=_by_instant)]
+    )
     orphans.sort(key=lambda one: (one.reason, one.path))
     return Orphans(table.name, as_of, listed, totals_of(orphans), orphans)
 
@@ -98,6 +105,21 @@ def _leave_out_published(sizes: dict[str, int], published: Any) -> str | None:
                 sizes.pop(path, None)
     as_of = (published.schema.metadata or {}).get(_AS_OF)
     return None if as_of is None else as_of.decode()
+
+
+def _with_dropped_tables(table: Timeline, orphans: Sequence[Orphan]) -> list[Orphan]:
+    """The orphans; those of no instant known are told apart by whether a dropped table has them."""
+    unknown = [one.path for one in orphans if one.reason is OrphanReason.UNKNOWN_INSTANT]
+    dropped: set[str] = set()
+    # Where nothing may be deleted at all, the server does not say which files are whose.
+    with contextlib.suppress(errors.BasePathShared, errors.MetastoreMoved):
+        for start in range(0, len(unknown), DELETIONS_MAX):
+            answer = table.deletable_orphans(file_at(path) for path in unknown[start : start + DELETIONS_MAX])
+            dropped |= {one.path for one in answer.refused if one.reason is Refusal.DROPPED_TABLE}
+    return [
+        msgspec.structs.replace(one, reason=OrphanReason.DROPPED_TABLE) if one.path in dropped else one
+        for one in orphans
+    ]
 
 
 def _by_instant(path: str) -> tuple[str, str]:

@@ -208,8 +208,10 @@ def test_no_file_of_a_dropped_table_goes_from_the_folder_that_was_taken_over(
     ]
 
     done = cli("orphans", stored.table.name, *reach, "--delete", "--unknown-instants", "--yes")
+    checked = cli("check", stored.table.name, *reach)
 
-    assert (done.code, "dropped-table" in done.out) == (output.FAILED, True)
+    assert (done.code, done.out.count("dropped-table")) == (output.OK, len(theirs))
+    assert (checked.code, "4 files of dropped tables" in checked.out) == (output.OK, True)
     assert len(theirs) == 4
     assert in_storage(stored) == theirs
     assert foreign.file_name not in str(theirs)

@@ -14,6 +14,7 @@ _MEANINGS = {
     OrphanReason.ROLLED_BACK: "of an instant that was rolled back",
     OrphanReason.NOT_NAMED: "of a completed instant that does not name it",
     OrphanReason.UNKNOWN_INSTANT: "of no instant known",
+    OrphanReason.DROPPED_TABLE: "of a dropped table: never deleted",
     OrphanReason.PENDING: "of a pending instant: accounted for",
     OrphanReason.LEASE_ENDED: "of a pending instant whose lease has ended",
     OrphanReason.NO_DATA_FILE: "not a data file",

@@ -67,9 +67,12 @@ async def refused_orphans(
         files,
         lambda known: domain.as_orphan(known, last_time, unknown_instants=unknown_instants),
     )
-    paths = {one.path for one in refused}
-    left = [file for file in files if file.path not in paths]
-    return [*refused, *await _of_dropped_tables(connection, table_id, left)]
+    # An instant that the table does not have may be a dropped table's, which is the better reason.
+    certain = {one.path for one in refused if one.reason is not Refusal.UNKNOWN_INSTANT}
+    left = [file for file in files if file.path not in certain]
+    dropped = await _of_dropped_tables(connection, table_id, left)
+    of_dropped = {one.path for one in dropped}
+    return [*(one for one in refused if one.path not in of_dropped), *dropped]
 
 
 async def _of_dropped_tables(
