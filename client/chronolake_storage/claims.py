@@ -24,6 +24,17 @@ TRIES_MAX: Final = 3
 """A claim that changes between reading and replacing is read again; nobody changes it this often."""
 
 
+_RENEW: Final = (
+    "If the other one is gone for good, or the database was moved or restored, an operator renews the claim: "
+    "chronolake-metastore claim --table {0}"
+)
+_FORCE: Final = (
+    "If the other one is gone for good, take its claim: chronolake-metastore claim --table {0} --force. If the "
+    "other one still uses the folder, do not: it could write and delete nothing there any more, and its files "
+    "would be orphans of this table, which may be deleted"
+)
+
+
 class Owner(msgspec.Struct, frozen=True):
     """A table of a metastore.
 
@@ -81,11 +92,11 @@ def hold(files: Files, owner: Owner, present: Callable[[], Owner | None]) -> Non
             return
         now = present()
         if now is None or now.table_id != owner.table_id or now.metastore_id != claim.metastore_id:
-            raise _refused(files, owner, claim)
+            raise _refused(files, owner, claim, _RENEW)
         if _is_of(claim, now):
             return
         if claim.table_id not in now.took_over:
-            raise _refused(files, owner, claim)
+            raise _refused(files, owner, claim, _RENEW)
         if files.replace(PATH, _document(now), stored.tag):
             return
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
@@ -149,7 +160,7 @@ def _judged(files: Files, owner: Owner, stored: Content, earlier_ids: Collection
         return Renewal.RENEWED
     if force:
         return Renewal.FORCED
-    raise _refused(files, owner, claim)
+    raise _refused(files, owner, claim, _FORCE)
 
 
 def _document(owner: Owner) -> bytes:
@@ -179,11 +190,9 @@ def _understood(files: Files, stored: Content) -> Claim:
     return claim
 
 
-def _refused(files: Files, owner: Owner, claim: Claim) -> ClaimRefused:
+def _refused(files: Files, owner: Owner, claim: Claim, advice: str) -> ClaimRefused:
     return ClaimRefused(
         f"{files.base_path} is claimed by the table {claim.table} ({claim.table_id}) of the metastore "
         f"{claim.metastore_id} since {claim.claimed_at}, and not by {owner.table} ({owner.table_id}) of the "
-        f"metastore {owner.metastore_id}: nothing is deleted or written here. If the other one is gone for "
-        "good, or the database was moved or restored, an operator renews the claim: "
-        f"chronolake-metastore claim --table {owner.table}"
+        f"metastore {owner.metastore_id}: nothing is deleted or written here. {advice.format(owner.table)}"
     )

@@ -177,6 +177,7 @@ def test_of_two_metastores_at_one_folder_the_second_deletes_nothing(
         assert path.exists()
         refused, forced = claim(theirs), claim(theirs, "--force", "--table", "shop.orders")
         assert (refused.returncode, "not claimed" in refused.stdout) == (1, True)
+        assert "chronolake-metastore claim --table shop.orders --force." in refused.stdout
         assert (forced.returncode, "by force" in forced.stdout) == (0, True)
         stranger.finish_rollbacks()
         assert not path.exists()
