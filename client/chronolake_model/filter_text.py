@@ -9,8 +9,9 @@
     value    = number | string | "true" | "false"
 
 Strings stand in single quotes, columns with odd names in double quotes, and a quote within is doubled, as in
-SQL. Words are recognised whatever their case, columns are not. Dates, timestamps and ``'NaN'`` are strings of
-the form that ``chronolake_model.filters`` describes.
+SQL. Numbers have no leading zeros, for a string of digits would lose them. Words are recognised whatever
+their case, columns are not. Dates, timestamps and ``'NaN'`` are strings of the form that
+``chronolake_model.filters`` describes.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ _TOKEN: Final = re.compile(
 )
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _INTEGER: Final = re.compile(r"-?[0-9]+")
+_ZEROS_FIRST: Final = re.compile(r"-?0[0-9]")
 _WORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "starts", "with", "true", "false"})
 """Words of the language; columns that are called so stand in double quotes."""
 _OPERATORS: Final = {one.value: one for one in ComparisonOperator} | {"<>": ComparisonOperator.NOT_EQUAL}
@@ -212,6 +214,8 @@ class _Parser:
             case "string":
                 return self._string()
             case "number":
+                if _ZEROS_FIRST.match(token.text):
+                    self._fail(f"for a string '{token.text}' in single quotes, for a number no leading zeros")
                 found = _number(token.text, self._types.get(column, ""))
                 if found is None:
                     self._fail("a number that is not so large")

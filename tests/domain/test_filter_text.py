@@ -88,6 +88,8 @@ def test_a_number_is_taken_digit_by_digit_for_a_decimal_column() -> None:
         ("amount >= 10 und x = 1", 14, "and, or, or the end; found 'und'"),
         ("amount >= 10 and", 17, "a column"),
         ("a in 1", 6, "expected [(]"),
+        ("zip = 00501", 7, "for a string '00501' in single quotes"),
+        ("n in (7, -07)", 10, "for a number no leading zeros"),
         ("a in ()", 7, "a value"),
         ("a in (1 2)", 9, "expected [)]; found '2'"),
         ("a is 1", 6, "expected null"),

@@ -71,6 +71,8 @@ def parse(kind: Kind, literal: Literal) -> Value:
     parser = _PARSERS.get(kind)
     value = None if parser is None else parser(literal)
     if value is None:
+        if kind is Kind.STRING and not isinstance(literal, str):
+            raise ValueError(f"{_shown(literal)} is not a string: put the value in quotes")
         raise ValueError(f"{_shown(literal)} is not {kind.value}")
     return value
 
