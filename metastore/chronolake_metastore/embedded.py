@@ -245,6 +245,11 @@ def _lines(folder: Path) -> list[str]:
         return []
 
 
+def _is_of(lines: list[str], folder: Path) -> bool:
+    """Whether these lines are of the PostgreSQL in ``folder``: a copied folder has those of its original."""
+    return len(lines) > 1 and Path(lines[1].strip()).resolve() == folder.resolve()
+
+
 def _status(folder: Path) -> str:
     lines = _lines(folder)
     return lines[7].strip() if len(lines) > 7 else ""
@@ -254,7 +259,7 @@ def _process(folder: Path) -> Any:
     """The live process (of psutil) of the PostgreSQL in ``folder``; none when it has ended."""
     psutil = importlib.import_module("psutil")
     lines = _lines(folder)
-    if not lines or not lines[0].strip().isdigit():
+    if not lines or not lines[0].strip().isdigit() or not _is_of(lines, folder):
         return None
     try:
         process = psutil.Process(int(lines[0]))
@@ -272,13 +277,16 @@ def _forget_ended(folder: Path) -> None:
     one that wrote them. Processes that the ended one left must be gone first: they hold its shared memory.
     """
     lines = _lines(folder)
-    if not lines:
+    locks = list(folder.glob(".s.PGSQL.*.lock"))
+    if not lines and not locks:
         return
     if not _wait_for(lambda: not _left_behind(folder), START_SECONDS_MAX):
         raise RuntimeError("processes of a PostgreSQL that ended are there still")
-    if len(lines) > 4 and lines[4].strip():
+    # In a copied folder they are of the original, which may run: its own lock must stay.
+    if len(lines) > 4 and lines[4].strip() and _is_of(lines, folder):
         (Path(lines[4].strip()) / f".s.PGSQL.{lines[3].strip()}.lock").unlink(missing_ok=True)
-    (folder / "postmaster.pid").unlink(missing_ok=True)
+    for file in (*locks, folder / "postmaster.pid"):
+        file.unlink(missing_ok=True)
 
 
 def _left_behind(folder: Path) -> bool:

@@ -157,9 +157,15 @@ def test_a_copied_folder_does_not_hold_the_identity_and_its_original_does(data_d
     original.release()
     subprocess.run(["cp", "-a", data_dir / "original", data_dir / "copy"], check=True)
     original.start()
+    # As in a copy of a folder whose PostgreSQL runs.
+    for file in (data_dir / "original" / "postgres").glob("*PGSQL.*.lock"):
+        shutil.copy2(file, data_dir / "copy" / "postgres")
+    shutil.copy2(data_dir / "original" / "postgres" / "postmaster.pid", data_dir / "copy" / "postgres")
+    assert not copy.is_running()
     copy.start()
 
     try:
+        assert original.is_running()
         assert asyncio.run(is_here(original.dsn))
         assert not asyncio.run(is_here(copy.dsn))
     finally:
