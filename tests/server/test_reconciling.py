@@ -467,6 +467,23 @@ def test_a_rollback_that_nobody_executes_waits_for_whoever_takes_it(table: Table
     assert succeeded(table.complete(rollback, writer="cleaner"))["state"] == "completed"
 
 
+def test_a_writer_that_was_rolled_back_reports_its_late_files_to_the_rollback(table: Table) -> None:
+    instant, rollback = rolled_back(table, 0, 1, execute=False)
+    refused(table.report(instant, marker(instant, 0)), 410, "instant-rolled-back")
+    succeeded(table.http.post(f"/v1/tables/{table.name}/instants/{rollback}/inflight", json={"writer": "w"}))
+    succeeded(table.report(rollback, marker(instant, 0), marker(instant, 1), writer="w"))
+    succeeded(table.complete(rollback, writer="w"))
+
+    asked = table.http.post(
+        f"/v1/tables/{table.name}/instants/{instant}/deletable",
+        json={"files": [{name: marker(instant)[name] for name in ("partition_path", "file_name")}]},
+    )
+    late = table.report(rollback, marker(instant, 0), writer="w")
+
+    assert succeeded(asked)["refused"] == []
+    assert succeeded(late)
+
+
 def test_who_asks_next_goes_on_with_the_plan_of_the_one_who_went_silent(table: Table) -> None:
     instant, rollback = rolled_back(table, 0, 1)
     succeeded(table.report(rollback, marker(instant, 0)))
