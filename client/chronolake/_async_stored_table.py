@@ -135,6 +135,7 @@ class AsyncStoredTable:
         """As ``Table.create_markers``; direct ones, here and below, are reached by threads."""
         if (direct := self._direct_markers(requested_time)) is not None:
             return await in_thread(direct.create, markers)
+        await in_thread(self._location.claim_if_present)
         call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
         return (await self._transport.send(call)).outcomes
 

@@ -71,6 +71,7 @@ class AsyncWrite:
         """As ``Write.mark``; direct markers are created by threads."""
         if self._progress.has_direct_markers:
             return await in_thread(self._direct_markers().create, markers)
+        await in_thread(self._location.claim_if_present)
         return (await self._transport.send(self._progress.mark_call(markers))).outcomes
 
     async def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
@@ -227,6 +228,7 @@ class AsyncWrite:
 
     async def _prepare(self) -> None:
         """As ``Write._prepare``; storage is reached by threads, here and below."""
+        await in_thread(self._location.claim_if_present)
         if self._progress.is_planned_clean:
             await self._delete_left()
         elif self._progress.is_rollback:

@@ -8,6 +8,7 @@ rolled back, and there is no early conflict detection.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -31,8 +32,9 @@ from chronolake_model.problems import ProblemCode
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
-from chronolake_storage import guard as guards
+from chronolake_storage import guard as guards, opening
 from chronolake_storage.claims import Owner, hold
+from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
 
 
@@ -226,7 +228,27 @@ class Location:
         """Claim the base path for this table, unless it is so already. Raises ``StorageFailed``."""
         self.storage.make_folder()
         with storages.storage_failures():
-            hold(self.storage.files, owner_of(self._definition), self._metastore.owner)
+            hold(
+                self.storage.files,
+                owner_of(self._definition),
+                self._metastore.owner,
+                self._metastore.tables,
+            )
+
+    def claim_if_present(self) -> None:
+        """Claim the base path once, if it is a local folder that is there; else nothing is done.
+
+        For writers that reach the storage by themselves, perhaps from another machine. Raises ``StorageFailed``
+        when the folder is another table's; one that cannot be written from here is left to its writers.
+        """
+        folder = _local_folder(self._definition.base_path)
+        if folder is None or not os.path.isdir(folder):
+            return
+        try:
+            self.claimed  # noqa: B018 - the first touch of the storage
+        except errors.StorageFailed as exc:
+            if isinstance(exc.__cause__, ClaimRefused):
+                raise
 
     @property
     def executes(self) -> bool:
@@ -251,6 +273,14 @@ class Location:
 def owner_of(definition: Table) -> Owner:
     """Whose claim a table's base path must have."""
     return Owner(definition.metastore_id, definition.table_id, definition.name, definition.took_over)
+
+
+def _local_folder(base_path: str) -> str | None:
+    try:
+        return opening.local_path(base_path)
+    except ValueError:
+        # A table of an earlier release: nothing is deleted at a base path that cannot be compared.
+        return None
 
 
 def _invalid(detail: str) -> errors.InvalidMarker:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
@@ -13,9 +13,10 @@ from chronolake._markers import owner_of
 from chronolake._transport import AsyncTransport
 from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
-from chronolake_model.tables import Table
+from chronolake_model.tables import Table, TablePage
 from chronolake_storage.claims import Owner
 from chronolake_storage.guard import Deleting
+from chronolake_storage.overlaps import TablePlace
 
 _Result = TypeVar("_Result")
 _LOOP: Final[ContextVar[asyncio.AbstractEventLoop]] = ContextVar("chronolake_loop")
@@ -38,6 +39,14 @@ class Server:
         except errors.TableNotFound:
             return None
         return owner_of(definition)
+
+    def tables(self) -> Iterator[TablePlace]:
+        """As ``Metastore.tables``, fetched page by page."""
+        call: Call[TablePage] | None = _calls.list_tables(None)
+        while call is not None:
+            page: TablePage = self._send(call)
+            yield from (TablePlace(table.table_id, table.name, table.base_path) for table in page.tables)
+            call = None if page.next_cursor is None else call.page_at(page.next_cursor)
 
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed``."""

@@ -183,6 +183,7 @@ class StoredTable:
 
         For executors that know the instant by its requested time; ``writer`` says in whose name.
         """
+        self._location.claim_if_present()
         return self.markers_of(requested_time, writer=writer).create(markers)
 
     def markers(self, requested_time: str, *, unpublished: bool = False) -> Iterator[Marker]:
@@ -290,8 +291,9 @@ class StoredTable:
     def claim_storage(self) -> None:
         """Claim the base path for this table, unless it is claimed for it already.
 
-        Whoever writes data files without direct markers calls it once before. Raises ``StorageFailed`` when
-        another table, or another metastore, has the claim.
+        Whoever writes data files without direct markers must call it once before the first file. ``Write.mark``
+        and ``Write.complete`` do it for a local folder that is there. Raises ``StorageFailed`` when another
+        table, or another metastore, has the claim, or the folder overlaps another table's.
         """
         self._location.claim()
 

@@ -83,10 +83,12 @@ class Write:
         All are created, 10,000 at most, or none. Raises ``InstantRolledBack`` and ``LeaseLive`` (it is no
         longer yours: stop), ``WriteConflict`` when the table detects conflicts early and another has one of the
         file groups in hand, ``IllegalTransition``, ``InvalidMarker``.
-        Direct markers are refused by nobody but the storage: ``StorageFailed``.
+        Direct markers are refused by nobody but the storage: ``StorageFailed``. A local folder that is there is
+        claimed for the table first, see ``Table.claim_storage``; ``StorageFailed`` when it is another table's.
         """
         if self._progress.has_direct_markers:
             return self._direct_markers().create(markers)
+        self._location.claim_if_present()
         return self._transport.send(self._progress.mark_call(markers)).outcomes
 
     def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
@@ -275,7 +277,8 @@ class Write:
         return answer
 
     def _prepare(self) -> None:
-        """Delete what a plan names; hand markers in storage over to the server, which has to agree."""
+        """Claim the folder; delete what a plan names; hand markers in storage over to the server."""
+        self._location.claim_if_present()
         if self._progress.is_planned_clean:
             self._delete_left()
         elif self._progress.is_rollback:

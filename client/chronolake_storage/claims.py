@@ -8,7 +8,7 @@ instant, and lies beside ``hoodie.properties``.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,6 +16,8 @@ import msgspec
 
 from chronolake_storage.errors import ClaimRefused, LinkRefused
 from chronolake_storage.files import METADATA_FOLDER, Content, Files
+from chronolake_storage.local import LocalFiles
+from chronolake_storage.overlaps import TablePlace, find_overlapping
 
 PATH: Final = f"{METADATA_FOLDER}/.chronolake-claim.json"
 """Below the base path."""
@@ -72,18 +74,24 @@ class Renewal(enum.StrEnum):
     """It was of a stranger, or could not be read, and was replaced because the operator said so."""
 
 
-def hold(files: Files, owner: Owner, present: Callable[[], Owner | None]) -> None:
+def hold(
+    files: Files, owner: Owner, present: Callable[[], Owner | None], tables: Callable[[], Iterable[TablePlace]]
+) -> None:
     """Return when the base path is claimed by ``owner``, by now if nobody had claimed it.
 
     ``present`` asks the metastore for the table as it is now, and is called only when the claim is another's.
+    ``tables`` asks it for all live tables, and is called only when there is no claim on a local disk: in a
+    folder that overlaps another table's by now, no claim is made.
     The claim of a dropped table is taken over by the table that took over its base path, as the metastore says.
     No other claim is: two live tables of one metastore may share a folder that has two names, which their base
     paths do not show. Files without a claim are from a time before claims, and do not matter. Raises
-    ``ClaimRefused`` when another table has the claim, or the object cannot be understood; ``StorageError``.
+    ``ClaimRefused`` when another table has the claim, the folder overlaps another table's, or the object cannot
+    be understood; ``StorageError``.
     """
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
         if stored is None:
+            _refuse_overlap(files, owner, tables)
             if files.create(PATH, _document(owner)):
                 return
             continue
@@ -120,20 +128,43 @@ def _size_unless_linked(files: Files, path: str) -> int | None:
         return None
 
 
+def _refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
+    """Raise ``ClaimRefused`` when the files in the folder may be another table's, which has not claimed it."""
+    if not isinstance(files, LocalFiles):
+        # Object stores have no links: base paths that did not overlap at first never do.
+        return
+    other = find_overlapping(files.base_path, (table for table in tables() if table.table_id != owner.table_id))
+    if other is not None:
+        raise ClaimRefused(
+            f"{files.base_path} of the table {owner.table} overlaps {other.base_path} of the table "
+            f"{other.table}: a link or a mount leads both to one folder, which has no claim yet, so nothing is "
+            "deleted or written here; remove the link or the mount, or drop one of the tables"
+        )
+
+
 def _is_of(claim: Claim, owner: Owner) -> bool:
     return (claim.metastore_id, claim.table_id) == (owner.metastore_id, owner.table_id)
 
 
 def renew(
-    files: Files, owner: Owner, earlier_ids: Collection[str], *, force: bool = False, dry_run: bool = False
+    files: Files,
+    owner: Owner,
+    earlier_ids: Collection[str],
+    tables: Collection[TablePlace],
+    *,
+    force: bool = False,
+    dry_run: bool = False,
 ) -> Renewal:
     """Make ``owner`` the one whose claim it is, for an operator; ``earlier_ids`` are the metastore's own of
-    before.
+    before, ``tables`` all of its live tables.
 
-    Raises ``ClaimRefused`` for the claim of a stranger, unless ``force``.
+    Raises ``ClaimRefused`` for the claim of a stranger, unless ``force``, and where ``hold`` makes no first
+    claim.
     """
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
+        if stored is None:
+            _refuse_overlap(files, owner, lambda: tables)
         outcome = Renewal.CLAIMED if stored is None else _judged(files, owner, stored, earlier_ids, force)
         if dry_run or outcome is Renewal.KEPT or _write(files, owner, stored):
             return outcome

@@ -19,6 +19,7 @@ from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
 from chronolake_storage import claims
 from chronolake_storage.claims import Owner
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
+from chronolake_storage.overlaps import TablePlace
 
 MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
 """Where direct markers are, below the base path: Hudi's own folder; in it one for each instant."""
@@ -48,6 +49,9 @@ class Metastore(Protocol):
 
     def owner(self) -> Owner | None:
         """The table as the metastore knows it at this moment; None when it was dropped."""
+
+    def tables(self) -> Iterable[TablePlace]:
+        """All live tables of the metastore; asked only before a first claim on a local disk."""
 
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """Which of the files may not be deleted, and why."""
@@ -97,8 +101,8 @@ def refusal(deleting: Deleting, path: str) -> str | None:
 
 
 def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
-    """Raise ``ClaimRefused`` unless the base path is this table's."""
-    claims.hold(files, owner, metastore.owner)
+    """Raise ``ClaimRefused`` unless the base path is this table's, and no other's."""
+    claims.hold(files, owner, metastore.owner, metastore.tables)
 
 
 def check_contained(path: str) -> str | None:

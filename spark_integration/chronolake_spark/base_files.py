@@ -16,9 +16,10 @@ from chronolake import storage
 from chronolake_spark import columns, errors
 from chronolake_storage import opening
 from chronolake_storage.claims import Owner
-from chronolake_storage.errors import StorageError
+from chronolake_storage.errors import ClaimRefused, StorageError
 from chronolake_storage.guard import Deleting, Guard
 from chronolake_storage.local import LocalFiles
+from chronolake_storage.overlaps import TablePlace
 
 ROW_GROUP_ROWS = 500_000
 _SAMPLE_ROWS = 20_000
@@ -59,6 +60,10 @@ class NotReported:
     def owner(self) -> Owner | None:
         """As ``Metastore.owner``: an executor takes no claim over."""
         return None
+
+    def tables(self) -> Iterable[TablePlace]:
+        """As ``Metastore.tables``: an executor makes no first claim, because it cannot compare folders."""
+        raise ClaimRefused("the driver claims the table's base path, and its claim is gone")
 
     def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed``."""

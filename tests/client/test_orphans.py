@@ -13,6 +13,7 @@ from chronolake._orphans import reason_of
 from chronolake.cli import output
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.orphans import SAFE_TO_DELETE
+from chronolake_storage import claims
 from tests.client.conftest import SCHEMA, Cli
 from tests.client.stored import Stored, base, in_storage
 from tests.fix_s3 import S3, Fault
@@ -201,6 +202,8 @@ def test_no_file_of_a_dropped_table_goes_from_the_folder_that_was_taken_over(
             dropped.publish(0)
             dropped.write_file(dropped.table.begin().requested_time, 1)
             client.drop_table(dropped.table.name)
+            # As of a writer that made no claim: one in a folder below would keep all files there.
+            Store(store.base_path + old, store.options).delete(claims.PATH)
         theirs = in_storage(stored := make("new", new))
         foreign = stored.write_file("20200101000000000", 1)
     reach = [

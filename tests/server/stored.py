@@ -72,6 +72,13 @@ class StoredTable(Table):
 
 
 def make(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
+    """As ``declare``, with one file that is no data file."""
+    table = declare(http, store, **properties)
+    table.storage.create_empty("day=0/not-a-data-file")
+    return table
+
+
+def declare(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
     """A new table in a store, whose properties say what is no secret of it; its grace period is 0."""
     options = store.options or {}
     public = {f"storage.{name}": options[name] for name in ("endpoint_override", "region") if name in options}
@@ -86,9 +93,7 @@ def make(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
         ],
         properties={"deletions.grace-seconds": "0"} | public | properties,
     )
-    stored = StoredTable(table, store)
-    stored.storage.create_empty("day=0/not-a-data-file")
-    return stored
+    return StoredTable(table, store)
 
 
 @contextmanager

@@ -39,10 +39,10 @@ def made(client: chronolake.Client, lake: Path, **properties: str) -> chronolake
 
 
 def wrote(table: chronolake.Table, lake: Path) -> tuple[chronolake.Write, Path]:
-    """A write that has marked a file, and the file."""
+    """A write that has marked a file, and the file; the writer does not look at the claim."""
     write = table.begin(writer="gone")
     marker = base(write, 0)
-    write.mark(marker)
+    table.markers_of(write.requested_time, writer="gone").create([marker])
     path = lake / marker.path
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"rows")
@@ -211,9 +211,9 @@ def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
         other = client.create_table(
             "shop.other", base_path=f"{lake.parent}/alias", schema=SCHEMA, record_key_fields=["id"]
         )
-        (lake.parent / "alias").symlink_to(lake)
         write, path = wrote(first, lake)
         first.claim_storage()
+        (lake.parent / "alias").symlink_to(lake)
 
         with pytest.raises(errors.StorageFailed, match=r"is claimed by the table shop\.orders "):
             other.claim_storage()

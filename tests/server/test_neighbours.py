@@ -13,6 +13,8 @@ import httpx
 import msgspec
 import pytest
 
+import chronolake
+from chronolake_storage import claims
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import rest, stored
@@ -77,6 +79,49 @@ def _make(http: httpx.Client, tmp_path: Path) -> Neighbours:
     succeeded(victim.complete(instant, write_stat(instant, 0, published["partition_path"])))
     (tmp_path / "lake" / "b" / LINK).symlink_to(tmp_path / "lake" / "a" / published["partition_path"])
     return Neighbours(victim, attacker, instant, published)
+
+
+@pytest.fixture
+def linked(server: ServerProcess, tmp_path: Path) -> Iterator[Neighbours]:
+    """Two tables whose folders become one by a link that is made after the tables: see ``_link``."""
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    with rest.connect(server.url) as http:
+        victim, attacker = (
+            stored.declare(http, Store(str(lake / name / "a"), None)) for name in ("real", "alias")
+        )
+        reserved = [_reserved(attacker) for _ in range(RESERVATIONS)]
+        instant = victim.begun()
+        assert instant in {time for times in reserved for time in times}
+        yield Neighbours(victim, attacker, instant, stored.marker_of(instant, 0))
+
+
+def _link(linked: Neighbours) -> None:
+    """Make the folder that the attacker's lies in a link to that of the victim."""
+    Path(linked.attacker.store.base_path).parent.symlink_to("real")
+
+
+def _attack(linked: Neighbours, server: ServerProcess) -> str:
+    """Mark the published file in the attacker's instant, roll that back, and give why it was not executed."""
+    linked.attacker.marked(linked.instant, linked.published)
+    succeeded(linked.attacker.roll_back(linked.instant, execute=False))
+
+    def refusals() -> list[str]:
+        return [
+            line for line in server.log().splitlines() if "given back" in line and linked.attacker.name in line
+        ]
+
+    becomes(lambda: refusals() != [])
+    return refusals()[0]
+
+
+def _failed_deletions(server: ServerProcess) -> float:
+    [line] = [
+        line
+        for line in httpx.get(f"{server.url}/metrics").text.splitlines()
+        if line.startswith("chronolake_deletions_failed_total ")
+    ]
+    return float(line.split()[1])
 
 
 def _reserved(table: StoredTable) -> list[str]:
@@ -159,3 +204,39 @@ def test_a_clean_deletes_no_file_of_a_neighbour(neighbours: Neighbours) -> None:
     becomes(lambda: path_of(neighbours.published) not in attacker.paths())
     becomes(lambda: attacker.state(clean) == "requested")
     assert neighbours.is_untouched()
+
+
+def test_a_rollback_follows_no_later_link_to_a_table_without_a_claim(
+    server: ServerProcess, linked: Neighbours
+) -> None:
+    victim, instant = linked.victim, linked.instant
+    _link(linked)
+    victim.wrote(instant, files=1)
+    succeeded(victim.complete(instant, write_stat(instant, 0, linked.published["partition_path"])))
+    before = _failed_deletions(server)
+
+    reason = _attack(linked, server)
+
+    assert victim.paths() == [path_of(linked.published)]
+    assert f"overlaps {victim.store.base_path} of the table {victim.name}" in reason
+    assert _failed_deletions(server) > before
+    assert victim.storage.size_bytes(claims.PATH) is None
+
+
+def test_a_rollback_deletes_no_file_that_the_python_client_published_before_the_link(
+    server: ServerProcess, linked: Neighbours
+) -> None:
+    victim, instant, marker = linked.victim, linked.instant, linked.published
+    with chronolake.connect(server.url) as client:
+        write = client.table(victim.name).write(instant)
+        write.mark(
+            chronolake.Marker(marker["partition_path"], marker["file_name"], chronolake.MarkerKind.CREATE)
+        )
+        victim.storage.create_empty(path_of(marker))
+        write.complete([chronolake.WriteStat(**write_stat(instant, 0, marker["partition_path"]))])
+
+    _link(linked)
+    reason = _attack(linked, server)
+
+    assert victim.paths() == [path_of(marker)]
+    assert f"is claimed by the table {victim.name}" in reason

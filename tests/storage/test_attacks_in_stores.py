@@ -12,6 +12,7 @@ from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.files import Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard
+from chronolake_storage.overlaps import TablePlace
 from tests.fix_stores import Store
 
 OURS = Owner("metastore-1", "table-1", "shop.orders")
@@ -27,6 +28,9 @@ class NeedsNothing:
 
     def owner(self) -> Owner | None:
         return OURS
+
+    def tables(self) -> Sequence[TablePlace]:
+        return []
 
     def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         return {}
@@ -78,7 +82,7 @@ def there(files: Files) -> set[str]:
 )
 def test_no_spelling_leads_to_a_file_that_is_not_named(files: Files, neighbours: Files, path: str) -> None:
     guard = Guard(files, OURS, NeedsNothing())
-    claims.hold(files, OURS, NeedsNothing().owner)
+    claims.hold(files, OURS, NeedsNothing().owner, NeedsNothing().tables)
     before, beside = there(files), there(neighbours)
 
     list(guard.delete(Deleting(OURSELVES, OURSELVES), [path]))
@@ -98,7 +102,7 @@ def test_what_is_named_goes_and_nothing_else(files: Files, neighbours: Files) ->
 
 
 def test_with_the_claim_of_another_metastore_nothing_goes(files: Files) -> None:
-    claims.hold(files, Owner("metastore-2", "table-1", "shop.orders"), lambda: None)
+    claims.hold(files, Owner("metastore-2", "table-1", "shop.orders"), lambda: None, NeedsNothing().tables)
     before = there(files)
 
     with pytest.raises(ClaimRefused, match="metastore-2"):
@@ -112,7 +116,7 @@ def test_with_the_claim_of_another_metastore_nothing_goes(files: Files) -> None:
 def test_a_claim_that_changes_between_two_batches_is_seen(files: Files) -> None:
     guard = Guard(files, OURS, NeedsNothing())
     list(guard.delete(Deleting(OURSELVES, OURSELVES), [MARKER]))
-    claims.renew(files, Owner("metastore-2", "table-9", "other.orders"), [], force=True)
+    claims.renew(files, Owner("metastore-2", "table-9", "other.orders"), [], [], force=True)
 
     with pytest.raises(ClaimRefused, match="metastore-2"):
         list(guard.delete(Deleting(OURSELVES, OURSELVES), [f"day=1/{NAME}"]))

@@ -12,6 +12,7 @@ from chronolake_storage import claims
 from chronolake_storage.claims import Owner
 from chronolake_storage.files import Files
 from chronolake_storage.guard import Deleting, Guard
+from chronolake_storage.overlaps import TablePlace
 from tests.fix_stores import Store
 
 OUTER = Owner("metastore-1", "table-1", "shop.orders")
@@ -25,6 +26,9 @@ class Willing:
 
     def owner(self) -> Owner:
         return OUTER
+
+    def tables(self) -> Sequence[TablePlace]:
+        return []
 
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         return {}

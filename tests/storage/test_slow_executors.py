@@ -7,7 +7,7 @@ answer and the deletion: so nothing may make a file of a clean or of a rollback 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from chronolake import Marker, MarkerKind, State, WriteStat, errors
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage.claims import Owner
 from chronolake_storage.guard import Deleting, Metastore
+from chronolake_storage.overlaps import TablePlace
 
 SLOW = "slow"
 """The writer that two executors call themselves: so the second one need not wait for the end of a lease."""
@@ -33,6 +34,9 @@ class Interrupted:
 
     def owner(self) -> Owner | None:
         return self._metastore.owner()
+
+    def tables(self) -> Iterable[TablePlace]:
+        return self._metastore.tables()
 
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         answer = self._metastore.needed(deleting, paths)

@@ -21,6 +21,7 @@ from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner, Renewal
 from chronolake_storage.errors import BasePathMissing, StorageError
 from chronolake_storage.files import Files
+from chronolake_storage.overlaps import TablePlace
 
 PAGE: Final = 200
 """Tables that are read at once."""
@@ -71,7 +72,9 @@ async def claim(
     try:
         identities = await _identities(database, new_id=new_id, dry_run=dry_run)
         found = False
-        async for place in _places(database):
+        places = [place async for place in _places(database)]
+        tables = [TablePlace(str(one.table_id), one.table, one.base_path) for one in places]
+        for place in places:
             if table is None or place.table == table:
                 found = True
                 owner = await _owner(database, place, identities)
@@ -79,6 +82,7 @@ async def claim(
                     claims.renew,
                     owner=owner,
                     earlier_ids=[str(one) for one in identities.known[:-1]],
+                    tables=tables,
                     force=force,
                     dry_run=dry_run,
                 )

@@ -135,7 +135,6 @@ class Deleter:
                 outcome.add(page, await self._delete(taken, page))
         except (NotOfTarget, errors.ConfigurationError) as exc:
             outcome.failure = str(exc)
-        self._metrics.deletions_failed.inc(outcome.failed)
         said = {"table": plan.place.table, "instant": _time(plan), "deleted": len(outcome.deleted)}
         if outcome.failure:
             await self._give_back(plan, outcome)
@@ -163,7 +162,8 @@ class Deleter:
     async def _delete(self, taken: Taken, page: doomed.Page) -> dict[str, str]:
         """Delete a page of files, and report those that are gone; gives why others are not."""
         plan = taken.plan
-        failures = await taken.files.delete(doomed.deleting(plan, self.writer), page)
+        deleting = doomed.deleting(plan, self.writer)
+        failures = await doomed.delete(taken.files, deleting, page, self._metrics)
         gone = [one for one in page if one.path not in failures]
         if gone:
             report = wire_markers.ReportDeletions(gone, writer=self.writer)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from typing import Final
 
-from chronolake_metastore import telemetry
+from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.domain.lists import ListName
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store import deletions, event_lists, instants, markers
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, OfInstant
@@ -70,6 +71,20 @@ async def _marked_by(connection: Reader, place: Place, requested_time: Micros) -
     instant = await instants.get(connection, place.table_id, requested_time)
     assert instant is not None, "instants stay"
     return marked_by(instant)
+
+
+async def delete(files: TableFiles, deleting: Deleting, page: Page, metrics: Metrics) -> dict[str, str]:
+    """Delete a page of files, and count those that stay: why they do, by path.
+
+    Raises ``ConfigurationError`` when the storage, or the table's claim, refuses the whole page.
+    """
+    try:
+        failures = await files.delete(deleting, page)
+    except errors.ConfigurationError:
+        metrics.deletions_failed.inc(len(page))
+        raise
+    metrics.deletions_failed.inc(len(failures))
+    return failures
 
 
 def first_failure(failures: Mapping[str, str]) -> str:

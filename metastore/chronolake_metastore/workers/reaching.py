@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -25,12 +34,14 @@ from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
+from chronolake_storage.overlaps import TablePlace
 
 PAUSE_SECONDS: Final = 1.0
 PAUSE_SECONDS_MAX: Final = 600.0
 CHECK_SECONDS_MAX: Final = 20.0
 
 LISTED_AT_ONCE: Final = 1_000
+TABLES_AT_ONCE: Final = 1_000
 ANSWER_SECONDS_MAX: Final = 120.0
 """How long a thread waits for the database; its own timeouts are shorter."""
 
@@ -54,6 +65,13 @@ class Asked:
         """As ``Metastore.owner``."""
         return self._wait_for(self._owner())
 
+    def tables(self) -> Iterator[TablePlace]:
+        """As ``Metastore.tables``, read page by page."""
+        after = UUID(int=0)
+        while page := self._wait_for(self._tables(after)):
+            yield from (TablePlace(str(one.table_id), one.table, one.base_path) for one in page)
+            after = page[-1].table_id
+
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed``."""
         refused = self._wait_for(self._refused(deleting, list(map(file_at, paths))))
@@ -65,6 +83,10 @@ class Asked:
             if table is None or table.table_id != self._place.table_id:
                 return None
             return await owner_of(connection, self._place)
+
+    async def _tables(self, after: UUID) -> list[Place]:
+        async with self._database.reading() as connection:
+            return await identity.tables(connection, after, TABLES_AT_ONCE)
 
     async def _refused(self, deleting: Deleting, files: list[DeletedFile]) -> list[RefusedDeletion]:
         assert deleting.by is not None, "a server deletes no orphans"

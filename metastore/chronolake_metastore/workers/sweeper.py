@@ -90,12 +90,11 @@ class Sweeper:
         failure = ""
         deleting = await doomed.deleting_late(self._database, place, due)
         async for page in self._late(place, files, due):
-            failures = await files.delete(deleting, page)
+            failures = await doomed.delete(files, deleting, page, self._metrics)
             gone = [one for one in page if one.path not in failures]
             if gone:
                 await self._record(place, due, gone)
             found.update(gone)
-            self._metrics.deletions_failed.inc(len(failures))
             failure = failure or doomed.first_failure(failures)
         if due.direct_markers_of is not None:
             marking = format_time(due.direct_markers_of, place.tick)

@@ -1,0 +1,110 @@
+"""Folders of two tables that became one by a link that was made after the tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from chronolake_storage import claims, opening, overlaps
+from chronolake_storage.claims import Owner
+from chronolake_storage.errors import ClaimRefused
+from chronolake_storage.overlaps import TablePlace
+
+OURS = Owner("metastore-1", "table-b", "shop.b")
+
+
+def present() -> Owner:
+    return OURS
+
+
+def place(base_path: Path | str, table: str = "a") -> TablePlace:
+    return TablePlace(f"table-{table}", f"shop.{table}", str(base_path))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A lake with the folder of a table, ``real/orders``."""
+    (tmp_path / "real" / "orders").mkdir(parents=True)
+    return tmp_path
+
+
+def link(lake: Path, name: str, target: str) -> Path:
+    (lake / name).parent.mkdir(parents=True, exist_ok=True)
+    (lake / name).symlink_to(lake / target)
+    return lake / name
+
+
+@pytest.mark.parametrize(
+    ("linked", "target", "own", "other"),
+    [
+        ("alias", "real/orders", "alias", "real/orders"),
+        ("alias", "real", "alias/orders", "real/orders"),
+        ("far/alias", "real", "far/alias/orders", "real/orders"),
+        ("alias", "real", "alias", "real/orders"),
+        ("alias", "real", "alias/orders", "real"),
+        ("alias", "real", "real/orders", "alias/orders"),
+        ("alias", "real", "real", "alias/orders"),
+    ],
+    ids=[
+        "itself",
+        "parent",
+        "grandparent",
+        "other within",
+        "own within",
+        "other linked",
+        "other linked within",
+    ],
+)
+def test_no_first_claim_is_made_where_a_link_leads_to_another_table(
+    lake: Path, linked: str, target: str, own: str, other: str
+) -> None:
+    link(lake, linked, target)
+    files = opening.open_files(str(lake / own))
+    tables = [place(lake / own, "b"), place(lake / other)]
+
+    with pytest.raises(ClaimRefused, match=r"of the table shop\.b overlaps .* of the table shop\.a"):
+        claims.hold(files, OURS, present, lambda: tables)
+    with pytest.raises(ClaimRefused, match="overlaps"):
+        claims.renew(files, OURS, [], tables, force=True)
+    assert files.read(claims.PATH) is None
+
+
+def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(lake: Path) -> None:
+    link(lake, "alias", "real")
+    files = opening.open_files(str(lake / "alias" / "orders"))
+    others = [
+        place(lake / "real" / "orders2"),
+        place(f"file://{lake}/real/order"),
+        place(f"s3://bucket{lake}/real/orders"),
+        place("real/orders"),
+        place(lake / "alias" / "orders", "b"),
+    ]
+
+    claims.hold(files, OURS, present, lambda: others)
+
+    assert files.read(claims.PATH) is not None
+
+
+def test_tables_are_not_asked_for_once_there_is_a_claim(lake: Path) -> None:
+    files = opening.open_files(str(lake / "real" / "orders"))
+    claims.hold(files, OURS, present, list)
+
+    def unasked() -> Sequence[TablePlace]:
+        raise AssertionError("a claim was there")
+
+    claims.hold(files, OURS, present, unasked)
+
+
+def test_folders_of_one_device_and_inode_overlap_whatever_their_paths_say(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A mount gives a folder a second path without any link, and only a superuser could make one here.
+    link(lake, "mount", "real")
+    monkeypatch.setattr(os.path, "realpath", str)
+
+    assert overlaps.find_overlapping(str(lake / "mount" / "orders"), [place(lake / "real")]) is not None
+    assert overlaps.find_overlapping(str(lake / "mount"), [place(lake / "real" / "orders")]) is not None
+    assert overlaps.find_overlapping(str(lake / "mount" / "orders"), [place(lake / "real" / "x")]) is None
