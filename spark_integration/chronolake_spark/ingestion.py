@@ -418,4 +418,6 @@ def _readable(what: str) -> Iterator[None]:
     try:
         yield
     except (*failures.FAILURES, errors.SparkJobFailed) as exc:
+        if carried := errors.carried_in(str(exc)):
+            raise carried from exc
         raise errors.SourceUnreadable(f"{what} cannot be ingested: {failures.said_in(exc)}") from exc

@@ -18,6 +18,8 @@ from typing import Any, Final
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_spark import errors, texts
 
+STRING: Final = "a string"
+"""The kind of texts."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _DOUBLE_DIGITS: Final = 15
@@ -49,17 +51,106 @@ class Record:
         )
 
 
+@dataclass(slots=True)
+class Shape:
+    """What the values of a column, or of a field in it, were so far; ``first`` is the record of the first."""
+
+    path: str
+    first: Record | None
+    kind: str = "null"
+    fields: dict[str, Shape] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    items: Shape | None = None
+    whole_digits: int = 0
+    scale: int = 0
+    has_integers: bool = False
+    approximated: tuple[Record, str] | None = None
+
+    def add(self, value: Any, record: Record) -> None:
+        """Take note of a value. Raises ``SourceUnreadable`` for one that does not go with those before."""
+        if value is None:
+            return
+        kind = _kind(value)
+        if self.first is None:
+            self.kind, self.first = kind, _placed(record)
+        elif self.kind != kind:
+            raise record.refused(
+                f", column {self.path}: {kind}, and {self.first.file}, {self.first.place} has {self.kind}; a "
+                "column has values of one kind: correct the file"
+            )
+        if kind == "a number":
+            self._add_number(value, record)
+        elif kind == "an object":
+            self._add_fields(value, record)
+        elif kind == "an array":
+            self.items = self.items or Shape(f"{self.path}[]", None)
+            for item in value:
+                self.items.add(item, record)
+
+    def finish(self) -> None:
+        """Raise ``SourceUnreadable`` for what all values together make impossible to keep."""
+        for child in (*self.fields.values(), *([] if self.items is None else [self.items])):
+            child.finish()
+        if self.path and self.kind == "an object" and not self.fields and self.first is not None:
+            raise self.first.refused(
+                f", column {self.path}: all its objects are empty, so that it has no type; leave it out"
+            )
+        whole_digits = self.whole_digits
+        if self.has_integers and self.scale:
+            whole_digits = max(whole_digits, _INT64_WHOLE_DIGITS)
+        if self.approximated is not None and whole_digits + self.scale > DECIMAL_PRECISION_MAX:
+            record, number = self.approximated
+            raise record.refused(
+                f", column {self.path}: no decimal of {DECIMAL_PRECISION_MAX} digits holds all numbers of the "
+                f"column, and a double does not keep {number[:_NUMBER_CHARS_MAX]}; write it with fewer "
+                "digits, or all of them as strings"
+            )
+
+    def _add_fields(self, value: dict[str, Any], record: Record) -> None:
+        for name, item in value.items():
+            child = self.fields.get(name)
+            if child is None:
+                child = self.fields[name] = self._new_field(name, record)
+            child.add(item, record)
+
+    def _new_field(self, name: str, record: Record) -> Shape:
+        other = self.names.setdefault(name.lower(), name)
+        if other != name:
+            where = f", column {self.path}" if self.path else ""
+            raise record.refused(f"{where}: the fields {other} and {name} differ only in case; rename one")
+        return Shape(f"{self.path}.{name}" if self.path else name, None)
+
+    def _add_number(self, number: str, record: Record) -> None:
+        if number.isdigit() and len(number) <= _DOUBLE_DIGITS:
+            self.whole_digits = max(self.whole_digits, len(number))
+            self.has_integers = True
+            return
+        _, digits, exponent = Decimal(number).as_tuple()
+        assert isinstance(exponent, int), "JSON has no NaN"
+        if exponent > 0:
+            raise record.refused(
+                f", column {self.path}: {number[:_NUMBER_CHARS_MAX]} has more zeros than digits; write it "
+                "without an exponent"
+            )
+        self.has_integers |= exponent == 0
+        self.scale = max(self.scale, -exponent)
+        self.whole_digits = max(self.whole_digits, len(digits) + exponent)
+        is_doubtful = len(digits) > _DOUBLE_DIGITS or -exponent > DECIMAL_PRECISION_MAX
+        if is_doubtful and self.approximated is None and Decimal(repr(float(number))) != Decimal(number):
+            self.approximated = _placed(record), number
+
+
 def check(
     files: Sequence[Path],
     stop: Callable[[], None] = lambda: None,
     visit: Callable[[Record], None] = lambda _: None,
-) -> None:
-    """Read all of ``files``, and call ``visit`` for each record.
+) -> Shape:
+    """Read all of ``files``, and call ``visit`` for each record; returns what the values are.
 
     ``stop`` is called now and then, and may raise to end it. Raises ``SourceUnreadable`` for the first value
     that Spark would not load as it is written, and what ``visit`` raises.
     """
-    shape = _Shape("", None)
+    shape = Shape("", None)
     for file in files:
         for record in records(file, stop):
             try:
@@ -68,6 +159,7 @@ def check(
                 raise record.refused(": it is nested too deeply") from None
             visit(record)
     shape.finish()
+    return shape
 
 
 def records(file: Path, stop: Callable[[], None] = lambda: None) -> Iterator[Record]:
@@ -180,102 +272,13 @@ def _kind(value: Any) -> str:
         case Number():
             return "a number"
         case str():
-            return "a string"
+            return STRING
         case list():
             return "an array"
         case dict():
             return "an object"
         case _:
             return "null"
-
-
-@dataclass(slots=True)
-class _Shape:
-    """What the values of a column, or of a field in it, were so far; ``first`` is the record of the first."""
-
-    path: str
-    first: Record | None
-    kind: str = "null"
-    fields: dict[str, _Shape] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    items: _Shape | None = None
-    whole_digits: int = 0
-    scale: int = 0
-    has_integers: bool = False
-    approximated: tuple[Record, str] | None = None
-
-    def add(self, value: Any, record: Record) -> None:
-        """Take note of a value. Raises ``SourceUnreadable`` for one that does not go with those before."""
-        if value is None:
-            return
-        kind = _kind(value)
-        if self.first is None:
-            self.kind, self.first = kind, _placed(record)
-        elif self.kind != kind:
-            raise record.refused(
-                f", column {self.path}: {kind}, and {self.first.file}, {self.first.place} has {self.kind}; a "
-                "column has values of one kind: correct the file"
-            )
-        if kind == "a number":
-            self._add_number(value, record)
-        elif kind == "an object":
-            self._add_fields(value, record)
-        elif kind == "an array":
-            self.items = self.items or _Shape(f"{self.path}[]", None)
-            for item in value:
-                self.items.add(item, record)
-
-    def finish(self) -> None:
-        """Raise ``SourceUnreadable`` for what all values together make impossible to keep."""
-        for child in (*self.fields.values(), *([] if self.items is None else [self.items])):
-            child.finish()
-        if self.path and self.kind == "an object" and not self.fields and self.first is not None:
-            raise self.first.refused(
-                f", column {self.path}: all its objects are empty, so that it has no type; leave it out"
-            )
-        whole_digits = self.whole_digits
-        if self.has_integers and self.scale:
-            whole_digits = max(whole_digits, _INT64_WHOLE_DIGITS)
-        if self.approximated is not None and whole_digits + self.scale > DECIMAL_PRECISION_MAX:
-            record, number = self.approximated
-            raise record.refused(
-                f", column {self.path}: no decimal of {DECIMAL_PRECISION_MAX} digits holds all numbers of the "
-                f"column, and a double does not keep {number[:_NUMBER_CHARS_MAX]}; write it with fewer "
-                "digits, or all of them as strings"
-            )
-
-    def _add_fields(self, value: dict[str, Any], record: Record) -> None:
-        for name, item in value.items():
-            child = self.fields.get(name)
-            if child is None:
-                child = self.fields[name] = self._new_field(name, record)
-            child.add(item, record)
-
-    def _new_field(self, name: str, record: Record) -> _Shape:
-        other = self.names.setdefault(name.lower(), name)
-        if other != name:
-            where = f", column {self.path}" if self.path else ""
-            raise record.refused(f"{where}: the fields {other} and {name} differ only in case; rename one")
-        return _Shape(f"{self.path}.{name}" if self.path else name, None)
-
-    def _add_number(self, number: str, record: Record) -> None:
-        if number.isdigit() and len(number) <= _DOUBLE_DIGITS:
-            self.whole_digits = max(self.whole_digits, len(number))
-            self.has_integers = True
-            return
-        _, digits, exponent = Decimal(number).as_tuple()
-        assert isinstance(exponent, int), "JSON has no NaN"
-        if exponent > 0:
-            raise record.refused(
-                f", column {self.path}: {number[:_NUMBER_CHARS_MAX]} has more zeros than digits; write it "
-                "without an exponent"
-            )
-        self.has_integers |= exponent == 0
-        self.scale = max(self.scale, -exponent)
-        self.whole_digits = max(self.whole_digits, len(digits) + exponent)
-        is_doubtful = len(digits) > _DOUBLE_DIGITS or -exponent > DECIMAL_PRECISION_MAX
-        if is_doubtful and self.approximated is None and Decimal(repr(float(number))) != Decimal(number):
-            self.approximated = _placed(record), number
 
 
 def _placed(record: Record) -> Record:

@@ -18,15 +18,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_files, errors, formats, json_files, texts
+from chronolake_spark import columns, csv_files, errors, formats, json_files, json_types, text_columns, texts
 from chronolake_spark.csv_files import Reading
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.formats import Format
 from chronolake_spark.schema import quoted
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-_INT64_DIGITS, _DIGITS_MAX = 18, 38
-"""What a decimal of eight bytes holds, and what the largest does."""
+_DIGITS_MAX = 38
+"""What the largest decimal holds."""
 _SCHEMES = ("file:", "file://")
 _BLOCK = "_chronolake_source_block"
 _FILE_BYTES_MAX = 2**42
@@ -111,14 +111,15 @@ def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[
         ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
         inferred = {name: looked.profiles[name] for name in looked.profiles if reading.column(name) is None}
         return Looked(StructType.fromDDL(ddl), looked.rows, inferred)
-    if source.format is Format.JSON:
-        json_files.check(source.files, check)
+    shape = json_files.check(source.files, check) if source.format is Format.JSON else None
     with _under_plain_names(source.files) as files:
         structs = [_read(spark, source, group, None, reading).schema for group in _alike(source, files)]
+    if shape is not None:
+        structs = [json_types.with_strings(struct, shape, reading) for struct in structs]
     names = list(dict.fromkeys(name for struct in structs for name in struct.names))
     fields = [_common([struct[name] for struct in structs if name in struct.names]) for name in names]
-    if source.format is Format.JSON:
-        fields = [_roomy(field) for field in fields]
+    if shape is not None:
+        fields = [json_types.roomy(field) for field in fields]
     return Looked(StructType(fields), None, {})
 
 
@@ -134,7 +135,8 @@ def read(
     if source.format is Format.CSV:
         return csv_files.frame(spark, files, struct, reading)
     groups = _alike(source, files)
-    frames = [_placed(_read(spark, source, group, struct, reading)) for group in groups]
+    placed = [_placed(_read(spark, source, group, struct, reading)) for group in groups]
+    frames = [text_columns.converted(frame, reading) for frame in placed]
     return _numbered(spark, functools.reduce(DataFrame.unionByName, frames), files)
 
 
@@ -150,15 +152,6 @@ def _alike(source: Source, files: Sequence[Path]) -> list[list[Path]]:
     arrays = [file for file in files if texts.is_json_array(file)]
     lines = [file for file in files if file not in arrays]
     return [group for group in (lines, arrays) if group]
-
-
-def _roomy(field: StructField) -> StructField:
-    """A decimal column with room for larger numbers than these files have."""
-    type_ = field.dataType
-    if not isinstance(type_, DecimalType):
-        return field
-    precision = _INT64_DIGITS if type_.precision <= _INT64_DIGITS else _DIGITS_MAX
-    return StructField(field.name, DecimalType(precision, type_.scale))
 
 
 def _common(fields: Sequence[StructField]) -> StructField:

@@ -491,6 +491,50 @@ def test_the_types_of_a_table_are_stated_and_shown_and_no_later_value_is_bent_to
     assert rows_of(table()) == [(1, "007", None), (2, "8", "é"), (3, "1", "")]
 
 
+def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
+    if file.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_strings_become_the_types_of_the_table_as_in_csv(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    suffix: str,
+) -> None:
+    moment = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
+    rows = [{"id": "1", "at": "2026-01-31T10:00:00+02:00", "text": "1.10"}, {"id": "2", "text": ""}]
+    write_rows(tmp_path / "in" / f"1.{suffix}", rows)
+    ingest("--key", "id", "--schema", "id BIGINT, at TIMESTAMP")
+    assert table().snapshot().sort("id").toArrow().to_pylist() == [
+        {"id": 1, "at": moment, "text": "1.10"},
+        {"id": 2, "at": None, "text": ""},
+    ]
+
+    write_rows(tmp_path / "in" / f"2.{suffix}", [{"id": "01", "at": None, "text": "x"}])
+    assert run() == 1
+    assert f"2.{suffix}, column id: the string '01' does not fit bigint; correct" in capsys.readouterr().err
+    assert table().snapshot().count() == 2
+
+
+def test_numbers_of_json_are_stored_in_strings_as_they_are_written(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+) -> None:
+    lines = [
+        '{"id": 1.1, "_corrupt_record": 1, "a": ["1.5"]}',
+        '{"id": 1.10, "_corrupt_record": 2, "a": ["2"]}',
+    ]
+    (tmp_path / "in" / "1.jsonl").write_text("\n".join(lines))
+    ingest("--key", "id", "--schema", "id STRING")
+
+    assert rows_of(table()) == [(1, ["1.5"], "1.1"), (2, ["2"], "1.10")]
+
+
 def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
     run: Callable[..., int],
     ingest: Ingest,

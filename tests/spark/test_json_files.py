@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from chronolake_spark import errors, json_files
+from chronolake_spark import errors, json_files, json_types, text_columns
+from chronolake_spark.csv_files import Column, Reading
 
 
 @pytest.fixture
@@ -94,3 +105,37 @@ def test_what_is_json_is_taken(file: Path, content: str, places: list[str]):
     json_files.check([file], visit=lambda record: seen.append(record.place))
 
     assert seen == places
+
+
+STRINGS = [
+    ("bigint", ["1", "01"], "'01' does not fit bigint"),
+    ("boolean", ["true", "yes"], "'yes' does not fit boolean"),
+    ("timestamp_ntz", ["2026-01-31 10:00:00", "2026-01-31 10:00:00.1234567"], "does not fit timestamp_ntz"),
+    ("date", ["2026-01-31", "2026-01-31T10:00:00"], "does not fit date"),
+]
+
+
+@pytest.mark.parametrize(("type_", "values", "message"), STRINGS)
+def test_a_string_that_is_no_value_of_the_column_is_refused_with_its_file(
+    tmp_path: Path, type_: str, values: list[str], message: str
+):
+    file = tmp_path / "a b.json"
+    files = pa.array([f"file://{tmp_path}/other.json", file.as_uri()])
+
+    with pytest.raises(errors.SchemaMismatch, match=rf"a b\.json, column v: the string .*{message}"):
+        text_columns.convert(files, "v", pa.array(values), Column(type_))
+
+
+def test_strings_that_look_like_numbers_stay_strings(file: Path):
+    file.write_text('{"a":"1.10","n":2,"s":{"x":["1"]},"t":1.5}\n')
+    text, decimal = StringType(), DecimalType(3, 2)  # Spark infers decimals.
+    inferred = struct_of(a=decimal, n=LongType(), s=struct_of(x=ArrayType(decimal)), t=decimal)
+
+    reading = Reading(known={"t": Column("string")})
+    struct = json_types.with_strings(inferred, json_files.check([file]), reading)
+
+    assert struct == struct_of(a=text, n=LongType(), s=struct_of(x=ArrayType(text)), t=text)
+
+
+def struct_of(**types: DataType) -> StructType:
+    return StructType([StructField(name, type_) for name, type_ in types.items()])
