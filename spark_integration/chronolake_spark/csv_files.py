@@ -17,7 +17,7 @@ import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, texts
+from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, operations, texts
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.csv_types import Unfit
 
@@ -42,13 +42,14 @@ class Reading:
     """How files are read: their encoding, and the types of columns that are known, by name in lower case.
 
     ``default`` is what all other columns are to be; without one their values say it. ``key`` are the columns of
-    the record key, of which each row has a value.
+    the record key, of which each row has a value. ``op_column`` says which rows delete.
     """
 
     encoding: str = texts.UTF8
     known: Mapping[str, Column] = field(default_factory=dict)
     default: Column | None = None
     key: tuple[str, ...] = ()
+    op_column: str | None = None
 
     def column(self, name: str) -> Column | None:
         """What is known of a column. The case of names does not count."""
@@ -192,6 +193,8 @@ def _look(file: Path, wanted: Header, reading: Reading, check: Callable[[], None
                 looked.profiles[name].add(rows[name])
             else:
                 _convert(place, rows, name, column)
+            if reading.op_column is not None and name.lower() == reading.op_column.lower():
+                _refuse_operation(place, rows, name)
         _refuse_missing_key(place, rows, reading.key)
         looked.rows += len(rows)
     return looked
@@ -271,6 +274,12 @@ def _refuse_missing_key(place: _Place, rows: pa.RecordBatch, key: Sequence[str])
     raise errors.InvalidRecordKey(
         f"{place.file}, line {line}: {errors.missing_key(key)}", {"file": str(place.file), "line": line}
     )
+
+
+def _refuse_operation(place: _Place, rows: pa.RecordBatch, name: str) -> None:
+    index = operations.first_unknown(rows[name])
+    if index is not None:
+        raise operations.refused(f"{place.file}, line {place.line(index)}", name, rows[name][index].as_py())
 
 
 def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:

@@ -68,7 +68,10 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option(help="A column, or name=SQL expression, as year=year(day). May be repeated."),
     ] = None,
     op_column: Annotated[
-        str, typer.Option(help="The column that says d or delete for rows to delete; it is not stored.")
+        str,
+        typer.Option(
+            help="The column that says d or delete for rows to delete, u, i or nothing for others; not stored."
+        ),
     ] = "",
     one_commit_per_file: Annotated[
         bool, typer.Option("--one-commit-per-file", help="A commit for each file, in the order of names.")

@@ -34,6 +34,8 @@ from chronolake_spark import (
     ingest_request,
     loaded,
     missing_keys,
+    operations,
+    parquet_files,
     schema,
     sources,
     tables,
@@ -48,7 +50,6 @@ from chronolake_spark.ingest_request import Request
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
 
-_DELETES = ("d", "delete", "deleted")
 _LOOK_ROWS = 10_000
 """So much of the first file is read before a table is made for it, unless all of every file has been."""
 
@@ -326,7 +327,13 @@ class Ingestion:
         if self.request.op_column is not None:
             known[self.request.op_column.lower()] = text
         key = self.request.key if table is None else tuple(table.record_key_fields)
-        return Reading(self.request.encoding, known, text if self.request.all_strings else None, key)
+        return Reading(
+            self.request.encoding,
+            known,
+            text if self.request.all_strings else None,
+            key,
+            self.request.op_column,
+        )
 
     def _look(self, files: Sequence[Path]) -> sources.Looked:
         """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
@@ -337,7 +344,10 @@ class Ingestion:
             for file in files:
                 with _readable(str(file)):
                     sources.look(self._spark, replace(source, files=(file,)), self._reading, self._check)
-            raise
+            if self.source.format is Format.PARQUET:
+                parquet_files.refuse_different_types(files)
+            with _readable(self.request.source):
+                raise
 
     def _check_inferred(self, looked: sources.Looked) -> None:
         """Refuse to make a table of types that nothing decides, or that would order its rows wrongly."""
@@ -374,7 +384,7 @@ class Ingestion:
     def _delete_condition(self) -> Column | None:
         if self.request.op_column is None:
             return None
-        return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*_DELETES)
+        return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*operations.DELETES)
 
 
 def _batches(

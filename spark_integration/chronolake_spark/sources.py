@@ -13,12 +13,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_files, errors, formats, json_files, json_types, text_columns, texts
+from chronolake_spark import (
+    columns,
+    csv_files,
+    errors,
+    formats,
+    json_files,
+    json_types,
+    operations,
+    parquet_files,
+    text_columns,
+    texts,
+)
 from chronolake_spark.csv_files import Reading
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.formats import Format
@@ -111,7 +120,10 @@ def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[
         ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
         inferred = {name: looked.profiles[name] for name in looked.profiles if reading.column(name) is None}
         return Looked(StructType.fromDDL(ddl), looked.rows, inferred)
-    shape = json_files.check(source.files, check) if source.format is Format.JSON else None
+    if source.format is Format.PARQUET:
+        parquet_files.check(source.files, reading.op_column, check)
+    visit = functools.partial(_refuse_operation, reading.op_column)
+    shape = json_files.check(source.files, check, visit) if source.format is Format.JSON else None
     with _under_plain_names(source.files) as files:
         structs = [_read(spark, source, group, None, reading).schema for group in _alike(source, files)]
     if shape is not None:
@@ -138,6 +150,15 @@ def read(
     placed = [_placed(_read(spark, source, group, struct, reading)) for group in groups]
     frames = [text_columns.converted(frame, reading) for frame in placed]
     return _numbered(spark, functools.reduce(DataFrame.unionByName, frames), files)
+
+
+def _refuse_operation(op_column: str | None, record: json_files.Record) -> None:
+    """Raise ``SchemaMismatch`` for a record whose operation is none."""
+    if op_column is None:
+        return
+    for name, value in record.fields.items():
+        if name.lower() == op_column.lower() and value is not None and not operations.is_known(str(value)):
+            raise operations.refused(f"{record.file}, {record.place}", name, str(value))
 
 
 def _type_of(name: str, profile: Profile, reading: Reading) -> str:
@@ -213,7 +234,7 @@ def _read(
         as_text = "primitivesAsString" if is_text else "prefersDecimal"
         options = {**options, as_text: "true", "multiLine": str(texts.is_json_array(files[0])).lower()}
     reader = spark.read.options(**options)
-    nanos = _nanosecond_columns(files) if source.format is Format.PARQUET else {}
+    nanos = parquet_files.nanosecond_columns(files) if source.format is Format.PARQUET else {}
     if nanos:
         # Spark knows no nanoseconds: pandas and pyarrow write them unless told otherwise.
         spark.conf.set(_NANOS_AS_LONG, "true")
@@ -265,21 +286,3 @@ def _most_common(folder: Path) -> Source:
 def _what(files: Sequence[Path]) -> str:
     counts = Counter(formats.format_of(file) or f"unknown ({file.suffix or file.name})" for file in files)
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
-
-
-def _nanosecond_columns(files: Sequence[Path]) -> dict[str, str]:
-    """Parquet columns that count nanoseconds, and the type of Spark that each becomes."""
-    found: dict[str, str] = {}
-    for file in files:
-        for field in _parquet_schema(file):
-            if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-                found[field.name] = "timestamp" if field.type.tz else "timestamp_ntz"
-    return found
-
-
-def _parquet_schema(file: Path) -> pa.Schema:
-    try:
-        # INT96, Spark's own form of times, it reads itself.
-        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us").schema_arrow
-    except (pa.ArrowInvalid, OSError) as exc:
-        raise errors.SourceUnreadable(f"{file} is called Parquet, but cannot be read as such: {exc}") from exc

@@ -535,6 +535,21 @@ def test_numbers_of_json_are_stored_in_strings_as_they_are_written(
     assert rows_of(table()) == [(1, ["1.5"], "1.1"), (2, ["2"], "1.10")]
 
 
+def test_files_of_other_types_and_unknown_operations_are_refused_without_a_trace(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for number, type_ in enumerate([pa.int32(), pa.int64()]):
+        pq.write_table(pa.table({"id": pa.array([1], type_)}), tmp_path / "in" / f"{number}.parquet")
+    assert run("--key", "id") == 1
+    detail = json.loads(capsys.readouterr().err)["detail"]
+    assert re.search(r"the column id is int32 in .*0\.parquet, and int64 in .*1\.parquet", detail)
+
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": 1, "op": "d"}\n{"id": 1, "op": "DEL"}\n')
+    assert run("--source", str(file), "--key", "id", "--op-column", "op") == 1
+    assert "a.jsonl, line 2, column op: 'DEL' is no operation" in json.loads(capsys.readouterr().err)["detail"]
+
+
 def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
     run: Callable[..., int],
     ingest: Ingest,

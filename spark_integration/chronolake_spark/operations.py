@@ -1,0 +1,42 @@
+"""What the operation column of files may say: which rows delete, and which do not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake_spark import errors
+
+DELETES: Final = ("d", "delete", "deleted")
+_UPSERTS: Final = (
+    *("c", "create", "created", "i", "insert", "inserted", "r", "read"),
+    *("u", "update", "updated", "upsert", "upserted"),
+)
+_VALUE_CHARS_MAX = 200
+
+
+def is_known(value: str) -> bool:
+    """Whether ``value`` names an operation, whatever its case and blanks around; "" is an upsert."""
+    operation = value.strip(" ").lower()
+    return not operation or operation in DELETES or operation in _UPSERTS
+
+
+def first_unknown(values: pa.Array) -> int | None:
+    """The index of the first value that names no operation; null is an upsert."""
+    texts = values.cast(pa.string())
+    unknown = [value for value in pc.unique(texts).to_pylist() if value is not None and not is_known(value)]
+    if not unknown:
+        return None
+    index: int = pc.index(pc.is_in(texts, pa.array(unknown, pa.string())), True).as_py()
+    return index
+
+
+def refused(place: str, column: str, value: str) -> errors.SchemaMismatch:
+    """The error for a value that names no operation."""
+    return errors.SchemaMismatch(
+        f"{place}, column {column}: {value[:_VALUE_CHARS_MAX]!r} is no operation; rows to delete say "
+        f"{', '.join(DELETES)}, all others {', '.join(_UPSERTS)} or nothing",
+        {"place": place, "column": column, "value": value[:_VALUE_CHARS_MAX]},
+    )
