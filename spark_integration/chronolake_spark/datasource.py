@@ -23,7 +23,7 @@ import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
-from chronolake_spark import bucket_writer, columns, errors
+from chronolake_spark import bucket_writer, columns, errors, file_states
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
 from chronolake_spark.counting import RowCounts
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
@@ -106,12 +106,18 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                 try:
                     self._refuse_duplicates(messages)
                     stats = _stats_of(messages)
+                    file_states.refuse_changed(self._options.file_states)
                     write.complete(
                         stats,
                         {**self._options.extra_metadata, **_counted(messages, stats).metadata()},
                         schema_version=self._options.table.schema_version,
                     )
-                except (RequestRefused, StorageFailed, errors.DuplicateKeys) as refused:
+                except (
+                    RequestRefused,
+                    StorageFailed,
+                    errors.DuplicateKeys,
+                    errors.SourceChanged,
+                ) as refused:
                     # Here, for the reason is known here: Spark's abort comes next, in another process.
                     _give_up(write, refused)
                     raise

@@ -10,7 +10,7 @@
         ├── AttemptGivenUp        an attempt of a task was given up before it was done
         ├── TableMismatch         the table is not what the caller takes it for
         ├── SourceUnreadable      files to ingest are missing or cannot be read
-        ├── SourceChanged         files to ingest changed after they were loaded
+        ├── SourceChanged         files to ingest changed after they were loaded, or meanwhile
         ├── SparkJobFailed        Spark failed for a reason of its own
         └── JavaNotFound          there is no Java to run Spark on
 
@@ -105,7 +105,7 @@ class SourceUnreadable(SparkIntegrationError):
 
 
 class SourceChanged(SparkIntegrationError):
-    """Files changed after they were loaded, and nothing says which of their rows are older than the table's."""
+    """Files changed while they were loaded, or later, and nothing says which rows are older than the table."""
 
     CODE = "source-changed"
 

@@ -31,6 +31,7 @@ from chronolake_spark import (
     csv_types,
     errors,
     failures,
+    file_states,
     ingest_request,
     loaded,
     missing_keys,
@@ -126,6 +127,7 @@ class Ingestion:
         self._stated = ingest_request.stated_types(request)
         self._struct: StructType | None = None
         self._reading = Reading()
+        self._file_states: dict[str, str] = {}
         self.has_made_table = False
         self.table_exists = False
 
@@ -141,6 +143,8 @@ class Ingestion:
         """
         table = self._existing()
         self.table_exists = table is not None
+        # Before the digests: what changes later is loaded under no digest of another content.
+        self._file_states = {str(file): file_states.state_of(file) for file in self.source.files}
         digests = {file: sources.digest(file) for file in self.source.files}
         known = (
             loaded.LoadedFiles.of(self._client.table(self.request.table)) if table else loaded.LoadedFiles({})
@@ -196,6 +200,7 @@ class Ingestion:
             instant = table.upsert(
                 self._frame(batch.files),
                 extra_metadata={SOURCE: batch.name, **loaded.metadata(digests)},
+                file_states={str(file): self._file_states[str(file)] for file in batch.files},
                 **self._how(),
             )
         rows = row_counts(instant)

@@ -35,6 +35,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
     ``writer`` is whose instant it is, ``markers`` where they are when not where the table says. ``names`` says
     for each version of the schema what the files of it call each column that they have.
+    ``file_states`` are those of the files that the rows come from, by path.
     """
 
     url: str
@@ -46,6 +47,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     base_files: list[BaseFile]
     names: dict[int, dict[str, str]]
     extra_metadata: dict[str, str]
+    file_states: dict[str, str]
 
     def to_json(self) -> str:
         """The text of the option."""

@@ -90,6 +90,7 @@ class SparkTable:
         row_order: Sequence[str | Column] = (),
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
+        file_states: Mapping[str, str] | None = None,
     ) -> Instant:
         """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
 
@@ -98,12 +99,16 @@ class SparkTable:
         does not have, compared one after the other, nulls first. Rows that differ and that nothing orders are
         refused: the rows of a DataFrame have no order of their own. Rows that are the same count as one.
         ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` says what
-        became of each row. Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``,
-        ``DuplicateKeys``.
+        became of each row. ``file_states`` are the files that ``df`` reads, each with its
+        ``file_states.state_of``: when one has changed by then, the instant is rolled back, and not completed.
+        Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``, ``DuplicateKeys``,
+        ``SourceChanged``.
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
         rows = write.tagged(df, self._writable(), delete_when=condition, row_order=row_order)
-        return self._write(rows, Operation.UPSERT, extra_metadata=extra_metadata, markers=markers)
+        return self._write(
+            rows, Operation.UPSERT, extra_metadata=extra_metadata, markers=markers, file_states=file_states
+        )
 
     def delete(
         self,
@@ -189,6 +194,7 @@ class SparkTable:
         existing: Existing = Existing.MERGE,
         extra_metadata: Mapping[str, str] | None,
         markers: MarkersType | None,
+        file_states: Mapping[str, str] | None = None,
     ) -> Instant:
         return write.run(
             self._table,
@@ -198,6 +204,7 @@ class SparkTable:
             existing=existing,
             extra_metadata=extra_metadata,
             markers=markers,
+            file_states=file_states,
         )
 
 

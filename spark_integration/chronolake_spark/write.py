@@ -107,8 +107,12 @@ def run(
     existing: Existing = Existing.MERGE,
     extra_metadata: Mapping[str, str] | None = None,
     markers: MarkersType | None = None,
+    file_states: Mapping[str, str] | None = None,
 ) -> Instant:
-    """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back."""
+    """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back.
+
+    So does a file of ``file_states`` that is in another state before the completion.
+    """
     counting.refuse_reserved(extra_metadata or {})
     definition = table.definition
     frame = by_file_group(rows, definition)
@@ -130,6 +134,7 @@ def run(
             base_files=_base_files(snapshot),
             names={version: written.names(version) for version in {*written.fields, definition.schema_version}},
             extra_metadata=dict(extra_metadata or {}),
+            file_states=dict(file_states or {}),
         )
         told = {
             WRITE_OPTION: options.to_json(),

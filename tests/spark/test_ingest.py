@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import chronolake
 from chronolake.cli import main as command_line
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from chronolake_spark import SparkTable, table as spark_table
+from chronolake_spark import SparkTable, errors, table as spark_table
 from chronolake_spark.ingest_request import Request
 from chronolake_spark.ingestion import Ingestion
 
@@ -389,6 +389,22 @@ def test_a_file_that_changed_after_it_was_loaded_takes_nothing_back_unless_told(
     assert f"Warning: {file} changed after it was loaded" in shown.err
     assert json.loads(shown.out)["changed"] == [str(file)]
     assert rows_of(table()) == [(1, 10), (2, 22)]
+
+
+def test_a_file_that_changes_while_it_is_loaded_is_rolled_back(
+    spark: SparkSession, client: chronolake.Client, ingest: Ingest, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "in" / "a.csv"
+    file.write_text("id,n\n1,10\n")
+    ingestion = Ingestion(client, spark, Request(name, str(file), ("id",), str(tmp_path / "table")))
+    prepared = ingestion.prepare()
+    file.write_text("id,n\n1,11\n")
+
+    with pytest.raises(errors.SourceChanged, match=r"changed while they were loaded: .*a\.csv; .* again"):
+        list(ingestion.run(prepared))
+    with pytest.raises(TableNotFound):
+        client.table(name)
+    assert ingest("--key", "id")["commits"][0]["inserts"] == 1
 
 
 def test_an_ordering_field_keeps_newer_values_from_a_file_that_changed(
