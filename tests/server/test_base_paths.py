@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,6 +71,15 @@ def test_no_second_table_comes_to_where_a_table_is_however_that_is_spelt(
     assert problem["context"] | {"table": "shop.a", "dropped": False} == problem["context"]
     assert again["context"]["table"] == "shop.a"
     rest.succeeded(create(http, "beside", f"{tmp_path}/lake/ab"))
+
+
+def test_a_base_path_with_a_link_that_the_server_cannot_read_is_refused(http: httpx.Client) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        # Until the process is waited for, this link is there, and leads nowhere, whoever reads it.
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        problem = rest.refused(create(http, "a", f"/proc/{ended.pid}/root/x"), 422, "invalid-table")
+
+    assert "cannot read a link" in problem["detail"]
 
 
 @pytest.mark.parametrize("spelling", ["s3a://LAKE/a", "S3N://lake/a/b/", "s3://lake", "s3://lake/a?x=1#y"])
