@@ -239,7 +239,6 @@ def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run
     _print_prepared(console, ingestion, prepared)
     request = ingestion.request
     commits: list[Committed] = []
-    skipped = [batch.name for batch in prepared.batches if batch.loaded] if dry_run else []
     rows = ingestion.rehearse(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -247,9 +246,7 @@ def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run
         for batch, committed in ingestion.run(prepared) if not dry_run else ():
             progress.advance(bar)
             progress.console.print(_line(batch, committed))
-            if committed is None:
-                skipped.append(batch.name)
-            else:
+            if committed is not None:
                 commits.append(committed)
                 stopping.commits += 1
             stopping.check()
@@ -258,7 +255,7 @@ def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run
         base_path=prepared.table.base_path if prepared.table else request.base_path,
         created=prepared.table is None,
         commits=commits,
-        skipped=skipped,
+        skipped=prepared.skipped,
         changed=[str(file) for file in prepared.changed],
         columns=_columns(prepared),
         dry_run=dry_run,
@@ -303,7 +300,7 @@ def _print_prepared(console: Console, ingestion: Ingestion, prepared: Prepared) 
 
 def _line(batch: Batch, committed: Committed | None) -> str:
     if committed is None:
-        return f"  {batch.name}: the table has it already"
+        return f"  {batch.name}: the table has {'it' if len(batch.files) == 1 else 'them'} already"
     return (
         f"  {batch.name}: {_counts([committed])}, completed {output.utc(committed.completion_time)} "
         f"({committed.seconds:.2f} s)"
@@ -325,13 +322,13 @@ def _counts(commits: Sequence[Committed]) -> str:
 
 def _print_summary(console: Console, result: IngestResult) -> None:
     commits = result.commits
+    skipped = f"; the table had {_plural(len(result.skipped), 'file')} already" if result.skipped else ""
     if result.dry_run:
-        console.print(f"{result.table}: {result.rows:,} rows can be loaded; nothing was written")
+        console.print(f"{result.table}: {result.rows:,} rows can be loaded{skipped}; nothing was written")
+        if result.created:
+            console.print("Not checked: whether a dropped table keeps the base path (--reuse-base-path).")
         return
-    console.print(
-        f"{result.table}: {_plural(len(commits), 'commit')}: {_counts(commits)}"
-        + (f"; {_plural(len(result.skipped), 'file')} it had already" if result.skipped else "")
-    )
+    console.print(f"{result.table}: {_plural(len(commits), 'commit')}: {_counts(commits)}{skipped}")
     console.print("What to look at next:")
     for command in ("timeline", "snapshot", "changes"):
         console.print(f"  chronolake {command} {result.table}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
+from chronolake import _base_paths
+from chronolake_model import base_paths
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import errors, failures, schema, texts
@@ -76,6 +78,21 @@ def check_new(request: Request) -> None:
         )
     if request.table_type is not TableType.COPY_ON_WRITE:
         raise errors.TableMismatch(f"only copy_on_write tables are written yet, not {request.table_type}")
+
+
+def check_base_path(request: Request, tables: Iterable[Table]) -> None:
+    """Refuse the base path of a new table where one of ``tables`` is, as the server does.
+
+    What dropped tables keep only the server knows, and says when the table is made.
+    """
+    own = base_paths.canonical_if_comparable(_base_paths.absolute(request.base_path))
+    for table in tables:
+        other = base_paths.canonical_if_comparable(table.base_path)
+        if own is not None and other is not None and base_paths.overlap(own, other):
+            raise errors.TableMismatch(
+                f"the base path {request.base_path} overlaps with that of the table {table.name}, "
+                f"{table.base_path}; choose another one with --base-path"
+            )
 
 
 def check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:

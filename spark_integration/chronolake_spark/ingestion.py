@@ -100,6 +100,12 @@ class Prepared:
     rows: int | None
     notes: Mapping[str, str]
 
+    @property
+    def skipped(self) -> list[str]:
+        """The names of the files that are not loaded: the table, or a file before them, has their content."""
+        new = {file for batch in self.batches if not batch.loaded for file in batch.files}
+        return [file.name for file in self.digests if file not in new]
+
 
 class Ingestion:
     """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
@@ -176,6 +182,8 @@ class Ingestion:
         files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
         if prepared.struct is None:
             return 0
+        if prepared.table is None:
+            ingest_request.check_base_path(self.request, (table.definition for table in self._client.tables()))
         with _readable(self.request.source), self._locating(files):
             return write.rehearse(self._frame(files), self._definition(prepared), **self._how())
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from chronolake.cli import main as command_line
+from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import TableType
+from chronolake_spark import ingest, ingest_request
+from chronolake_spark.errors import TableMismatch
+from chronolake_spark.ingest_request import Request
+from chronolake_spark.ingestion import Batch, Prepared
 
 
 @pytest.fixture
@@ -72,3 +81,47 @@ def test_a_source_that_is_not_there_is_refused_before_spark_starts(
     shown = capsys.readouterr().err
     assert "holds no Parquet, CSV or JSON lines files" in shown
     assert "Starting Spark" not in shown
+
+
+def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [Path("a.csv"), Path("b.csv"), Path("c.csv")]
+    digests = {file: file.name for file in files}
+    known = Prepared(None, (Batch(tuple(files), loaded=True),), digests, (), None, 0, {})
+    partly = Prepared(None, (Batch((files[2],)),), digests, (), None, 0, {})
+    result = ingest.IngestResult("shop.t", "/lake", False, [], partly.skipped)
+
+    ingest._print_summary(Console(width=200), result)
+
+    assert known.skipped == ["a.csv", "b.csv", "c.csv"]
+    assert partly.skipped == ["a.csv", "b.csv"]
+    assert "unchanged; the table had 2 files already" in capsys.readouterr().out
+    assert ingest._line(known.batches[0], None) == "  3 files: the table has them already"
+
+
+@pytest.mark.parametrize("taken", ["/lake/t", "/lake", "/lake/t/below"])
+def test_a_base_path_where_a_table_is_refuses_a_dry_run(taken: str) -> None:
+    request = Request(table="shop.t", source="", key=("id",), base_path="/lake/t")
+    tables = [table_at("/lake/t2"), table_at(taken)]
+
+    with pytest.raises(TableMismatch, match="choose another one with --base-path"):
+        ingest_request.check_base_path(request, tables)
+    ingest_request.check_base_path(request, tables[:1])
+
+
+def table_at(base_path: str) -> Table:
+    return Table(
+        name="shop.other",
+        table_id="",
+        metastore_id="",
+        base_path=base_path,
+        type=TableType.COPY_ON_WRITE,
+        schema=[],
+        record_key_fields=["id"],
+        partition_fields=[],
+        ordering_field=None,
+        index=BucketIndex(buckets=1),
+        tick=Tick.MILLISECOND,
+        properties={},
+        created_at=datetime.datetime.now(datetime.UTC),
+        schema_version=1,
+    )

@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The commands for a problem; in braces what the problem's context has, else a placeholder."""
 
-REUSE: Final = "chronolake tables create --reuse-base-path"
+REUSE: Final = "the same one with --reuse-base-path"
 """For a base path that only dropped tables have."""
 
 
