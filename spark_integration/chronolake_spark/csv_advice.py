@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
 from chronolake_spark import csv_profiles, csv_types, errors, schema
-from chronolake_spark.csv_profiles import Kind, Profile
+from chronolake_spark.csv_profiles import Kind, Profile, Resemblance
 
 _EXAMPLES: Final = {
     Kind.NUMBERS: "9.5 is larger than 10",
@@ -55,7 +55,7 @@ def check_ordering(name: str, profile: Profile) -> None:
 def notes(profiles: Mapping[str, Profile]) -> dict[str, str]:
     """For each column that became a string though its values are numbers or timestamps: a note for people."""
     return {
-        name: _note(name, profile.resemblance.kind, profile.resemblance.type)
+        name: _note(name, profile.resemblance)
         for name, profile in profiles.items()
         if profile.type == csv_types.STRING and profile.resemblance.kind in _EXAMPLES
     }
@@ -79,8 +79,12 @@ def for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
     return "; or ".join(ways)
 
 
-def _note(name: str, kind: Kind | None, type_: str | None) -> str:
-    return f"{kind} that no type keeps as written" + (f": {_statement(name, type_)}" if type_ else "")
+def _note(name: str, resemblance: Resemblance) -> str:
+    if resemblance.has_zeros_first:
+        # As numbers, 007 and 7 would be one value, and in a record key one record.
+        return "numbers with leading zeros, which only a string keeps"
+    advice = f": {_statement(name, resemblance.type)}" if resemblance.type else ""
+    return f"{resemblance.kind} that no type keeps as written{advice}"
 
 
 def _statement(name: str, type_: str) -> str:

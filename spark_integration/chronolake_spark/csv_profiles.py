@@ -41,6 +41,7 @@ _TIMESTAMP_VALUE = re.compile(
     rf"(?:\.(?P<fraction>[0-9]{{1,6}}))?(?P<zone>{_ZONE})?"
 )
 _ANY_NUMBER = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)$"
+_ZEROS_FIRST = "^[+-]?0[0-9]"
 _ANY_TIMESTAMP = (
     r"^(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ Tt][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?)?)"
     r" ?(?P<zone>(?:[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)$"
@@ -67,6 +68,7 @@ class Resemblance:
     ``kind`` is None as long as there are only blank values. ``shapes`` are the ways in which values are
     written, two at most, with ``#`` for each digit outside the offset of a timestamp. ``takes`` holds the
     types that take all values if the caller states them, a decimal if ``whole_digits`` and ``scale`` allow it.
+    ``has_zeros_first`` says that some number has leading zeros, which every type of numbers would drop.
     """
 
     kind: Kind | None = None
@@ -74,6 +76,7 @@ class Resemblance:
     takes: frozenset[str] = frozenset(_STATABLE)
     whole_digits: int = 0
     scale: int = 0
+    has_zeros_first: bool = False
 
     def merge(self, other: Resemblance) -> Resemblance:
         """What the values of both look like together."""
@@ -84,6 +87,7 @@ class Resemblance:
             self.takes & other.takes,
             max(self.whole_digits, other.whole_digits),
             max(self.scale, other.scale),
+            self.has_zeros_first or other.has_zeros_first,
         )
 
     @property
@@ -216,10 +220,11 @@ def resemblance_of(values: pa.Array) -> Resemblance:
 def _numbers(values: pa.Array) -> Resemblance:
     takes = frozenset(type_ for type_ in ("bigint", "double") if csv_types.takes(values, type_, stated=True))
     shapes = _shapes(values, _number_shape)
+    has_zeros_first = pc.any(pc.match_substring_regex(values, _ZEROS_FIRST)).as_py()
     if not pc.all(pc.match_substring_regex(values, csv_types.pattern("decimal(38,0)", stated=True))).as_py():
-        return Resemblance(Kind.NUMBERS, shapes, takes)
+        return Resemblance(Kind.NUMBERS, shapes, takes, has_zeros_first=has_zeros_first)
     whole_digits, scale = (pc.max(digits).as_py() for digits in csv_types.digits(values))
-    return Resemblance(Kind.NUMBERS, shapes, takes | {"decimal"}, whole_digits, scale)
+    return Resemblance(Kind.NUMBERS, shapes, takes | {"decimal"}, whole_digits, scale, has_zeros_first)
 
 
 def _timestamps(values: pa.Array) -> Resemblance:

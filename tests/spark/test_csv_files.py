@@ -437,7 +437,7 @@ def test_numbers_and_timestamps_that_become_strings_are_noted(file: Path):
 
     assert csv_advice.notes(csv_files.look([file], Reading()).profiles) == {
         "price": "numbers that no type keeps as written: --schema 'price DECIMAL(18,2)'",
-        "zip": "numbers that no type keeps as written: --schema 'zip BIGINT'",
+        "zip": "numbers with leading zeros, which only a string keeps",
         "at": "timestamps that no type keeps as written: --schema 'at TIMESTAMP'",
     }
 
