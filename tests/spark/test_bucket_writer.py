@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake._markers import Location
+from chronolake._markers import Location, owner_of
 from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import BucketIndex, Table
@@ -22,6 +22,7 @@ from chronolake_model.vocabulary import TableType
 from chronolake_spark import base_files, bucket_writer, columns, errors
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob, Written
 from chronolake_spark.merge import Existing
+from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
 
@@ -89,8 +90,12 @@ def following(job: WriteJob, written: Written) -> WriteJob:
 
 
 def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
-    """As on an executor that cannot reach the server."""
-    location = Location(definition_at(job.base_path), None, base_files.NotReported())
+    """As on an executor that cannot reach the server, when the driver has claimed the base path."""
+    definition = definition_at(job.base_path)
+    files = opening.open_files(job.base_path)
+    files.make_folder()
+    claims.hold(files, owner_of(definition), lambda: None, list)
+    location = Location(definition, None, base_files.NotReported())
     return bucket_writer.write(batches, job, task, location.direct_markers(job.requested_time))
 
 

@@ -43,7 +43,10 @@ def new_table(shared_server_url: str, store: Store) -> Iterator[Callable[..., ch
 
 @pytest.fixture
 def table(new_table: Callable[..., chronolake.Table]) -> chronolake.Table:
-    return new_table()
+    """A table whose storage is claimed, as the driver does before tasks start."""
+    table = new_table()
+    table.claim_storage()
+    return table
 
 
 def batch(bucket: int, *ids: int, delete: bool = False) -> pa.RecordBatch:
