@@ -38,7 +38,7 @@ class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     start: cursors.Time
     end: cursors.Time
     group: GroupKey
-    completed: cursors.Time | None = None
+    completed: cursors.Time | None
     """The last completion that was named, if there are more; no file group was named then."""
 
 
@@ -147,7 +147,7 @@ async def changes(
     next_cursor = None
     if is_cut:
         last = found[-1].partition_path, found[-1].file_id
-        next_cursor = cursors.encode(_ChangesPlace(table.table_id, *between, last))
+        next_cursor = cursors.encode(_ChangesPlace(table.table_id, *between, last, None))
     return msgspec.structs.replace(head, file_groups=found, next_cursor=next_cursor)
 
 
