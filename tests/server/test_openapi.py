@@ -92,3 +92,9 @@ def test_every_text_in_a_path_has_a_pattern(document: dict[str, Any]) -> None:
 
 def test_a_503_says_when_to_come_again(document: dict[str, Any]) -> None:
     assert "Retry-After" in operation(document, "get", "/snapshot")["responses"]["503"]["headers"]
+
+
+def test_the_key_of_an_outcome_is_no_address(document: dict[str, Any]) -> None:
+    [key] = document["paths"]["/v1/outcomes/{key}"]["get"]["parameters"]
+
+    assert "format" not in key["schema"]

@@ -57,7 +57,10 @@ assert len(str(SCHEMA_VERSION_MAX)) == 10  # nine digits are always less
 def describe(parameter: Json) -> None:
     """Have a parameter of an operation say all that is asked of it."""
     schema = _without_null(parameter["schema"])
-    schema |= _FORMS.get((parameter["in"], parameter["name"]), {})
+    form = _FORMS.get((parameter["in"], parameter["name"]), {})
+    if form is _PRINTABLE:
+        schema.pop("format", None)  # Litestar's of a parameter that goes to the end of the path.
+    schema |= form
     if schema.get("type") == "integer":
         # Litestar makes floats of all limits; strict readers refuse them for integers.
         schema |= {name: int(schema[name]) for name in _LIMITS if name in schema}
