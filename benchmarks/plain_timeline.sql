@@ -5,7 +5,7 @@ CREATE SCHEMA plain;
 CREATE TABLE plain.clock (LIKE chronolake.clock INCLUDING ALL);
 CREATE TABLE plain.event (LIKE chronolake.event INCLUDING ALL);
 CREATE TABLE plain.outcome (LIKE chronolake.outcome INCLUDING ALL);
--- Nobody chains answers by hand: the baseline has neither the columns nor their index.
+-- Without Chronolake answers are not chained: the baseline has neither the columns nor their index.
 ALTER TABLE plain.outcome DROP COLUMN chain_id, DROP COLUMN number, DROP COLUMN hash;
 CREATE TABLE plain.instant (LIKE chronolake.instant INCLUDING ALL);
 CREATE TABLE plain.write_stat (LIKE chronolake.write_stat INCLUDING ALL);

@@ -27,7 +27,6 @@ from chronolake_model.instants import (
     CompletionTimes,
     Conflicts,
     CreateSavepoint,
-    FileGroupsReplaced,
     FindConflicts,
     Heartbeat,
     Instant,
@@ -382,12 +381,6 @@ def planned_instants(name: str, requested_time: str) -> Call[PlannedInstants]:
     """The instants that a restore rolled back."""
     path = f"{_instant_path(name, requested_time)}/plan/instants"
     return Call("GET", path, PlannedInstants, _query(limit=FILES_LIMIT_MAX))
-
-
-def replaced_by_instant(name: str, requested_time: str) -> Call[FileGroupsReplaced]:
-    """The file groups that an instant replaced."""
-    path = f"{_instant_path(name, requested_time)}/replaced-file-groups"
-    return Call("GET", path, FileGroupsReplaced, _query(limit=FILES_LIMIT_MAX))
 
 
 def list_instants(name: str, wanted: InstantFilter, limit: int = LIMIT_MAX) -> Call[InstantPage]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chronolake_model.file_names import relative_path
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile
 
 
@@ -68,7 +69,7 @@ class RefusedDeletion(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         """The data file, relative to the table's base path."""
-        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+        return relative_path(self.partition_path, self.file_name)
 
 
 class Deletable(msgspec.Struct, frozen=True):

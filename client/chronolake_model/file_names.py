@@ -49,6 +49,11 @@ def write_token(partition: int, stage: int, attempt: int) -> str:
     return f"{partition}-{stage}-{attempt}"
 
 
+def relative_path(partition_path: str, file_name: str) -> str:
+    """Where a data file or a marker lies below the table's base path."""
+    return f"{partition_path}/{file_name}" if partition_path else file_name
+
+
 def base_file_name(file_id: str, token: str, requested_time: str) -> str:
     """The name of a base file."""
     return f"{file_id}_{token}_{requested_time}.parquet"

@@ -21,6 +21,7 @@ from chronolake_model.file_names import (
     FileKind,
     check_partition_path,
     parse_file_name,
+    relative_path,
 )
 from chronolake_model.files import PartitionPath
 
@@ -83,7 +84,7 @@ class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True
     @property
     def path(self) -> str:
         """The data file, relative to the table's base path."""
-        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+        return relative_path(self.partition_path, self.file_name)
 
     @property
     def name(self) -> str:
@@ -142,7 +143,7 @@ class DeletedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order
     @property
     def path(self) -> str:
         """The data file, relative to the table's base path."""
-        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+        return relative_path(self.partition_path, self.file_name)
 
 
 class ReportDeletions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

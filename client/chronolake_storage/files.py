@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from chronolake_model.file_names import relative_path
+
 METADATA_FOLDER: Final = ".hoodie"
 """Hudi's own folder in the base path; no data files are in it."""
 
@@ -33,7 +35,7 @@ class StoredFile(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         """The file, relative to the base path."""
-        return f"{self.partition_path}/{self.file_name}" if self.partition_path else self.file_name
+        return relative_path(self.partition_path, self.file_name)
 
 
 class Deletion(msgspec.Struct, frozen=True):

@@ -87,11 +87,6 @@ class Attempt:
             list(Guard(files, self.owner, NotReported()).delete(deleting, paths))
 
 
-def relative_path(partition_path: str, file_name: str) -> str:
-    """Where a data file lies below the table's base path."""
-    return f"{partition_path}/{file_name}" if partition_path else file_name
-
-
 def file_schema(table_schema: pa.Schema) -> pa.Schema:
     """The layout of a base file: Hudi's five columns, then the table's, all nullable."""
     meta = [pa.field(name, pa.string()) for name in columns.META]

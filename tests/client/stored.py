@@ -26,7 +26,7 @@ class Stored:
     def write_file(self, requested_time: str, bucket: int, attempt: int = 0) -> WriteStat:
         """Write a base file as Spark's executors do."""
         name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, attempt), requested_time)
-        path = base_files.relative_path("day=1", name)
+        path = f"day=1/{name}"
         schema = base_files.file_schema(ROWS.schema)
         rows = pa.table([pa.nulls(2, pa.string())] * 5 + ROWS.columns, schema=schema)
         size = base_files.write(self._folder, path, schema, [rows])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from chronolake_model.file_names import bucket_file_id
@@ -175,9 +176,11 @@ def read_log(http: httpx.Client, table: str | None) -> tuple[list[Any], list[int
 @pytest.mark.parametrize("table", [None, NAME])
 def test_pages_of_the_log_end_at_their_bytes_and_have_all_events_once(lake: Lake, table: str | None) -> None:
     events, sizes = read_log(lake.small, table)
+    # The log of all tables has the events of other tests, which may be larger than those of this module.
+    largest = max(ENTRY_BYTES, *(len(msgspec.json.encode(event)) for event in events))
 
     assert events == read_log(lake.usual, table)[0]
-    assert max(sizes) <= PAGE_BYTES + 3 * ENTRY_BYTES
+    assert max(sizes) <= PAGE_BYTES + 3 * largest
     assert len(sizes) > 1
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from chronolake._markers import Location, owner_of
-from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name
+from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Tick
@@ -119,7 +119,7 @@ def definition_at(base_path: str) -> Table:
 
 
 def relative(stat: WriteStat) -> str:
-    return base_files.relative_path(stat.partition_path, stat.file_name)
+    return relative_path(stat.partition_path, stat.file_name)
 
 
 def rows_of(job: WriteJob, stat: WriteStat) -> list[Row]:

@@ -15,7 +15,7 @@ from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.store import clocks, statements
 from chronolake_metastore.store.event_lists import OfEvent
 from chronolake_metastore.store.transaction import Rows, Statement
-from chronolake_model.file_names import parse_file_name
+from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, parse_time
 
@@ -100,9 +100,7 @@ def find_deletable(table_id: UUID, wanted: Wanted, files: int) -> Statement:
 
 def found_deletable(rows: Rows) -> list[Deletable]:
     """What ``find_deletable`` found."""
-    return [
-        Deletable(f"{partition}/{name}" if partition else name, size, at) for partition, name, size, at in rows
-    ]
+    return [Deletable(relative_path(partition, name), size, at) for partition, name, size, at in rows]
 
 
 def count_undeleted(table_id: UUID, requested_time: Micros) -> Statement:
