@@ -29,6 +29,7 @@ class ProblemCode(enum.StrEnum):
     READER_NOT_FOUND = "reader-not-found", 404, "The table has no such lease of a reader"
     OUTCOME_NOT_FOUND = "outcome-not-found", 404, "No request of this idempotency key was carried out so far"
     METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not take this method"
+    BODY_TOO_SLOW = "body-too-slow", 408, "The request's body came too slowly"
     NAMESPACE_EXISTS = "namespace-exists", 409, "There is a namespace of this name already"
     NAMESPACE_NOT_EMPTY = "namespace-not-empty", 409, "The namespace still has tables"
     TABLE_EXISTS = "table-exists", 409, "There is a table of this name already"

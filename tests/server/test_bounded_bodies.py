@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -60,6 +61,39 @@ def test_bytes_are_given_back_when_requests_are_answered(small: ServerProcess) -
         codes = [_post(http, large) for _ in range(3)]
 
     assert codes == [201, 409, 409]
+
+
+def test_a_body_that_stalls_is_refused_and_gives_its_bytes_back(
+    new_server: Callable[..., ServerProcess], dsn: str
+) -> None:
+    server = new_server(dsn, "--bodies-bytes-max", str(BYTES_MAX), "--answer-seconds", "1")
+    with rest.connect(server.url) as http, sending(server, SHARE - 10, b"{") as connection:
+        answer = answered(connection)
+        ended = connection.recv(1)
+        whole = _post(http, b'{"name": "large"}' + b" " * (SHARE - 100))
+
+    assert answer.startswith("HTTP/1.1 408")
+    assert "body-too-slow" in answer
+    assert ended == b""
+    assert whole == 201
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_comes_steadily_has_longer_than_the_answer_time(
+    new_server: Callable[..., ServerProcess], dsn: str, chunked: bool
+) -> None:
+    server = new_server(dsn, "--answer-seconds", "1")
+    parts = [b" " * 256 * 1024 for _ in range(8)] + [b'{"name": "slow"}']
+
+    def come() -> Iterator[bytes]:
+        for part in parts:
+            time.sleep(0.25)
+            yield part
+
+    with rest.connect(server.url) as http:
+        length = {} if chunked else {"Content-Length": str(sum(map(len, parts)))}
+        headers = {"Content-Type": "application/json", **length}
+        succeeded(http.post("/v1/namespaces", content=come(), headers=headers))
 
 
 def _post(http: httpx.Client, body: bytes) -> int:

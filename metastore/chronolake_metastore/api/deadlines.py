@@ -1,8 +1,9 @@
-"""The bound on every answer: when it is not begun in time, the server answers 503 instead."""
+"""The bounds on every request: a body that comes too slowly is answered 408, and a late answer is 503."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,9 @@ ADVICE: Final = (
     "that was carried out meanwhile gets its first answer then"
 )
 
+BODY_BYTES_PER_SECOND: Final = 64 * 1024
+"""What a body has to come with; the answer time comes on top."""
+
 _log = telemetry.logger(__name__)
 
 
@@ -26,7 +30,8 @@ def answered_in_time(app: ASGIApp, seconds: float) -> ASGIApp:
     """``app``, whose requests are answered 503 when no answer has begun so long after their last byte.
 
     What the request asked for goes on: a command may be carried out all the same. Answers that have begun,
-    such as streams, may take as long as they need.
+    such as streams, may take as long as they need. A request whose body is not complete after ``seconds``,
+    and a second more for each ``BODY_BYTES_PER_SECOND`` that came, is answered 408: nothing of it was done.
     """
 
     async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,17 +55,19 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._start = self._loop.time()
+        self._body_bytes = 0
+        self._is_whole = not _has_body(scope)
         self._has_begun = False
         self._refusing: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._receiving: asyncio.Timeout | None = None
-        if not _has_body(scope):
-            self._set_timer()
+        self._timer = self._loop.call_at(self._start + seconds, self._look)
 
     async def receive(self) -> Any:
-        """The next part of the request; behind its last part the time runs.
+        """The next part of the request; behind its last part the time of the answer runs.
 
-        When the deadline has answered, the client is gone as far as the handler is concerned.
+        When a deadline has answered, the client is gone as far as the handler is concerned.
         """
         if self._refusing is not None:
             return {"type": "http.disconnect"}
@@ -71,52 +78,75 @@ class _Exchange:
             return {"type": "http.disconnect"}
         finally:
             self._receiving = None
-        if self._timer is None and message["type"] == "http.request" and not message.get("more_body"):
-            self._set_timer()
+        if message["type"] == "http.request":
+            self._body_bytes += len(message.get("body", b""))
+            if not self._is_whole and not message.get("more_body"):
+                self._is_whole = True
+                self._set_timer(self._loop.time() + self._seconds)
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass a part of the handler's answer on, unless the deadline has answered."""
+        """Pass a part of the handler's answer on, unless a deadline has answered."""
         if self._refusing is not None:
             return
         self._has_begun = True
-        self._end_timer()
+        self._timer.cancel()
         await self._send(message)
 
     async def close(self) -> None:
         """The handler has ended."""
-        self._end_timer()
+        self._timer.cancel()
         if self._refusing is not None:
             await self._refusing
 
-    def _set_timer(self) -> None:
-        if not self._has_begun:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._refuse)
+    def _set_timer(self, at: float) -> None:
+        self._timer.cancel()
+        if not self._has_begun and self._refusing is None:
+            self._timer = self._loop.call_at(at, self._look)
 
-    def _end_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    def _look(self) -> None:
+        """Refuse the request, unless parts of its body came meanwhile and give it more time."""
+        body_until = self._start + self._seconds + self._body_bytes / BODY_BYTES_PER_SECOND
+        if self._is_whole:
+            self._refuse(self._answer_late())
+        elif body_until <= self._loop.time():
+            self._refuse(self._answer_slow())
+        else:
+            self._set_timer(body_until)
 
-    def _refuse(self) -> None:
+    def _refuse(self, answer: Coroutine[Any, Any, None]) -> None:
         if self._receiving is not None:
-            self._receiving.reschedule(asyncio.get_running_loop().time())
-        self._refusing = asyncio.get_running_loop().create_task(self._answer())
+            self._receiving.reschedule(self._loop.time())
+        self._refusing = self._loop.create_task(answer)
 
-    async def _answer(self) -> None:
+    async def _answer_late(self) -> None:
         path = self._scope["path"]
         _log.warning("answered too late", method=self._scope["method"], path=path, seconds=self._seconds)
+        retry_after = (b"retry-after", problems.RETRY_AFTER_SECONDS.encode())
+        await self._answer(ProblemCode.DATABASE_UNAVAILABLE, ADVICE, {"seconds": self._seconds}, retry_after)
+
+    async def _answer_slow(self) -> None:
+        path, came = self._scope["path"], self._body_bytes
+        _log.warning("a body came too slowly", method=self._scope["method"], path=path, body_bytes=came)
+        detail = (
+            f"{came} bytes of the body came in {self._loop.time() - self._start:.0f} s and nothing was done; a "
+            f"body has {self._seconds:g} s and a second more for each {BODY_BYTES_PER_SECOND} bytes"
+        )
+        await self._answer(ProblemCode.BODY_TOO_SLOW, detail, {"body_bytes": came}, (b"connection", b"close"))
+
+    async def _answer(
+        self, code: ProblemCode, detail: str, context: dict[str, Any], header: tuple[bytes, bytes]
+    ) -> None:
         key = problems.noted_key(self._scope)
-        code = ProblemCode.DATABASE_UNAVAILABLE
-        document = problem(code, ADVICE, path, {"seconds": self._seconds}, idempotency_key=key)
+        document = problem(code, detail, self._scope["path"], context, idempotency_key=key)
         headers = [
             (b"content-type", MEDIA_TYPE.encode()),
-            (b"retry-after", problems.RETRY_AFTER_SECONDS.encode()),
+            header,
             *([] if key is None else [(KEY_HEADER.lower().encode(), key.encode())]),
         ]
+        body = msgspec.json.encode(document)
         await self._send({"type": "http.response.start", "status": code.status, "headers": headers})
-        await self._send(
-            {"type": "http.response.body", "body": msgspec.json.encode(document), "more_body": False}
-        )
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _has_body(scope: HTTPScope) -> bool:

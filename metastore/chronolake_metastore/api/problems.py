@@ -45,6 +45,7 @@ _ALWAYS: Final = (
 )
 _OF_BODIES: Final = (
     ProblemCode.INVALID_REQUEST,
+    ProblemCode.BODY_TOO_SLOW,
     ProblemCode.BODY_TOO_LARGE,
     ProblemCode.UNSUPPORTED_MEDIA_TYPE,
 )

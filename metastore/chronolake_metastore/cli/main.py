@@ -121,7 +121,8 @@ def serve(  # noqa: PLR0913 - one argument per setting
             envvar="CHRONOLAKE_ANSWER_SECONDS",
             min=1.0,
             help="How long after its last byte a request is answered at the latest: with 503 when the "
-            "database takes longer. Streams must have begun by then.",
+            "database takes longer. Streams must have begun by then. A body must be complete as long after its "
+            "first byte, and a second more for each 64 KiB of it.",
         ),
     ] = 30.0,
     pool_size: Annotated[
