@@ -11,7 +11,7 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts, tables
 from chronolake_metastore.domain.actions import RULES
-from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, Deed, Other
+from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY, Table
@@ -39,12 +39,12 @@ TABLE: Final = tables.evolve_created(
 GROUP: Final = FileGroup(TABLE.table_id, NAME.partition_path, NAME.file_id)
 
 DEEDS: Final = {
-    "append": Deed.APPEND,
-    "write": Deed.WRITE,
-    "replace": Deed.REPLACE,
-    "cluster": Deed.CLUSTER,
-    "compact": Deed.COMPACT,
-    "log compact": Deed.LOG_COMPACT,
+    "append": GroupChange.APPEND,
+    "write": GroupChange.WRITE,
+    "replace": GroupChange.REPLACE,
+    "cluster": GroupChange.CLUSTER,
+    "compact": GroupChange.COMPACT,
+    "log compact": GroupChange.LOG_COMPACT,
 }
 
 # For each one who completes (rows) and each other (columns), when the two touch one file group:
@@ -90,11 +90,11 @@ def cells(table: str) -> list[tuple[str, str, str]]:
     return [(mine, other, cell) for mine, answers in split for other, cell in zip(names, answers, strict=True)]
 
 
-def completed(deed: Deed, requested: Micros, at: Micros) -> Other:
-    return Other(deed, Action.COMMIT, State.COMPLETED, requested, at)
+def completed(change: GroupChange, requested: Micros, at: Micros) -> ConcurrentInstant:
+    return ConcurrentInstant(change, Action.COMMIT, State.COMPLETED, requested, at)
 
 
-def conflict_with(mine: Deed, other: Other, table: Table = TABLE) -> bool:
+def conflict_with(mine: GroupChange, other: ConcurrentInstant, table: Table = TABLE) -> bool:
     return conflicts.find(table, MINE, [(mine, NAME)], {GROUP: (other,)}, NOW) is not None
 
 
@@ -105,11 +105,11 @@ def yielding(yields: Yields) -> Table:
 
 @pytest.mark.parametrize(("mine", "other", "answers"), cells(_COMPLETED))
 def test_against_what_has_completed(mine: str, other: str, answers: str) -> None:
-    deed = DEEDS[other]
+    change = DEEDS[other]
     cases = [
-        completed(deed, LONG_BEFORE, BEFORE),
-        completed(deed, BEFORE, AFTER),
-        completed(deed, AFTER, LATER),
+        completed(change, LONG_BEFORE, BEFORE),
+        completed(change, BEFORE, AFTER),
+        completed(change, AFTER, LATER),
     ]
     assert [conflict_with(DEEDS[mine], case) for case in cases] == [answer == "X" for answer in answers]
 
@@ -119,7 +119,9 @@ def test_against_what_has_completed(mine: str, other: str, answers: str) -> None
 def test_against_what_is_planned(yields: Yields, mine: str, other: str) -> None:
     [answers] = [cell for one, another, cell in cells(_PENDING[yields]) if (one, another) == (mine, other)]
     cases = [
-        Other(DEEDS[other], Action.COMMIT, State.INFLIGHT, requested, lease_expires_at=Micros(NOW + 1))
+        ConcurrentInstant(
+            DEEDS[other], Action.COMMIT, State.INFLIGHT, requested, lease_expires_at=Micros(NOW + 1)
+        )
         for requested in (BEFORE, AFTER)
     ]
     found = [conflict_with(DEEDS[mine], case, yielding(yields)) for case in cases]
@@ -128,89 +130,93 @@ def test_against_what_is_planned(yields: Yields, mine: str, other: str) -> None:
 
 def test_no_cell_is_left_out() -> None:
     for table in (COMPLETED, *PENDING.values()):
-        assert set(table) == set(Deed)
-        assert all(set(row) == set(Deed) for row in table.values())
+        assert set(table) == set(GroupChange)
+        assert all(set(row) == set(GroupChange) for row in table.values())
 
 
 @pytest.mark.parametrize("action", [action for action in Action if not RULES[action].touches])
 def test_clean_rollback_savepoint_restore_and_indexing_touch_nothing(action: Action) -> None:
-    assert conflicts.deeds(action, [], []) == []
+    assert conflicts.group_changes(action, [], []) == []
 
 
 @pytest.mark.parametrize(
-    ("action", "touch", "deed"),
+    ("action", "touch", "change"),
     [
-        (Action.COMMIT, Touch.BASE, Deed.WRITE),
-        (Action.DELTACOMMIT, Touch.BASE, Deed.WRITE),
-        (Action.DELTACOMMIT, Touch.LOG, Deed.APPEND),
-        (Action.REPLACECOMMIT, Touch.BASE, Deed.WRITE),
-        (Action.REPLACECOMMIT, Touch.LOG, Deed.APPEND),
-        (Action.REPLACECOMMIT, Touch.REPLACED, Deed.REPLACE),
-        (Action.CLUSTERING, Touch.BASE, Deed.WRITE),
-        (Action.CLUSTERING, Touch.LOG, Deed.APPEND),
-        (Action.CLUSTERING, Touch.REPLACED, Deed.CLUSTER),
-        (Action.COMPACTION, Touch.BASE, Deed.COMPACT),
-        (Action.LOGCOMPACTION, Touch.LOG, Deed.LOG_COMPACT),
+        (Action.COMMIT, Touch.BASE, GroupChange.WRITE),
+        (Action.DELTACOMMIT, Touch.BASE, GroupChange.WRITE),
+        (Action.DELTACOMMIT, Touch.LOG, GroupChange.APPEND),
+        (Action.REPLACECOMMIT, Touch.BASE, GroupChange.WRITE),
+        (Action.REPLACECOMMIT, Touch.LOG, GroupChange.APPEND),
+        (Action.REPLACECOMMIT, Touch.REPLACED, GroupChange.REPLACE),
+        (Action.CLUSTERING, Touch.BASE, GroupChange.WRITE),
+        (Action.CLUSTERING, Touch.LOG, GroupChange.APPEND),
+        (Action.CLUSTERING, Touch.REPLACED, GroupChange.CLUSTER),
+        (Action.COMPACTION, Touch.BASE, GroupChange.COMPACT),
+        (Action.LOGCOMPACTION, Touch.LOG, GroupChange.LOG_COMPACT),
     ],
 )
-def test_what_each_action_does_to_a_file_group(action: Action, touch: Touch, deed: Deed) -> None:
-    assert conflicts.deed_of(action, touch) is deed
+def test_what_each_action_does_to_a_file_group(action: Action, touch: Touch, change: GroupChange) -> None:
+    assert conflicts.change_of(action, touch) is change
     assert touch in RULES[action].touches
 
 
 @pytest.mark.parametrize(
-    ("action", "deed"),
+    ("action", "change"),
     [
-        (Action.COMMIT, Deed.WRITE),
-        (Action.DELTACOMMIT, Deed.APPEND),
-        (Action.REPLACECOMMIT, Deed.REPLACE),
-        (Action.CLUSTERING, Deed.CLUSTER),
-        (Action.COMPACTION, Deed.COMPACT),
-        (Action.LOGCOMPACTION, Deed.LOG_COMPACT),
+        (Action.COMMIT, GroupChange.WRITE),
+        (Action.DELTACOMMIT, GroupChange.APPEND),
+        (Action.REPLACECOMMIT, GroupChange.REPLACE),
+        (Action.CLUSTERING, GroupChange.CLUSTER),
+        (Action.COMPACTION, GroupChange.COMPACT),
+        (Action.LOGCOMPACTION, GroupChange.LOG_COMPACT),
         (Action.CLEAN, None),
         (Action.INDEXING, None),
     ],
 )
-def test_what_the_plan_of_each_action_stands_for(action: Action, deed: Deed | None) -> None:
-    assert conflicts.planned_deed(action) is deed
+def test_what_the_plan_of_each_action_stands_for(action: Action, change: GroupChange | None) -> None:
+    assert conflicts.planned_change(action) is change
 
 
 @pytest.mark.parametrize("operation", list(Operation))
 def test_the_files_of_an_instant_are_known_by_what_it_was_begun_as(operation: Operation) -> None:
     action = Action.COMPACTION if operation is Operation.COMPACT else Action.COMMIT
-    [(deed, _)] = conflicts.deeds(action, [(Touch.BASE, NAME)], [])
-    assert deed is (Deed.COMPACT if operation is Operation.COMPACT else Deed.WRITE)
+    [(change, _)] = conflicts.group_changes(action, [(Touch.BASE, NAME)], [])
+    assert change is (GroupChange.COMPACT if operation is Operation.COMPACT else GroupChange.WRITE)
 
 
 def test_a_dead_writer_holds_nothing() -> None:
-    dead = Other(Deed.WRITE, Action.DELTACOMMIT, State.INFLIGHT, BEFORE, lease_expires_at=NOW)
-    assert not conflict_with(Deed.CLUSTER, dead)
+    dead = ConcurrentInstant(
+        GroupChange.WRITE, Action.DELTACOMMIT, State.INFLIGHT, BEFORE, lease_expires_at=NOW
+    )
+    assert not conflict_with(GroupChange.CLUSTER, dead)
 
 
 def test_a_plan_that_nobody_executes_still_stands() -> None:
-    waiting = Other(Deed.CLUSTER, Action.CLUSTERING, State.REQUESTED, BEFORE)
-    assert conflict_with(Deed.WRITE, waiting, yielding(Yields.WRITER))
+    waiting = ConcurrentInstant(GroupChange.CLUSTER, Action.CLUSTERING, State.REQUESTED, BEFORE)
+    assert conflict_with(GroupChange.WRITE, waiting, yielding(Yields.WRITER))
 
 
 def test_an_instant_does_not_conflict_with_itself() -> None:
-    own_plan = Other(Deed.CLUSTER, Action.CLUSTERING, State.INFLIGHT, MINE, lease_expires_at=LATER)
-    assert not conflict_with(Deed.WRITE, own_plan, yielding(Yields.WRITER))
+    own_plan = ConcurrentInstant(
+        GroupChange.CLUSTER, Action.CLUSTERING, State.INFLIGHT, MINE, lease_expires_at=LATER
+    )
+    assert not conflict_with(GroupChange.WRITE, own_plan, yielding(Yields.WRITER))
 
 
 def test_another_group_is_no_conflict() -> None:
-    other = completed(Deed.WRITE, BEFORE, AFTER)
+    other = completed(GroupChange.WRITE, BEFORE, AFTER)
     elsewhere = FileGroup(TABLE.table_id, "day=2", NAME.file_id)
-    assert conflicts.find(TABLE, MINE, [(Deed.WRITE, NAME)], {elsewhere: (other,)}, NOW) is None
+    assert conflicts.find(TABLE, MINE, [(GroupChange.WRITE, NAME)], {elsewhere: (other,)}, NOW) is None
 
 
 def test_the_loser_is_told_the_winner_the_groups_and_what_to_read() -> None:
     groups = [FileGroupName("", bucket_file_id(bucket)) for bucket in range(3)]
     others = {
-        FileGroup(TABLE.table_id, "", groups[0].file_id): (completed(Deed.WRITE, BEFORE, AFTER),),
-        FileGroup(TABLE.table_id, "", groups[2].file_id): (completed(Deed.WRITE, LONG_BEFORE, LATER),),
+        FileGroup(TABLE.table_id, "", groups[0].file_id): (completed(GroupChange.WRITE, BEFORE, AFTER),),
+        FileGroup(TABLE.table_id, "", groups[2].file_id): (completed(GroupChange.WRITE, LONG_BEFORE, LATER),),
     }
     with pytest.raises(errors.WriteConflict) as lost:
-        conflicts.refuse(TABLE, MINE, [(Deed.WRITE, group) for group in groups], others, NOW)
+        conflicts.refuse(TABLE, MINE, [(GroupChange.WRITE, group) for group in groups], others, NOW)
     context = lost.value.context
     assert context["winner"] == format_time(LONG_BEFORE), "who completed last"
     assert context["rebase_on"] == format_time(LATER)

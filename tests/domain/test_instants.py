@@ -9,7 +9,7 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, instants, leases, rollbacks, tables
 from chronolake_metastore.domain.clock import Clock
-from chronolake_metastore.domain.conflicts import Deed, Other
+from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.events import (
     Event,
     InstantCompleted,
@@ -134,7 +134,7 @@ def test_each_type_of_table_takes_its_own_action(table_type: TableType, action: 
     group = FileGroupName("", bucket_file_id(0))
     begin = wire.BeginInstant(writer="writer", action=action, plan=wire.Plan([group]))
     command = instants.BeginInstant(table.name, begin)
-    live = Other(Deed.WRITE, Action.COMMIT, State.COMPLETED, NOW, Micros(NOW + 1))
+    live = ConcurrentInstant(GroupChange.WRITE, Action.COMMIT, State.COMPLETED, NOW, Micros(NOW + 1))
     others = {FileGroup(table.table_id, "", group.file_id): (live,)}
     if action in actions.supported(table_type):
         assert instants.begin(table, command, others, NOW).action is action

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import markers
-from chronolake_metastore.domain.conflicts import Other
+from chronolake_metastore.domain.conflicts import ConcurrentInstant
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
@@ -155,13 +155,13 @@ def instant(action: Action = Action.DELTACOMMIT, time: Micros = MINE, lease: int
     return Instant(time, action, Operation.UPSERT, State.INFLIGHT, "w", 60, expires, version=2)
 
 
-def refuse(mine: MarkerKind, *others: Other) -> None:
+def refuse(mine: MarkerKind, *others: ConcurrentInstant) -> None:
     """Ask for a marker in a group that others have in hand."""
     name = LOG if mine is MarkerKind.APPEND else BASE
     markers.refuse_early(TABLE, instant(), [Marker("", name, mine)], {}, {IN_GROUP: set(others)}, NOW)
 
 
-def theirs(kind: MarkerKind, lease: int = 1) -> Other:
+def theirs(kind: MarkerKind, lease: int = 1) -> ConcurrentInstant:
     return markers.holder(instant(time=THEIRS, lease=lease), kind)
 
 

@@ -335,30 +335,30 @@ class Timeline:
         ]
         return max(winners)[1] if winners else None
 
-    def _is_in_the_way(self, mine: Instant, deed: str, group: Group, other: Instant, now: int) -> bool:
+    def _is_in_the_way(self, mine: Instant, change: str, group: Group, other: Instant, now: int) -> bool:
         if other.is_pending and group in other.plan:
-            return self._plan_stands(mine, deed, other, now)
-        if deed == "log_compact" and group in self.replaced():
+            return self._plan_stands(mine, change, other, now)
+        if change == "log_compact" and group in self.replaced():
             return False  # nobody sees the group any more, whoever wrote to it before it was replaced
         return other.completed is not None and any(
-            _spoils(mine, deed, other, other.completed, _deed(other.action, how))
+            _spoils(mine, change, other, other.completed, _deed(other.action, how))
             for how, theirs in other.touched
             if theirs == group
         )
 
-    def _plan_stands(self, mine: Instant, deed: str, other: Instant, now: int) -> bool:
+    def _plan_stands(self, mine: Instant, change: str, other: Instant, now: int) -> bool:
         """Whether a pending plan for the group is in the way: one side gives way, as the table says."""
         if other.action not in SERVICES and (other.lease_end is None or other.lease_end <= now):
             return False
         if not self.writers_yield:
-            return deed == "cluster" and other.action in WRITES
-        if deed not in ("append", "write", "replace"):
+            return change == "cluster" and other.action in WRITES
+        if change not in ("append", "write", "replace"):
             return False
         if other.action is Action.CLUSTERING:
             return True
         was_scheduled_after = other.time > mine.time
         if other.action is Action.COMPACTION:
-            return deed != "append" and was_scheduled_after
+            return change != "append" and was_scheduled_after
         return other.action is Action.REPLACECOMMIT and was_scheduled_after
 
     def _may_write(self, one: Instant, touched: set[Touched]) -> bool:
@@ -557,14 +557,14 @@ def _deed(action: Action, how: Touch) -> str:
             return "compact" if action is Action.COMPACTION else "write"
 
 
-def _spoils(mine: Instant, deed: str, other: Instant, completed: int, others_deed: str) -> bool:
+def _spoils(mine: Instant, change: str, other: Instant, completed: int, others_deed: str) -> bool:
     """Whether what another has completed in a file group leaves no room for what ``mine`` does there."""
     if others_deed in ("replace", "cluster"):
-        return deed != "log_compact"  # what is gone is gone; a log compaction adds nothing that could be lost
-    if deed == "append":
+        return change != "log_compact"  # what is gone is gone; a log compaction adds nothing that could be lost
+    if change == "append":
         return False
     if others_deed == "compact":
-        return deed != "compact" and other.time > mine.time
+        return change != "compact" and other.time > mine.time
     # A base file takes the place of records, so all of them must have been read.
     reads = {
         "write": {"write", "append", "log_compact"},
@@ -573,7 +573,7 @@ def _spoils(mine: Instant, deed: str, other: Instant, completed: int, others_dee
         "compact": {"write"},
         "log_compact": {"write"},
     }
-    return others_deed in reads[deed] and completed > mine.time
+    return others_deed in reads[change] and completed > mine.time
 
 
 def _not_from(one: Instant) -> Refusals:

@@ -82,7 +82,7 @@ def _write(lake: Lake, command: _Write, origin: Origin) -> Answer:
 
 def _begin(lake: Lake, command: instants.BeginInstant, origin: Origin) -> Answer:
     table = lake.table(command.table)
-    payload = instants.begin(table, command, lake.others, origin.now)
+    payload = instants.begin(table, command, lake.concurrent, origin.now)
     if command.request.count is None:
         plan = command.request.plan
         listed = lists.NOTHING_LISTED if plan is None else lists.listed(plan_file_groups=plan.file_groups)
@@ -123,7 +123,7 @@ def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin)
     instant = lake.instant(table, command.requested_time)
     unplanned = lake.unplanned.get(id(command), ())
     payload = instants.complete(
-        table, instant, command.request, lake.others, origin.now, lake.staged, unplanned
+        table, instant, command.request, lake.concurrent, origin.now, lake.staged, unplanned
     )
     if command.request.cleaned_before is not None:
         payload = _cleaned(lake, table, instant, payload, parse_time(command.request.cleaned_before))
@@ -140,7 +140,7 @@ def _complete_one(lake: Lake, command: instants.CompleteInstant, origin: Origin)
 def _cleaned(
     lake: Lake, table: tables.Table, clean: instants.Instant, payload: InstantCompleted, before: Micros
 ) -> InstantCompleted:
-    past = lake.pasts[table.table_id, before]
+    past = lake.clean_histories[table.table_id, before]
     first = cleans.first_servable(table, clean, before, past, lake.instants_of(table.table_id))
     return msgspec.structs.replace(payload, cleaned_before=first)
 
@@ -149,7 +149,7 @@ def _stage(lake: Lake, command: staging.StageWriteStats, origin: Origin) -> Answ
     table = lake.table(command.table)
     instant = lake.instant(table, command.requested_time)
     unplanned = lake.unplanned.get(id(command), ())
-    payload = staging.stage(table, instant, command.request, lake.others, origin.now, unplanned)
+    payload = staging.stage(table, instant, command.request, lake.concurrent, origin.now, unplanned)
     event = lake.append(table.table_id, origin, payload, instant.requested_time, command.request.write_stats)
     requested_time = format_time(instant.requested_time, table.definition.tick)
     staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)

@@ -178,8 +178,8 @@ async def _load(
         found_tables,
         dropped,
         found_instants,
-        found_others,
-        found_pasts,
+        found_concurrent,
+        found_clean_histories,
         found_identity,
         found_answers,
         *more,
@@ -192,8 +192,8 @@ async def _load(
             catalog.find_tables(needs.tables_named(commands)),
             catalog.find_last_times(needs.tables_made(commands)),
             stored_instants.find(needs.instants_named(commands), needs.instants_ended(commands)),
-            file_groups.find_others(needs.file_groups_named(commands)),
-            cleans.find_pasts(needs.cleans_of(commands)),
+            file_groups.find_concurrent(needs.file_groups_named(commands)),
+            cleans.find_clean_histories(needs.cleans_of(commands)),
             identity.find() if needs.tables_made(commands) else None,
             answers.find(needs.tables_named(commands), needs.catalog_if_named(commands)),
             *_find_for_undoing(commands),
@@ -212,8 +212,8 @@ async def _load(
             lake.instants[table_id, instant.requested_time] = instant
         for table_id, time, has_markers, had_deletions in stored_instants.found_marks(rows):
             lake.know_marks((table_id, time), has_markers=has_markers, had_deletions=had_deletions)
-    lake.others = file_groups.found_others(found_others)
-    lake.pasts = cleans.found_pasts(found_pasts)
+    lake.concurrent = file_groups.found_concurrent(found_concurrent)
+    lake.clean_histories = cleans.found_clean_histories(found_clean_histories)
     if found_identity:
         lake.metastore_id = identity.found(found_identity).metastore_id
     return lake, clocks.now_from(now), outcomes.found(known)

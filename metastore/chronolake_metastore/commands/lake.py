@@ -26,9 +26,9 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.answers import START, ChainHead
 from chronolake_metastore.domain.base_paths import BasePath, Neighbour
-from chronolake_metastore.domain.cleans import NOTHING_PLANNED, Past, PlannedAhead
+from chronolake_metastore.domain.cleans import NOTHING_PLANNED, CleanHistory, PlannedAhead
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
-from chronolake_metastore.domain.conflicts import Deed, Other
+from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted
 from chronolake_metastore.domain.files import NOTHING_STAGED, FileGroup, Staged
 from chronolake_metastore.domain.lists import NOTHING_LISTED, Listed, ListName
@@ -64,9 +64,9 @@ class Lake:
         # Tables whose base paths overlap with that of the one that is to be made.
         self.neighbours: list[Neighbour] = []
         self.instants: dict[tuple[UUID, Micros], instants.Instant] = {}
-        self.others: dict[FileGroup, tuple[Other, ...]] = {}
+        self.concurrent: dict[FileGroup, tuple[ConcurrentInstant, ...]] = {}
         self.staged: Staged = NOTHING_STAGED
-        self.pasts: dict[tuple[UUID, Micros], Past] = {}
+        self.clean_histories: dict[tuple[UUID, Micros], CleanHistory] = {}
         self.planned_ahead: PlannedAhead = NOTHING_PLANNED
         # Of cleans that are to complete: how many files of the plan were not deleted, and one of them.
         self.undeleted: dict[tuple[UUID, Micros], tuple[int, str | None]] = {}
@@ -111,7 +111,7 @@ class Lake:
         self.restored.clear()
         self.plans.clear()
         self.settled.clear()
-        self.others.clear()
+        self.concurrent.clear()
         self.cleaned.clear()
         self.schemas.clear()
         self.made_base_paths.clear()
@@ -179,7 +179,7 @@ class Lake:
         if write_stats and isinstance(payload, events.InstantCompleted):
             assert instant is not None
             completed = self.instants[table_id, instant]
-            touched = conflicts.deeds(completed.begun_as, files.touches(write_stats), [])
+            touched = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
             self._know(table_id, touched, completed)
         return event
 
@@ -195,7 +195,7 @@ class Lake:
                 case ListName.PLAN_FILE_GROUPS:
                     self._know_planned(event.table_id, instant, lists.file_groups(entries))
                 case ListName.REPLACED_FILE_GROUPS:
-                    touched = conflicts.deeds(instant.begun_as, [], lists.file_groups(entries))
+                    touched = conflicts.group_changes(instant.begun_as, [], lists.file_groups(entries))
                     self._know(event.table_id, touched, instant)
                 case _:
                     pass
@@ -316,14 +316,14 @@ class Lake:
             self._know_planned(table_id, instant, groups)
 
     def _know_planned(self, table_id: UUID, instant: instants.Instant, groups: Iterable[FileGroupName]) -> None:
-        deed = conflicts.planned_deed(instant.begun_as)
-        if deed is not None:
-            self._know(table_id, [(deed, name) for name in groups], instant)
+        change = conflicts.planned_change(instant.begun_as)
+        if change is not None:
+            self._know(table_id, [(change, name) for name in groups], instant)
 
     def _forget_plan(self, table_id: UUID, instant: instants.Instant) -> list[FileGroupName]:
         """Forget who plans for file groups; gives those groups, as far as they were loaded."""
         forgotten = []
-        for group, others in self.others.items():
+        for group, others in self.concurrent.items():
             left = tuple(
                 other
                 for other in others
@@ -331,7 +331,7 @@ class Lake:
             )
             if group.table_id == table_id and len(left) < len(others):
                 forgotten.append((group, left))
-        self.others.update(forgotten)
+        self.concurrent.update(forgotten)
         return [FileGroupName(group.partition_path, group.file_id) for group, _ in forgotten]
 
     def _publish(
@@ -349,20 +349,20 @@ class Lake:
             self.replacements.append(Replacement(event.table_id, requested_time, event.time))
 
     def _know(
-        self, table_id: UUID, touched: Iterable[tuple[Deed, FileGroupName]], instant: instants.Instant
+        self, table_id: UUID, touched: Iterable[tuple[GroupChange, FileGroupName]], instant: instants.Instant
     ) -> None:
         """Let the commands behind this one in the group see what it does to file groups."""
-        for deed, name in touched:
+        for change, name in touched:
             group = FileGroup(table_id, name.partition_path, name.file_id)
-            other = Other(
-                deed=deed,
+            other = ConcurrentInstant(
+                change=change,
                 action=instant.action,
                 state=instant.state,
                 requested_time=instant.requested_time,
                 completion_time=instant.completion_time,
                 lease_expires_at=instant.lease_expires_at,
             )
-            self.others[group] = (*self.others.get(group, ()), other)
+            self.concurrent[group] = (*self.concurrent.get(group, ()), other)
 
 
 def _plans_groups(instant: instants.Instant) -> bool:

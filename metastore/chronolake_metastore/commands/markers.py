@@ -14,7 +14,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import markers as domain
-from chronolake_metastore.domain.conflicts import Other, Others
+from chronolake_metastore.domain.conflicts import ConcurrentInstant, ConcurrentInstants
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
@@ -39,8 +39,8 @@ class _Known(msgspec.Struct, frozen=True):
     table: Table
     instants: dict[Micros, Instant]
     now: Micros
-    others: Others = {}
-    marked: dict[FileGroup, set[Other]] = {}
+    concurrent: ConcurrentInstants = {}
+    marked: dict[FileGroup, set[ConcurrentInstant]] = {}
 
 
 async def create(session: Session, asked: Sequence[CreateMarkers]) -> list[Result]:
@@ -99,11 +99,11 @@ async def _look(tx: Transaction, name: str, asked: Sequence[CreateMarkers]) -> _
     # In this order: one that completes in between is found among the others. The other way round it would be
     # found nowhere.
     marked, others = await tx.batch(
-        [stored.find_marked(table.table_id, groups), file_groups.find_others(named)]
+        [stored.find_marked(table.table_id, groups), file_groups.find_concurrent(named)]
     )
     return msgspec.structs.replace(
         known,
-        others=file_groups.found_others(others),
+        others=file_groups.found_concurrent(others),
         marked=stored.found_marked(table.table_id, marked),
     )
 
@@ -117,7 +117,7 @@ def _refusal(known: _Known, one: CreateMarkers) -> errors.TimelineError | None:
     try:
         domain.admit(table, instant, one)
         if table.detects_early:
-            domain.refuse_early(table, instant, markers, known.others, known.marked, known.now)
+            domain.refuse_early(table, instant, markers, known.concurrent, known.marked, known.now)
     except errors.TimelineError as exc:
         return exc
     if table.detects_early:

@@ -38,8 +38,8 @@ async def load(tx: Transaction, lake: Lake, commands: Sequence[Command], ahead: 
     touched = await staging.groups_to_look_at(tx, versions, command.request.replaced_file_groups)
     lake.staged = msgspec.structs.replace(ahead, touched=touched)
     named = needs.with_previous(command.table, [name for _, name in touched])
-    [found] = await tx.batch([file_groups.find_others(named)])
-    lake.others |= file_groups.found_others(found)
+    [found] = await tx.batch([file_groups.find_concurrent(named)])
+    lake.concurrent |= file_groups.found_concurrent(found)
 
 
 def _versions_named(commands: Sequence[Command]) -> staging.StagedVersions | None:

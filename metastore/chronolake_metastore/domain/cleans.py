@@ -20,7 +20,7 @@ from chronolake_model.vocabulary import Action, Operation, State
 _MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 
 
-class Past(msgspec.Struct, frozen=True):
+class CleanHistory(msgspec.Struct, frozen=True):
     """Of a table and a time: when its files last changed by then, and when anything last completed in it."""
 
     changed: Micros | None
@@ -158,7 +158,7 @@ def refuse_undeleted(table: Table, clean: Instant, files: int, path: str | None)
 
 
 def first_servable(
-    table: Table, clean: Instant, cleaned_before: Micros, past: Past, others: Iterable[Instant]
+    table: Table, clean: Instant, cleaned_before: Micros, past: CleanHistory, others: Iterable[Instant]
 ) -> Micros | None:
     """The first time that the table is served as of when the clean has completed; none, if it is any time.
 

@@ -24,7 +24,7 @@ GROUPS_NAMED_MAX: Final = 100
 """File groups that a conflict names; it may have more."""
 
 
-class Deed(enum.StrEnum):
+class GroupChange(enum.StrEnum):
     """What an instant does to one file group."""
 
     APPEND = "append"
@@ -53,56 +53,56 @@ class Rule(enum.StrEnum):
 
 
 _SERVICES: Final = {
-    Action.CLUSTERING: Deed.CLUSTER,
-    Action.COMPACTION: Deed.COMPACT,
-    Action.LOGCOMPACTION: Deed.LOG_COMPACT,
+    Action.CLUSTERING: GroupChange.CLUSTER,
+    Action.COMPACTION: GroupChange.COMPACT,
+    Action.LOGCOMPACTION: GroupChange.LOG_COMPACT,
 }
-REPLACING: Final = frozenset({Deed.REPLACE, Deed.CLUSTER})
+REPLACING: Final = frozenset({GroupChange.REPLACE, GroupChange.CLUSTER})
 """What makes a file group disappear for ever."""
 _N, _S, _A, _E = Rule.NEVER, Rule.SINCE, Rule.SCHEDULED_AFTER, Rule.ALWAYS
 
 
-def _row(*rules: Rule) -> dict[Deed, Rule]:
-    return dict(zip(Deed, rules, strict=True))
+def _row(*rules: Rule) -> dict[GroupChange, Rule]:
+    return dict(zip(GroupChange, rules, strict=True))
 
 
-COMPLETED: Final[Mapping[Deed, Mapping[Deed, Rule]]] = {
+COMPLETED: Final[Mapping[GroupChange, Mapping[GroupChange, Rule]]] = {
     # who completes        append write replace cluster compact log_compact   <- what another has completed
-    Deed.APPEND: _row(_N, _N, _E, _E, _N, _N),
-    Deed.WRITE: _row(_S, _S, _E, _E, _A, _S),
-    Deed.REPLACE: _row(_S, _S, _E, _E, _A, _N),
-    Deed.CLUSTER: _row(_S, _S, _E, _E, _A, _N),
-    Deed.COMPACT: _row(_N, _S, _E, _E, _N, _N),
-    Deed.LOG_COMPACT: _row(_N, _S, _N, _N, _A, _N),
+    GroupChange.APPEND: _row(_N, _N, _E, _E, _N, _N),
+    GroupChange.WRITE: _row(_S, _S, _E, _E, _A, _S),
+    GroupChange.REPLACE: _row(_S, _S, _E, _E, _A, _N),
+    GroupChange.CLUSTER: _row(_S, _S, _E, _E, _A, _N),
+    GroupChange.COMPACT: _row(_N, _S, _E, _E, _N, _N),
+    GroupChange.LOG_COMPACT: _row(_N, _S, _N, _N, _A, _N),
 }
 """A replaced group is gone for ever, so whoever still writes to it comes too late, whenever it began."""
 
-PENDING: Final[Mapping[Yields, Mapping[Deed, Mapping[Deed, Rule]]]] = {
+PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]] = {
     Yields.TABLE_SERVICE: {
         # who completes        append write replace cluster compact log_compact   <- what another plans
-        Deed.APPEND: _row(_N, _N, _N, _N, _N, _N),
-        Deed.WRITE: _row(_N, _N, _N, _N, _N, _N),
-        Deed.REPLACE: _row(_N, _N, _N, _N, _N, _N),
-        Deed.CLUSTER: _row(_E, _E, _E, _N, _N, _N),
-        Deed.COMPACT: _row(_N, _N, _N, _N, _N, _N),
-        Deed.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.APPEND: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.WRITE: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.REPLACE: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.CLUSTER: _row(_E, _E, _E, _N, _N, _N),
+        GroupChange.COMPACT: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
     },
     Yields.WRITER: {
-        Deed.APPEND: _row(_N, _N, _A, _E, _N, _N),
-        Deed.WRITE: _row(_N, _N, _A, _E, _A, _N),
-        Deed.REPLACE: _row(_N, _N, _A, _E, _A, _N),
-        Deed.CLUSTER: _row(_N, _N, _N, _N, _N, _N),
-        Deed.COMPACT: _row(_N, _N, _N, _N, _N, _N),
-        Deed.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.APPEND: _row(_N, _N, _A, _E, _N, _N),
+        GroupChange.WRITE: _row(_N, _N, _A, _E, _A, _N),
+        GroupChange.REPLACE: _row(_N, _N, _A, _E, _A, _N),
+        GroupChange.CLUSTER: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.COMPACT: _row(_N, _N, _N, _N, _N, _N),
+        GroupChange.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
     },
 }
 """Only what is known of a pending instant counts: the file groups that its plan names, while its lease runs."""
 
 
-class Other(msgspec.Struct, frozen=True):
+class ConcurrentInstant(msgspec.Struct, frozen=True):
     """Another instant that touches a file group; pending when it has no completion time."""
 
-    deed: Deed
+    change: GroupChange
     action: Action
     state: State
     requested_time: Micros
@@ -110,37 +110,37 @@ class Other(msgspec.Struct, frozen=True):
     lease_expires_at: Micros | None = None
 
 
-Others = Mapping[FileGroup, Sequence[Other]]
-"""What is known of the file groups in question: the latest completed of each deed, and all pending."""
+ConcurrentInstants = Mapping[FileGroup, Sequence[ConcurrentInstant]]
+"""What is known of the file groups in question: the latest completed of each change, and all pending."""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class LostConflict(msgspec.Struct, frozen=True):
     """A conflict: who wins, and the file groups in common."""
 
-    winner: Other
+    winner: ConcurrentInstant
     file_groups: Sequence[FileGroup]
 
 
-def deeds(
+def group_changes(
     action: Action, written: Sequence[Touched], replaced: Sequence[FileGroupName]
-) -> list[tuple[Deed, FileGroupName]]:
+) -> list[tuple[GroupChange, FileGroupName]]:
     """What completing an instant does to each file group that it touches."""
     gone = [(Touch.REPLACED, name) for name in dict.fromkeys(replaced)]
-    return [(deed_of(action, touch), name) for touch, name in [*written, *gone]]
+    return [(change_of(action, touch), name) for touch, name in [*written, *gone]]
 
 
-def deed_of(action: Action, touch: Touch) -> Deed:
+def change_of(action: Action, touch: Touch) -> GroupChange:
     """What an instant of this action, as it was begun, does when it touches a file group."""
     match touch:
         case Touch.BASE:
-            return Deed.COMPACT if action is Action.COMPACTION else Deed.WRITE
+            return GroupChange.COMPACT if action is Action.COMPACTION else GroupChange.WRITE
         case Touch.LOG:
-            return Deed.LOG_COMPACT if action is Action.LOGCOMPACTION else Deed.APPEND
+            return GroupChange.LOG_COMPACT if action is Action.LOGCOMPACTION else GroupChange.APPEND
         case Touch.REPLACED:
-            return Deed.CLUSTER if action is Action.CLUSTERING else Deed.REPLACE
+            return GroupChange.CLUSTER if action is Action.CLUSTERING else GroupChange.REPLACE
 
 
-def planned_deed(action: Action) -> Deed | None:
+def planned_change(action: Action) -> GroupChange | None:
     """What a pending instant of this action is taken to do to the file groups of its plan.
 
     Nothing, when it writes no data: nobody ever conflicts with a clean or an indexing.
@@ -149,18 +149,22 @@ def planned_deed(action: Action) -> Deed | None:
         case Action.COMPACTION | Action.LOGCOMPACTION | Action.CLUSTERING:
             return _SERVICES[action]
         case Action.REPLACECOMMIT:
-            return Deed.REPLACE
+            return GroupChange.REPLACE
         case Action.DELTACOMMIT:
-            return Deed.APPEND
+            return GroupChange.APPEND
         case Action.COMMIT:
-            return Deed.WRITE
+            return GroupChange.WRITE
         case _:
             return None
 
 
 def find(
-    table: Table, mine: Micros, touched: Iterable[tuple[Deed, FileGroupName]], others: Others, now: Micros
-) -> Lost | None:
+    table: Table,
+    mine: Micros,
+    touched: Iterable[tuple[GroupChange, FileGroupName]],
+    concurrent: ConcurrentInstants,
+    now: Micros,
+) -> LostConflict | None:
     """The conflict that completing the instant requested at ``mine`` would lose, if there is one.
 
     ``now`` is the wall's time.
@@ -168,21 +172,25 @@ def find(
     The winner is the one that completed last; of pending ones, when none has completed, the last requested.
     """
     in_common: dict[FileGroup, None] = {}
-    winner: Other | None = None
-    for deed, name in touched:
+    winner: ConcurrentInstant | None = None
+    for change, name in touched:
         group = FileGroup(table.table_id, name.partition_path, name.file_id)
-        for other in others.get(group, ()):
-            if other.requested_time != mine and _conflicts(table.yields, deed, mine, other, now):
+        for other in concurrent.get(group, ()):
+            if other.requested_time != mine and _conflicts(table.yields, change, mine, other, now):
                 in_common[group] = None
                 winner = other if winner is None else max(winner, other, key=_precedence)
-    return None if winner is None else Lost(winner, list(in_common))
+    return None if winner is None else LostConflict(winner, list(in_common))
 
 
 def refuse(
-    table: Table, mine: Micros, touched: Iterable[tuple[Deed, FileGroupName]], others: Others, now: Micros
+    table: Table,
+    mine: Micros,
+    touched: Iterable[tuple[GroupChange, FileGroupName]],
+    concurrent: ConcurrentInstants,
+    now: Micros,
 ) -> None:
     """Raise ``WriteConflict`` when completing the instant requested at ``mine`` loses a conflict."""
-    lost = find(table, mine, touched, others, now)
+    lost = find(table, mine, touched, concurrent, now)
     if lost is None:
         return
     conflict = document(table, lost)
@@ -198,17 +206,17 @@ def refuse(
     )
 
 
-def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], others: Others) -> None:
+def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], concurrent: ConcurrentInstants) -> None:
     """Raise ``WriteConflict`` when a pending table service has planned for one of ``groups`` already."""
-    planned: dict[FileGroup, Other] = {}
+    planned: dict[FileGroup, ConcurrentInstant] = {}
     for name in groups:
         group = FileGroup(table.table_id, name.partition_path, name.file_id)
-        for other in others.get(group, ()):
-            if other.completion_time is None and other.deed in _SERVICES.values():
+        for other in concurrent.get(group, ()):
+            if other.completion_time is None and other.change in _SERVICES.values():
                 planned[group] = other
     if not planned:
         return
-    conflict = document(table, Lost(max(planned.values(), key=_precedence), list(planned)))
+    conflict = document(table, LostConflict(max(planned.values(), key=_precedence), list(planned)))
     raise errors.WriteConflict(
         f"the pending {conflict.winner_action} {conflict.winner} has planned for {len(planned)} of these file "
         "group(s) already; leave them out, or wait for it to end",
@@ -216,7 +224,7 @@ def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], others: Ot
     )
 
 
-def document(table: Table, lost: Lost) -> wire.Conflict:
+def document(table: Table, lost: LostConflict) -> wire.Conflict:
     """The conflict as the REST API shows it."""
     winner, tick = lost.winner, table.definition.tick
     completed = winner.completion_time
@@ -232,13 +240,15 @@ def document(table: Table, lost: Lost) -> wire.Conflict:
     )
 
 
-def _conflicts(yields: Yields, mine: Deed, requested_time: Micros, other: Other, now: Micros) -> bool:
+def _conflicts(
+    yields: Yields, mine: GroupChange, requested_time: Micros, other: ConcurrentInstant, now: Micros
+) -> bool:
     if other.completion_time is None:
         # A dead writer holds nothing; a plan that nobody executes still stands.
-        is_alive = other.deed in _SERVICES.values() or (other.lease_expires_at or now) > now
-        rule = PENDING[yields][mine][other.deed] if is_alive else Rule.NEVER
+        is_alive = other.change in _SERVICES.values() or (other.lease_expires_at or now) > now
+        rule = PENDING[yields][mine][other.change] if is_alive else Rule.NEVER
     else:
-        rule = COMPLETED[mine][other.deed]
+        rule = COMPLETED[mine][other.change]
     match rule:
         case Rule.NEVER:
             return False
@@ -253,5 +263,5 @@ def _conflicts(yields: Yields, mine: Deed, requested_time: Micros, other: Other,
             assert_never(rule)
 
 
-def _precedence(other: Other) -> tuple[int, int]:
+def _precedence(other: ConcurrentInstant) -> tuple[int, int]:
     return other.completion_time or 0, other.requested_time

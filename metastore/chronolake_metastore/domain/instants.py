@@ -95,7 +95,9 @@ class CompleteInstant(msgspec.Struct, frozen=True, tag=True):
     request: wire.CompleteInstant
 
 
-def begin(table: Table, command: BeginInstant, others: conflicts.Others, now: Micros) -> InstantRequested:
+def begin(
+    table: Table, command: BeginInstant, concurrent: conflicts.ConcurrentInstants, now: Micros
+) -> InstantRequested:
     """Begin an instant; its lease runs from ``now``, the wall's time.
 
     Raises ``ActionNotSupported``, ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
@@ -103,7 +105,7 @@ def begin(table: Table, command: BeginInstant, others: conflicts.Others, now: Mi
     request = command.request
     rules = actions.RULES[request.action]
     _refuse_unsupported(table, request, rules)
-    plans.check(table, request, rules, others)
+    plans.check(table, request, rules, concurrent)
     # A plan that nobody executes yet waits for whoever does: nobody's silence would mean anything.
     waits = rules.keeps_plan and not request.inflight
     return InstantRequested(
@@ -168,7 +170,7 @@ def complete(
     table: Table,
     instant: Instant,
     request: wire.CompleteInstant,
-    others: conflicts.Others,
+    concurrent: conflicts.ConcurrentInstants,
     now: Micros,
     staged: files.Staged = files.NOTHING_STAGED,
     unplanned: Sequence[FileGroupName] = (),
@@ -186,9 +188,9 @@ def complete(
     _refuse_unknown_schema(table, request.schema_version)
     written = [*files.touches(stats), *staged.touched]
     plans.check_touched(instant.begun_as, instant.plan, written, replaced, unplanned)
-    touched = conflicts.deeds(instant.begun_as, written, replaced)
-    conflicts.refuse(table, instant.requested_time, touched, others, now)
-    plans.check_groups(table, touched, others)
+    touched = conflicts.group_changes(instant.begun_as, written, replaced)
+    conflicts.refuse(table, instant.requested_time, touched, concurrent, now)
+    plans.check_groups(table, touched, concurrent)
     return InstantCompleted(
         summary=files.total(staged.chunks.values()) if request.staged else files.summarise(stats),
         extra_metadata=request.extra_metadata,

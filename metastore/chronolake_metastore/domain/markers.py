@@ -9,7 +9,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts
 from chronolake_metastore.domain.actions import WRITES
-from chronolake_metastore.domain.conflicts import COMPLETED, Deed, Lost, Other, Rule
+from chronolake_metastore.domain.conflicts import COMPLETED, ConcurrentInstant, GroupChange, LostConflict, Rule
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import PENDING, Instant, illegal, refuse_another, refuse_unless
 from chronolake_metastore.domain.tables import Table
@@ -29,7 +29,7 @@ class CreateMarkers(msgspec.Struct, frozen=True):
     request: wire.CreateMarkers
 
 
-Marked = Mapping[FileGroup, Set[Other]]
+Marked = Mapping[FileGroup, Set[ConcurrentInstant]]
 """Who has markers in a file group: pending instants, each with what its markers say that it does there."""
 
 
@@ -84,17 +84,17 @@ def groups(table: Table, markers: Iterable[Marker]) -> list[FileGroup]:
     return [FileGroup(table.table_id, partition_path, file_id) for partition_path, file_id in named]
 
 
-def deed(instant: Instant, kind: MarkerKind) -> Deed:
+def change(instant: Instant, kind: MarkerKind) -> GroupChange:
     """What an instant does to a file group in which it has a marker of this kind."""
     touch = Touch.LOG if kind is MarkerKind.APPEND else Touch.BASE
-    return conflicts.deed_of(instant.begun_as, touch)
+    return conflicts.change_of(instant.begun_as, touch)
 
 
 def refuse_early(
     table: Table,
     instant: Instant,
     markers: Sequence[Marker],
-    others: conflicts.Others,
+    concurrent: conflicts.ConcurrentInstants,
     marked: Marked,
     now: Micros,
 ) -> None:
@@ -105,20 +105,20 @@ def refuse_early(
     """
     mine, tick = instant.requested_time, table.definition.tick
     touched = [
-        (deed(instant, marker.kind), group)
+        (change(instant, marker.kind), group)
         for marker, group in zip(markers, groups(table, markers), strict=True)
     ]
     names = [(what, FileGroupName(group.partition_path, group.file_id)) for what, group in touched]
-    conflicts.refuse(table, mine, names, others, now)
-    in_common: dict[FileGroup, Other] = {}
+    conflicts.refuse(table, mine, names, concurrent, now)
+    in_common: dict[FileGroup, ConcurrentInstant] = {}
     for what, group in touched:
         for other in marked.get(group, ()):
-            if other.requested_time != mine and _is_live(other, now) and _exclude(what, other.deed):
+            if other.requested_time != mine and _is_live(other, now) and _exclude(what, other.change):
                 in_common[group] = other
     if not in_common:
         return
     first = min(in_common.values(), key=lambda other: other.requested_time)
-    conflict = conflicts.document(table, Lost(first, list(in_common)))
+    conflict = conflicts.document(table, LostConflict(first, list(in_common)))
     raise errors.WriteConflict(
         f"the pending {first.action} {format_time(first.requested_time, tick)} has markers in {len(in_common)} "
         f"of the same file group(s) of {table.name!r}; roll back, wait for it to end, and write again",
@@ -126,10 +126,10 @@ def refuse_early(
     )
 
 
-def holder(instant: Instant, kind: MarkerKind) -> Other:
+def holder(instant: Instant, kind: MarkerKind) -> ConcurrentInstant:
     """An instant as one who has a file group in hand, by a marker of this kind."""
-    return Other(
-        deed=deed(instant, kind),
+    return ConcurrentInstant(
+        change=change(instant, kind),
         action=instant.action,
         state=State(instant.state),
         requested_time=instant.requested_time,
@@ -137,11 +137,11 @@ def holder(instant: Instant, kind: MarkerKind) -> Other:
     )
 
 
-def _is_live(other: Other, now: Micros) -> bool:
+def _is_live(other: ConcurrentInstant, now: Micros) -> bool:
     # A dead writer holds nothing.
     return other.lease_expires_at is not None and other.lease_expires_at > now
 
 
-def _exclude(one: Deed, other: Deed) -> bool:
+def _exclude(one: GroupChange, other: GroupChange) -> bool:
     """Whether one of two instants that do this to a file group is refused, whichever completes last."""
     return COMPLETED[one][other] is not Rule.NEVER or COMPLETED[other][one] is not Rule.NEVER

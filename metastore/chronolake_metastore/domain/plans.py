@@ -12,7 +12,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts
 from chronolake_metastore.domain.actions import RULES, Rules
-from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, REPLACING, Deed, Others
+from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, REPLACING, ConcurrentInstants, GroupChange
 from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
@@ -22,7 +22,7 @@ from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.vocabulary import Action, IndexType, Touch
 
 
-def check(table: Table, request: wire.BeginInstant, rules: Rules, others: Others) -> None:
+def check(table: Table, request: wire.BeginInstant, rules: Rules, concurrent: ConcurrentInstants) -> None:
     """Raise ``InvalidPlan``, or ``WriteConflict`` when another plan has the same file groups."""
     groups = [] if request.plan is None else request.plan.file_groups
     if rules.needs_groups and not groups:
@@ -32,14 +32,14 @@ def check(table: Table, request: wire.BeginInstant, rules: Rules, others: Others
     if request.count is not None and request.plan is not None:
         raise errors.InvalidPlan("a plan is for one instant: leave count out")
     if rules.needs_groups:
-        missing = [name for name in groups if not _is_live(_key(table, name), others)]
+        missing = [name for name in groups if not _is_live(_key(table, name), concurrent)]
         if missing:
             raise errors.InvalidPlan(
                 f"{len(missing)} of the file groups have no files in {table.name!r}, or were replaced; the "
                 f"first is {missing[0].file_id!r} in the partition {missing[0].partition_path!r}",
                 file_groups=[msgspec.to_builtins(name) for name in missing[:GROUPS_NAMED_MAX]],
             )
-        conflicts.refuse_shared_plan(table, groups, others)
+        conflicts.refuse_shared_plan(table, groups, concurrent)
 
 
 def check_touched(
@@ -96,22 +96,24 @@ def check_written(action: Action, written: Sequence[Touched], unplanned: Sequenc
         )
 
 
-def check_groups(table: Table, touched: Sequence[tuple[Deed, FileGroupName]], others: Others) -> None:
+def check_groups(
+    table: Table, touched: Sequence[tuple[GroupChange, FileGroupName]], concurrent: ConcurrentInstants
+) -> None:
     """Raise ``InvalidPlan`` when a replaced group is not there, or a bucket would have two groups.
 
     What has been replaced since was a conflict already.
     """
-    replaced = {name for deed, name in touched if deed in REPLACING}
-    for deed, name in touched:
-        if deed in REPLACING:
-            if not _is_live(_key(table, name), others):
+    replaced = {name for change, name in touched if change in REPLACING}
+    for change, name in touched:
+        if change in REPLACING:
+            if not _is_live(_key(table, name), concurrent):
                 raise errors.InvalidPlan(
                     f"the file group {name.file_id!r} in the partition {name.partition_path!r} of "
                     f"{table.name!r} has no files, so it cannot be replaced"
                 )
         elif table.definition.index.type is IndexType.BUCKET and (before := generation_of(name.file_id)):
             previous = FileGroupName(name.partition_path, bucket_file_id(bucket_of(name.file_id), before - 1))
-            if previous not in replaced and not _is_replaced(_key(table, previous), others):
+            if previous not in replaced and not _is_replaced(_key(table, previous), concurrent):
                 raise errors.InvalidPlan(
                     f"the file group of this bucket is {previous.file_id!r} or one before it, as long as that "
                     f"is not replaced; not {name.file_id!r}"
@@ -133,10 +135,12 @@ def _key(table: Table, name: FileGroupName) -> FileGroup:
     return FileGroup(table.table_id, name.partition_path, name.file_id)
 
 
-def _is_replaced(group: FileGroup, others: Others) -> bool:
-    return any(other.completion_time is not None and other.deed in REPLACING for other in others.get(group, ()))
+def _is_replaced(group: FileGroup, concurrent: ConcurrentInstants) -> bool:
+    return any(
+        other.completion_time is not None and other.change in REPLACING for other in concurrent.get(group, ())
+    )
 
 
-def _is_live(group: FileGroup, others: Others) -> bool:
-    completed = [other for other in others.get(group, ()) if other.completion_time is not None]
-    return bool(completed) and not _is_replaced(group, others)
+def _is_live(group: FileGroup, concurrent: ConcurrentInstants) -> bool:
+    completed = [other for other in concurrent.get(group, ()) if other.completion_time is not None]
+    return bool(completed) and not _is_replaced(group, concurrent)

@@ -30,7 +30,7 @@ def stage(
     table: Table,
     instant: Instant,
     request: wire.StageWriteStats,
-    others: conflicts.Others,
+    concurrent: conflicts.ConcurrentInstants,
     now: Micros,
     unplanned: Sequence[FileGroupName],
 ) -> WriteStatsStaged:
@@ -45,6 +45,6 @@ def stage(
     files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
     written = files.touches(stats)
     plans.check_written(instant.begun_as, written, unplanned)
-    touched = conflicts.deeds(instant.begun_as, written, [])
-    conflicts.refuse(table, instant.requested_time, touched, others, now)
+    touched = conflicts.group_changes(instant.begun_as, written, [])
+    conflicts.refuse(table, instant.requested_time, touched, concurrent, now)
     return WriteStatsStaged(summary=files.summarise(stats), write_stats_digest=files.digest(stats))

@@ -21,10 +21,10 @@ async def find(
         instant = await instants.get(connection, table.table_id, requested_time)
         if instant is None:
             raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
-        others = await file_groups.others_of(connection, table_name, asked.file_groups)
+        others = await file_groups.concurrent_in(connection, table_name, asked.file_groups)
         now = await clocks.now(connection)
     touched = [
-        (conflicts.deed_of(instant.begun_as, one.how), FileGroupName(one.partition_path, one.file_id))
+        (conflicts.change_of(instant.begun_as, one.how), FileGroupName(one.partition_path, one.file_id))
         for one in asked.file_groups
     ]
     lost = conflicts.find(table, requested_time, touched, others, now)

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.cleans import Bounds, Deletable, Past, Wanted
+from chronolake_metastore.domain.cleans import Bounds, CleanHistory, Deletable, Wanted
 from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.store import clocks, statements
 from chronolake_metastore.store.event_lists import OfEvent
@@ -19,7 +19,7 @@ from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, parse_time
 
-_FIND_PASTS: Final = statements.load("find_pasts")
+_FIND_CLEAN_HISTORIES: Final = statements.load("find_pasts")
 _IS_HELD: Final = text(statements.load("is_held"))
 _FIND_PENDING: Final = statements.load("find_pending_clean")
 _FIND_BOUNDS: Final = statements.load("find_clean_bounds")
@@ -48,21 +48,24 @@ class Undeleted(msgspec.Struct, frozen=True):
     path: str | None
 
 
-def find_pasts(named: Iterable[tuple[str, Micros]]) -> Statement | None:
+def find_clean_histories(named: Iterable[tuple[str, Micros]]) -> Statement | None:
     """Look for what happened in tables by a time each."""
     keys = [(*split_table_name(table), time) for table, time in sorted(set(named))]
     if not keys:
         return None
-    return _FIND_PASTS, {
+    return _FIND_CLEAN_HISTORIES, {
         "namespaces": [namespace for namespace, _, _ in keys],
         "tables": [table for _, table, _ in keys],
         "times": [time for _, _, time in keys],
     }
 
 
-def found_pasts(rows: Rows) -> dict[tuple[UUID, Micros], Past]:
-    """What ``find_pasts`` found, by table and time."""
-    return {(table_id, Micros(time)): Past(changed, completed) for table_id, time, changed, completed in rows}
+def found_clean_histories(rows: Rows) -> dict[tuple[UUID, Micros], CleanHistory]:
+    """What ``find_clean_histories`` found, by table and time."""
+    return {
+        (table_id, Micros(time)): CleanHistory(changed, completed)
+        for table_id, time, changed, completed in rows
+    }
 
 
 async def is_held(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
-from chronolake_metastore.domain.conflicts import Other, deed_of, planned_deed
+from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of, planned_change
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Rows, Statement
@@ -19,7 +19,7 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
-_FIND_OTHERS: Final = statements.load("find_others")
+_FIND_CONCURRENT: Final = statements.load("find_others")
 _INSERT_PLANNED: Final = statements.load("project_planned_groups")
 _DELETE_PLANNED: Final = """
     DELETE FROM planned_group p
@@ -56,12 +56,12 @@ class Restored(msgspec.Struct, frozen=True):
     requested_time: Micros
 
 
-def find_others(named: Iterable[tuple[str, str, str]]) -> Statement | None:
+def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Statement | None:
     """Look for who touched file groups, or plans to, by table name, partition path and file id."""
     keys = [(*split_table_name(table), partition, file_id) for table, partition, file_id in sorted(named)]
     if not keys:
         return None
-    return _FIND_OTHERS, {
+    return _FIND_CONCURRENT, {
         "namespaces": [key[0] for key in keys],
         "tables": [key[1] for key in keys],
         "partition_paths": [key[2] for key in keys],
@@ -69,17 +69,17 @@ def find_others(named: Iterable[tuple[str, str, str]]) -> Statement | None:
     }
 
 
-def found_others(rows: Rows) -> dict[FileGroup, tuple[Other, ...]]:
-    """By file group, the latest completed of each deed and all that is pending."""
-    found: dict[FileGroup, tuple[Other, ...]] = {}
+def found_concurrent(rows: Rows) -> dict[FileGroup, tuple[ConcurrentInstant, ...]]:
+    """By file group, the latest completed of each change and all that is pending."""
+    found: dict[FileGroup, tuple[ConcurrentInstant, ...]] = {}
     for table_id, partition_path, file_id, touch, action, operation, state, requested, completed, lease in rows:
         begun = begun_as(Action(action), Operation(operation))
-        deed = planned_deed(begun) if touch == _PLANNED else deed_of(begun, Touch(touch))
-        if deed is None:
+        change = planned_change(begun) if touch == _PLANNED else change_of(begun, Touch(touch))
+        if change is None:
             continue
         group = FileGroup(table_id, partition_path, file_id)
-        other = Other(
-            deed=deed,
+        other = ConcurrentInstant(
+            change=change,
             action=Action(action),
             state=State(state),
             requested_time=Micros(requested),
@@ -90,16 +90,16 @@ def found_others(rows: Rows) -> dict[FileGroup, tuple[Other, ...]]:
     return found
 
 
-async def others_of(
+async def concurrent_in(
     connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]
-) -> dict[FileGroup, tuple[Other, ...]]:
+) -> dict[FileGroup, tuple[ConcurrentInstant, ...]]:
     """The same, of file groups of one table, for reading."""
-    wanted = find_others({(table, group.partition_path, group.file_id) for group in groups})
+    wanted = find_concurrent({(table, group.partition_path, group.file_id) for group in groups})
     if wanted is None:
         return {}
     statement, parameters = wanted
     rows = await connection.exec_driver_sql(statement, dict(parameters))
-    return found_others([tuple(row) for row in rows])
+    return found_concurrent([tuple(row) for row in rows])
 
 
 def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, Micros]]) -> list[Statement]:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
-from chronolake_metastore.domain.conflicts import Other, deed_of
+from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.store import statements
@@ -117,14 +117,14 @@ def find_marked(table_id: UUID, groups: Iterable[FileGroup]) -> Statement:
     }
 
 
-def found_marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[Other]]:
+def found_marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[ConcurrentInstant]]:
     """Who has markers in each file group."""
-    found: dict[FileGroup, set[Other]] = defaultdict(set)
+    found: dict[FileGroup, set[ConcurrentInstant]] = defaultdict(set)
     for partition_path, file_id, kind, action, operation, state, requested_time, lease_expires_at in rows:
         touch = Touch.LOG if kind == MarkerKind.APPEND else Touch.BASE
         found[FileGroup(table_id, partition_path, file_id)].add(
-            Other(
-                deed=deed_of(begun_as(Action(action), Operation(operation)), touch),
+            ConcurrentInstant(
+                change=change_of(begun_as(Action(action), Operation(operation)), touch),
                 action=Action(action),
                 state=State(state),
                 requested_time=Micros(requested_time),
