@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from chronolake import errors
-from chronolake._calls import Call
 from chronolake._transport import AsyncTransport, Transport
+from chronolake.calls.base import Call
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from chronolake import _async_events, _async_write, _calls, _events, errors
+from chronolake import _async_events, _async_write, _events, calls, errors
 from chronolake._async_table import AsyncTable
 from chronolake._async_write import AsyncWrite
 from chronolake._transport import AsyncTransport, endpoint_of
@@ -52,26 +52,26 @@ class AsyncClient:
 
     async def time(self) -> TimeInterval:
         """As ``Client.time``."""
-        return await self._transport.send(_calls.time())
+        return await self._transport.send(calls.clock.time())
 
     async def outcome(self, key: str) -> Outcome:
         """As ``Client.outcome``."""
-        return await self._transport.send(_calls.outcome(key))
+        return await self._transport.send(calls.outcomes.get(key))
 
     def events(
         self, after: str | None = None, table: str | None = None, *, limit: int | None = None
     ) -> AsyncGenerator[LoggedEvent, None]:
         """As ``Client.events``."""
-        first = _calls.list_events(after, table, _events.size_of_pages(limit))
+        first = calls.events.list_all(after, table, _events.size_of_pages(limit))
         return _async_events.read(self._transport, first, limit)
 
     async def end_of_log(self, table: str | None = None) -> str:
         """As ``Client.end_of_log``."""
-        return (await self._transport.send(_calls.list_events(Bound.LATEST, table, 1))).cursor
+        return (await self._transport.send(calls.events.list_all(Bound.LATEST, table, 1))).cursor
 
     def follow(self, after: str | None = None, table: str | None = None) -> AsyncGenerator[LoggedEvent, None]:
         """As ``Client.follow``; leave it by ``contextlib.aclosing`` to close its connection at once."""
-        return _async_events.follow(self._transport, _calls.follow_events(after, table))
+        return _async_events.follow(self._transport, calls.events.follow(after, table))
 
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
@@ -79,7 +79,7 @@ class AsyncClient:
         """As ``Client.create_namespace``."""
         body = CreateNamespace(name, dict(properties or {}))
         try:
-            return await self._transport.send(_calls.create_namespace(body))
+            return await self._transport.send(calls.namespaces.create(body))
         except errors.NamespaceExists:
             if not if_not_exists:
                 raise
@@ -87,17 +87,17 @@ class AsyncClient:
 
     async def namespace(self, name: str) -> Namespace:
         """One namespace. Raises ``NamespaceNotFound``."""
-        return await self._transport.send(_calls.namespace(name))
+        return await self._transport.send(calls.namespaces.get(name))
 
     async def namespaces(self) -> AsyncIterator[Namespace]:
         """All namespaces, by name."""
-        async for page in self._transport.pages(_calls.list_namespaces()):
+        async for page in self._transport.pages(calls.namespaces.list_all()):
             for one in page.namespaces:
                 yield one
 
     async def drop_namespace(self, name: str) -> None:
         """As ``Client.drop_namespace``."""
-        await self._transport.send(_calls.drop_namespace(name))
+        await self._transport.send(calls.namespaces.drop(name))
 
     async def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
         self,
@@ -130,7 +130,7 @@ class AsyncClient:
             reuse_base_path=reuse_base_path,
         )
         try:
-            return self._as_table(await self._transport.send(_calls.create_table(body)))
+            return self._as_table(await self._transport.send(calls.tables.create(body)))
         except errors.TableExists:
             if not if_not_exists:
                 raise
@@ -138,17 +138,17 @@ class AsyncClient:
 
     async def table(self, name: str) -> AsyncTable:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
-        return self._as_table(await self._transport.send(_calls.table(name)))
+        return self._as_table(await self._transport.send(calls.tables.get(name)))
 
     async def tables(self, namespace: str | None = None) -> AsyncIterator[AsyncTable]:
         """All tables, or those of a namespace, by name."""
-        async for page in self._transport.pages(_calls.list_tables(namespace)):
+        async for page in self._transport.pages(calls.tables.list_all(namespace)):
             for one in page.tables:
                 yield self._as_table(one)
 
     async def drop_table(self, name: str) -> None:
         """As ``Client.drop_table``."""
-        await self._transport.send(_calls.drop_table(name))
+        await self._transport.send(calls.tables.drop(name))
 
     async def complete_together(self, writes: Sequence[AsyncWrite]) -> list[Instant]:
         """As ``Client.complete_together``."""

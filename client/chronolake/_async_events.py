@@ -8,9 +8,9 @@ import sys
 from collections.abc import AsyncGenerator
 
 from chronolake import errors
-from chronolake._calls import Call
 from chronolake._events import Place, page_after
 from chronolake._transport import AsyncTransport
+from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from chronolake import _calls, _sweeps
+from chronolake import _sweeps, calls
 from chronolake._async_write import AsyncWrite, finish_clean, finish_rollback
 from chronolake._markers import DirectMarkers, Location
 from chronolake._needed import Server, by_loop, in_thread
@@ -51,7 +51,7 @@ class AsyncStoredTable:
 
     async def instant(self, requested_time: str) -> Instant:
         """One instant of the timeline. Raises ``InstantNotFound``."""
-        return await self._transport.send(_calls.instant(self.name, requested_time))
+        return await self._transport.send(calls.instants.get(self.name, requested_time))
 
     async def rollback(
         self,
@@ -65,7 +65,7 @@ class AsyncStoredTable:
         """As ``Table.rollback``."""
         execute = self._location.executes if execute is None else execute
         asked = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
-        undone = await self._transport.send(_calls.rollback_instant(self.name, requested_time, asked))
+        undone = await self._transport.send(calls.instants.rollback(self.name, requested_time, asked))
         if execute:
             await finish_rollback(self._transport, self._location, undone, asked.writer)
         return undone
@@ -76,7 +76,7 @@ class AsyncStoredTable:
         done: list[Instant] = []
         for waiting in [one async for one in self.timeline.rollbacks().pending()]:
             assert waiting.target is not None
-            undone = await self._transport.send(_calls.rollback_instant(self.name, waiting.target, asked))
+            undone = await self._transport.send(calls.instants.rollback(self.name, waiting.target, asked))
             if await finish_rollback(self._transport, self._location, undone, asked.writer):
                 done.append(await self.instant(waiting.requested_time))
         return done
@@ -93,7 +93,7 @@ class AsyncStoredTable:
         """As ``Table.clean``."""
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
         execute = self._location.executes if execute is None else execute
-        call = _calls.plan_clean(self.name, asked_clean(policy, writer, execute))
+        call = calls.cleans.plan(self.name, asked_clean(policy, writer, execute))
         done: list[Instant] = []
         while (clean := (await self._transport.send(call)).clean) is not None:
             if not execute:
@@ -110,7 +110,7 @@ class AsyncStoredTable:
     ) -> CleanPreview:
         """As ``Table.preview_clean``."""
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
-        return await self._transport.send(_calls.preview_clean(self.name, policy))
+        return await self._transport.send(calls.cleans.preview(self.name, policy))
 
     async def reading(
         self,
@@ -125,7 +125,7 @@ class AsyncStoredTable:
 
     async def readers(self) -> AsyncIterator[ReaderLease]:
         """As ``Table.readers``."""
-        async for page in self._transport.pages(_calls.list_readers(self.name)):
+        async for page in self._transport.pages(calls.readers.list_all(self.name)):
             for one in page.readers:
                 yield one
 
@@ -136,7 +136,7 @@ class AsyncStoredTable:
         if (direct := self._direct_markers(requested_time)) is not None:
             return await in_thread(direct.create, markers)
         await in_thread(self._location.claim_if_present)
-        call = _calls.create_markers(self.name, requested_time, CreateMarkers(list(markers), writer))
+        call = calls.markers.create(self.name, requested_time, CreateMarkers(list(markers), writer))
         return (await self._transport.send(call)).outcomes
 
     async def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
@@ -145,7 +145,7 @@ class AsyncStoredTable:
             for one in await in_thread(direct.listed, unpublished):
                 yield one
             return
-        async for page in self._transport.pages(_calls.list_markers(self.name, requested_time, unpublished)):
+        async for page in self._transport.pages(calls.markers.list_all(self.name, requested_time, unpublished)):
             for one in page.markers:
                 yield one
 
@@ -153,13 +153,13 @@ class AsyncStoredTable:
         """As ``Table.has_marker``."""
         if (direct := self._direct_markers(requested_time)) is not None:
             return await in_thread(direct.check, marker)
-        return (await self._transport.send(_calls.find_marker(self.name, requested_time, marker))).exists
+        return (await self._transport.send(calls.markers.find(self.name, requested_time, marker))).exists
 
     async def delete_markers(self, requested_time: str) -> int:
         """As ``Table.delete_markers``."""
         if (direct := self._direct_markers(requested_time)) is not None:
             return await in_thread(direct.delete_all)
-        return (await self._transport.send(_calls.delete_markers(self.name, requested_time))).deleted
+        return (await self._transport.send(calls.markers.delete(self.name, requested_time))).deleted
 
     async def sweep(self, *, grace_seconds: int | None = None) -> Swept:
         """As ``Table.sweep``; storage is reached by threads."""
@@ -167,7 +167,7 @@ class AsyncStoredTable:
 
     async def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
         """As ``Table.deletions``."""
-        async for page in self._transport.pages(_calls.list_deletions(self.name, requested_time)):
+        async for page in self._transport.pages(calls.deletions.list_all(self.name, requested_time)):
             for one in page.files:
                 yield one
 
@@ -176,14 +176,14 @@ class AsyncStoredTable:
     ) -> Deletable:
         """As ``Table.deletable``."""
         asked = AskDeletable(list(files), writer)
-        return await self._transport.send(_calls.deletable(self.name, requested_time, asked))
+        return await self._transport.send(calls.deletions.deletable(self.name, requested_time, asked))
 
     async def deletable_orphans(
         self, files: Iterable[DeletedFile], *, unknown_instants: bool = False
     ) -> Deletable:
         """As ``Table.deletable_orphans``."""
         asked = AskOrphans(list(files), unknown_instants)
-        return await self._transport.send(_calls.deletable_orphans(self.name, asked))
+        return await self._transport.send(calls.deletions.deletable_orphans(self.name, asked))
 
     @property
     def timeline(self) -> AsyncTimeline:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from chronolake import _arrow, _calls
+from chronolake import _arrow, calls
 from chronolake._async_stored_table import AsyncStoredTable
 from chronolake._async_write import AsyncWrite
-from chronolake._calls import InstantFilter
 from chronolake._table import with_schema, write_action
 from chronolake._timeline import PENDING, AsyncTimeline, completion_calls, words
 from chronolake._transport import default_writer
+from chronolake.calls.instants import InstantFilter
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
@@ -39,27 +39,27 @@ class AsyncTable(AsyncStoredTable):
 
     async def reload(self) -> AsyncTable:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
-        self._definition = await self._transport.send(_calls.table(self.name))
+        self._definition = await self._transport.send(calls.tables.get(self.name))
         return self
 
     async def change_schema(
         self, changes: Iterable[SchemaChange], *, expected_schema_version: int | None = None
     ) -> TableSchema:
         """As ``Table.change_schema``."""
-        call = _calls.change_schema(self.name, ChangeSchema(list(changes), expected_schema_version))
+        call = calls.schemas.change(self.name, ChangeSchema(list(changes), expected_schema_version))
         schema = await self._transport.send(call)
         self._definition = with_schema(self._definition, schema)
         return schema
 
     async def schemas(self) -> AsyncIterator[TableSchema]:
         """As ``Table.schemas``."""
-        async for page in self._transport.pages(_calls.list_schemas(self.name)):
+        async for page in self._transport.pages(calls.schemas.list_all(self.name)):
             for one in page.schemas:
                 yield one
 
     async def schema(self, schema_version: int) -> TableSchema:
         """As ``Table.schema``."""
-        return await self._transport.send(_calls.schema(self.name, schema_version))
+        return await self._transport.send(calls.schemas.get(self.name, schema_version))
 
     async def begin(
         self,
@@ -82,7 +82,7 @@ class AsyncTable(AsyncStoredTable):
             plan,
             markers=markers,
         )
-        return self._as_write(await self._transport.send(_calls.begin_instant(self.name, body)))
+        return self._as_write(await self._transport.send(calls.instants.begin(self.name, body)))
 
     async def begin_many(
         self,
@@ -105,7 +105,7 @@ class AsyncTable(AsyncStoredTable):
             count=count,
             markers=markers,
         )
-        begun = await self._transport.send(_calls.begin_instants(self.name, body))
+        begun = await self._transport.send(calls.instants.begin_many(self.name, body))
         return [self._as_write(instant) for instant in begun.instants]
 
     async def plan(
@@ -125,7 +125,7 @@ class AsyncTable(AsyncStoredTable):
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
         )
-        return await self._transport.send(_calls.begin_instant(self.name, body))
+        return await self._transport.send(calls.instants.begin(self.name, body))
 
     async def execute(
         self,
@@ -136,7 +136,7 @@ class AsyncTable(AsyncStoredTable):
     ) -> AsyncWrite:
         """As ``Table.execute``: ``async with await table.execute(requested_time) as write``."""
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        call = _calls.to_inflight(self.name, requested_time, body)
+        call = calls.instants.to_inflight(self.name, requested_time, body)
         return self._as_write(await self._transport.send(call))
 
     async def savepoint(
@@ -144,19 +144,19 @@ class AsyncTable(AsyncStoredTable):
     ) -> Instant:
         """As ``Table.savepoint``."""
         body = CreateSavepoint(writer or default_writer(), instant, comment)
-        return await self._transport.send(_calls.create_savepoint(self.name, body))
+        return await self._transport.send(calls.savepoints.create(self.name, body))
 
     async def release_savepoint(
         self, requested_time: str, reason: str = "", *, writer: str | None = None
     ) -> Instant:
         """As ``Table.release_savepoint``."""
         body = ReleaseSavepoint(writer or default_writer(), reason)
-        return await self._transport.send(_calls.release_savepoint(self.name, requested_time, body))
+        return await self._transport.send(calls.savepoints.release(self.name, requested_time, body))
 
     async def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
         """As ``Table.restore``."""
         body = RestoreTable(writer or default_writer(), savepoint, reason)
-        return await self._transport.send(_calls.restore_table(self.name, body))
+        return await self._transport.send(calls.savepoints.restore(self.name, body))
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
@@ -203,18 +203,18 @@ class AsyncTable(AsyncStoredTable):
         before_or_on: Moment | None = None,
     ) -> Snapshot:
         """As ``Table.snapshot``."""
-        call = _calls.snapshot(self.name, as_of, partition_path, view, before_or_on)
-        return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
+        call = calls.files.snapshot(self.name, as_of, partition_path, view, before_or_on)
+        return calls.files.merge_snapshot([page async for page in self._transport.pages(call)])
 
     def snapshot_batches(
         self, as_of: Moment | None = None, partition_path: str | None = None
     ) -> AsyncIterator[pa.RecordBatch]:
         """As ``Table.snapshot_batches``; each batch has the schema with its metadata."""
-        return _arrow.async_batches(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+        return _arrow.async_batches(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
 
     async def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
         """As ``Table.snapshot_arrow``."""
-        return await _arrow.async_table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+        return await _arrow.async_table(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
 
     async def scan(
         self,
@@ -223,55 +223,57 @@ class AsyncTable(AsyncStoredTable):
         partition_paths: Iterable[str] | None = None,
     ) -> Snapshot:
         """As ``Table.scan``."""
-        call = _calls.scan(self.name, as_of, partition_paths, filter)
-        return _calls.merge_snapshot([page async for page in self._transport.pages(call)])
+        call = calls.files.scan(self.name, as_of, partition_paths, filter)
+        return calls.files.merge_snapshot([page async for page in self._transport.pages(call)])
 
     def scan_batches(
         self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
     ) -> AsyncIterator[pa.RecordBatch]:
         """As ``Table.scan_batches``; each batch has the schema with its metadata."""
-        return _arrow.async_batches(self._transport, _calls.scan(self.name, as_of, partition_paths, filter))
+        return _arrow.async_batches(
+            self._transport, calls.files.scan(self.name, as_of, partition_paths, filter)
+        )
 
     async def scan_arrow(
         self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
     ) -> pa.Table:
         """As ``Table.scan_arrow``."""
-        call = _calls.scan(self.name, as_of, partition_paths, filter)
+        call = calls.files.scan(self.name, as_of, partition_paths, filter)
         return await _arrow.async_table(self._transport, call)
 
     async def file_group(
         self, file_id: str, partition_path: str = "", as_of: Moment | None = None
     ) -> FileGroupHistory:
         """As ``Table.file_group``."""
-        call = _calls.file_group(self.name, file_id, partition_path, as_of)
-        return _calls.merge_pages([page async for page in self._transport.pages(call)], "slices")
+        call = calls.files.file_group(self.name, file_id, partition_path, as_of)
+        return calls.base.merge_pages([page async for page in self._transport.pages(call)], "slices")
 
     async def partitions(self, as_of: Moment | None = None) -> Partitions:
         """As ``Table.partitions``."""
-        call = _calls.partitions(self.name, as_of)
-        return _calls.merge_pages([page async for page in self._transport.pages(call)], "partitions")
+        call = calls.files.partitions(self.name, as_of)
+        return calls.base.merge_pages([page async for page in self._transport.pages(call)], "partitions")
 
     async def replaced_file_groups(self, as_of: Moment | None = None) -> ReplacedFileGroups:
         """As ``Table.replaced_file_groups``."""
-        call = _calls.replaced_file_groups(self.name, as_of)
-        return _calls.merge_pages([page async for page in self._transport.pages(call)], "file_groups")
+        call = calls.files.replaced_file_groups(self.name, as_of)
+        return calls.base.merge_pages([page async for page in self._transport.pages(call)], "file_groups")
 
     async def pending_file_groups(self, as_of: Moment | None = None) -> PendingFileGroups:
         """As ``Table.pending_file_groups``."""
-        call = _calls.pending_file_groups(self.name, as_of)
-        return _calls.merge_pages([page async for page in self._transport.pages(call)], "file_groups")
+        call = calls.files.pending_file_groups(self.name, as_of)
+        return calls.base.merge_pages([page async for page in self._transport.pages(call)], "file_groups")
 
     async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """As ``Table.changes``."""
-        call = _calls.changes(self.name, from_, to)
-        return _calls.merge_changes([page async for page in self._transport.pages(call)])
+        call = calls.files.changes(self.name, from_, to)
+        return calls.files.merge_changes([page async for page in self._transport.pages(call)])
 
     def changes_batches(
         self, from_: Moment | None = None, to: Moment | None = None
     ) -> AsyncIterator[pa.RecordBatch]:
         """As ``Table.changes_batches``; each batch has the schema with its metadata."""
-        return _arrow.async_batches(self._transport, _calls.changes(self.name, from_, to))
+        return _arrow.async_batches(self._transport, calls.files.changes(self.name, from_, to))
 
     async def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """As ``Table.changes_arrow``."""
-        return await _arrow.async_table(self._transport, _calls.changes(self.name, from_, to))
+        return await _arrow.async_table(self._transport, calls.files.changes(self.name, from_, to))

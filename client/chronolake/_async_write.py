@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from chronolake import _calls, _deletions, errors
-from chronolake._calls import Call
+from chronolake import _deletions, calls, errors
 from chronolake._lease import lost_by, pause_seconds_of
 from chronolake._markers import DirectMarkers, Location
 from chronolake._needed import in_thread
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._transport import AsyncTransport
+from chronolake.calls.base import Call
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
@@ -313,7 +313,7 @@ async def finish_rollback(transport: AsyncTransport, location: Location, undone:
     """As ``_write.finish_rollback``."""
     if undone.rolled_back_by is None:
         return False
-    instant = await transport.send(_calls.instant(undone.table, undone.rolled_back_by))
+    instant = await transport.send(calls.instants.get(undone.table, undone.rolled_back_by))
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
     await _executed(AsyncWrite(transport, instant, location))

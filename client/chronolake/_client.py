@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from chronolake import _calls, _events, _write, errors
+from chronolake import _events, _write, calls, errors
 from chronolake._table import Table
 from chronolake._transport import Transport, endpoint_of
 from chronolake._write import Write
@@ -58,14 +58,14 @@ class Client:
 
     def time(self) -> TimeInterval:
         """The TrueTime interval: what completed before the call did so at ``latest`` or before."""
-        return self._transport.send(_calls.time())
+        return self._transport.send(calls.clock.time())
 
     def outcome(self, key: str) -> Outcome:
         """What became of the command of an idempotency key: its answer, or its refusal, as it was given.
 
         Raises ``OutcomeNotFound`` when it was not carried out so far; one under way may still be.
         """
-        return self._transport.send(_calls.outcome(key))
+        return self._transport.send(calls.outcomes.get(key))
 
     def events(
         self, after: str | None = None, table: str | None = None, *, limit: int | None = None
@@ -76,7 +76,7 @@ class Client:
         cursor never skips an event that is committed later. One of a single table is of no use for all, and
         the other way round: raises ``InvalidRequest``. Raises ``TableNotFound``.
         """
-        first = _calls.list_events(after, table, _events.size_of_pages(limit))
+        first = calls.events.list_all(after, table, _events.size_of_pages(limit))
         return _events.read(self._transport, first, limit)
 
     def end_of_log(self, table: str | None = None) -> str:
@@ -84,7 +84,7 @@ class Client:
 
         Raises ``TableNotFound``.
         """
-        return self._transport.send(_calls.list_events(Bound.LATEST, table, 1)).cursor
+        return self._transport.send(calls.events.list_all(Bound.LATEST, table, 1)).cursor
 
     def follow(self, after: str | None = None, table: str | None = None) -> Iterator[LoggedEvent]:
         """As ``events``, and then what comes, for ever.
@@ -94,7 +94,7 @@ class Client:
         or done twice over restarts of yours either. Raises ``ConnectionFailed`` or ``ServerUnavailable`` when
         the server stays away.
         """
-        return _events.follow(self._transport, _calls.follow_events(after, table))
+        return _events.follow(self._transport, calls.events.follow(after, table))
 
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
@@ -104,7 +104,7 @@ class Client:
         Raises ``NamespaceExists``.
         """
         try:
-            return self._transport.send(_calls.create_namespace(CreateNamespace(name, dict(properties or {}))))
+            return self._transport.send(calls.namespaces.create(CreateNamespace(name, dict(properties or {}))))
         except errors.NamespaceExists:
             if not if_not_exists:
                 raise
@@ -112,16 +112,16 @@ class Client:
 
     def namespace(self, name: str) -> Namespace:
         """One namespace. Raises ``NamespaceNotFound``."""
-        return self._transport.send(_calls.namespace(name))
+        return self._transport.send(calls.namespaces.get(name))
 
     def namespaces(self) -> Iterator[Namespace]:
         """All namespaces, by name."""
-        pages = self._transport.pages(_calls.list_namespaces())
+        pages = self._transport.pages(calls.namespaces.list_all())
         return (one for page in pages for one in page.namespaces)
 
     def drop_namespace(self, name: str) -> None:
         """Drop a namespace. Raises ``NamespaceNotFound``, ``NamespaceNotEmpty``."""
-        self._transport.send(_calls.drop_namespace(name))
+        self._transport.send(calls.namespaces.drop(name))
 
     def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
         self,
@@ -161,7 +161,7 @@ class Client:
             reuse_base_path=reuse_base_path,
         )
         try:
-            return self._as_table(self._transport.send(_calls.create_table(body)))
+            return self._as_table(self._transport.send(calls.tables.create(body)))
         except errors.TableExists:
             if not if_not_exists:
                 raise
@@ -169,7 +169,7 @@ class Client:
 
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
-        return self._as_table(self._transport.send(_calls.table(name)))
+        return self._as_table(self._transport.send(calls.tables.get(name)))
 
     def table_of(self, definition: model.Table) -> Table:
         """The table of a definition that was fetched before, in another process say. Nothing is sent."""
@@ -177,12 +177,12 @@ class Client:
 
     def tables(self, namespace: str | None = None) -> Iterator[Table]:
         """All tables, or those of a namespace, by name."""
-        pages = self._transport.pages(_calls.list_tables(namespace))
+        pages = self._transport.pages(calls.tables.list_all(namespace))
         return (self._as_table(one) for page in pages for one in page.tables)
 
     def drop_table(self, name: str) -> None:
         """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
-        self._transport.send(_calls.drop_table(name))
+        self._transport.send(calls.tables.drop(name))
 
     def complete_together(self, writes: Sequence[Write]) -> list[Instant]:
         """Publish what was added to each of ``writes``, of one table or several: all of them, or none.

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from chronolake import _calls, errors
-from chronolake._calls import Call
+from chronolake import calls, errors
 from chronolake._transport import Patience, Transport
+from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
 
 _LIVED_SECONDS = 5.0
@@ -101,7 +101,7 @@ def page_after(call: Call[EventPage], page: EventPage) -> Call[EventPage] | None
 
 def size_of_pages(limit: int | None) -> int:
     """No more per page than are wanted at all."""
-    return max(1, min(sys.maxsize if limit is None else limit, _calls.LIMIT_MAX))
+    return max(1, min(sys.maxsize if limit is None else limit, calls.base.LIMIT_MAX))
 
 
 def _pages(transport: Transport, first: Call[EventPage]) -> Iterator[EventPage]:

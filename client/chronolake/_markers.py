@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from chronolake import _calls, _deletions, errors, storage as storages
+from chronolake import _deletions, calls, errors, storage as storages
 from chronolake._deletions import Deleted
 from chronolake._transport import Transport
 from chronolake.storage import Storage
@@ -64,21 +64,21 @@ class ServerMarkers:
 
     def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
         """As ``Markers.create``; 10,000 at most."""
-        call = _calls.create_markers(*self._instant, CreateMarkers([*markers], self._writer))
+        call = calls.markers.create(*self._instant, CreateMarkers([*markers], self._writer))
         return self._transport.send(call).outcomes
 
     def listed(self, unpublished: bool = False) -> Iterator[Marker]:
         """As ``Markers.listed``, fetched page by page."""
-        pages = self._transport.pages(_calls.list_markers(*self._instant, unpublished))
+        pages = self._transport.pages(calls.markers.list_all(*self._instant, unpublished))
         return (one for page in pages for one in page.markers)
 
     def check(self, marker: Marker) -> bool:
         """As ``Markers.check``."""
-        return self._transport.send(_calls.find_marker(*self._instant, marker)).exists
+        return self._transport.send(calls.markers.find(*self._instant, marker)).exists
 
     def delete_all(self) -> int:
         """As ``Markers.delete_all``; raises ``IllegalTransition`` while the instant is pending."""
-        return self._transport.send(_calls.delete_markers(*self._instant)).deleted
+        return self._transport.send(calls.markers.delete(*self._instant)).deleted
 
 
 class DirectMarkers:

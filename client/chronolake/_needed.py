@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from chronolake import _calls, errors
-from chronolake._calls import Call
+from chronolake import calls, errors
 from chronolake._markers import owner_of
 from chronolake._transport import AsyncTransport
+from chronolake.calls.base import Call
 from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.tables import Table, TablePage
@@ -35,14 +35,14 @@ class Server:
     def owner(self) -> Owner | None:
         """As ``Metastore.owner``."""
         try:
-            definition: Table = self._send(_calls.table(self._name))
+            definition: Table = self._send(calls.tables.get(self._name))
         except errors.TableNotFound:
             return None
         return owner_of(definition)
 
     def tables(self) -> Iterator[TablePlace]:
         """As ``Metastore.tables``, fetched page by page."""
-        call: Call[TablePage] | None = _calls.list_tables(None)
+        call: Call[TablePage] | None = calls.tables.list_all(None)
         while call is not None:
             page: TablePage = self._send(call)
             yield from (TablePlace(table.table_id, table.name, table.base_path) for table in page.tables)
@@ -59,8 +59,8 @@ class Server:
 
     def _question(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
         if deleting.by is None:
-            return _calls.deletable_orphans(self._name, AskOrphans(files, deleting.unknown_instants))
-        return _calls.deletable(self._name, deleting.by, AskDeletable(files, deleting.writer))
+            return calls.deletions.deletable_orphans(self._name, AskOrphans(files, deleting.unknown_instants))
+        return calls.deletions.deletable(self._name, deleting.by, AskDeletable(files, deleting.writer))
 
 
 def by_loop(transport: AsyncTransport) -> Send:

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from chronolake import _calls, _deletions, errors
-from chronolake._calls import Call
+from chronolake import _deletions, calls, errors
 from chronolake._transport import new_key
+from chronolake.calls.base import Call
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import (
     CompletedTogether,
@@ -154,7 +154,7 @@ class Progress:
 
     def inflight_call(self) -> Call[Instant]:
         """Go to inflight."""
-        return _calls.to_inflight(*self._name)
+        return calls.instants.to_inflight(*self._name)
 
     def staging_calls(self, write_stats: Iterable[WriteStat]) -> list[Call[StagedWriteStats]]:
         """Report what was added, and what is given here, before it is published; nothing where it is little."""
@@ -162,7 +162,7 @@ class Progress:
         if len(stats) <= STAGED_FROM:
             return []
         return [
-            _calls.stage_write_stats(
+            calls.instants.stage_write_stats(
                 *self._name, StageWriteStats(stats[first : first + STAGED_AT_ONCE], self._writer)
             )
             for first in range(0, len(stats), STAGED_AT_ONCE)
@@ -196,7 +196,7 @@ class Progress:
                 list(staged),
                 self.cleaned_before,
             )
-        return _calls.complete_instant(*self._name, body)
+        return calls.instants.complete(*self._name, body)
 
     def member(self) -> CompleteOne:
         """What was added, as one of several that complete together."""
@@ -215,11 +215,13 @@ class Progress:
 
     def return_call(self, reason: str) -> Call[Instant]:
         """Give up executing the plan, in the name of whoever executes it."""
-        return _calls.return_to_requested(*self._name, ReturnToRequested(self._writer, _storable(reason)))
+        return calls.instants.return_to_requested(
+            *self._name, ReturnToRequested(self._writer, _storable(reason))
+        )
 
     def conflicts_call(self, file_groups: Sequence[TouchedFileGroup]) -> Call[Conflicts]:
         """Ask whether touching these would conflict."""
-        return _calls.find_conflicts(*self._name, FindConflicts(list(file_groups)))
+        return calls.instants.find_conflicts(*self._name, FindConflicts(list(file_groups)))
 
     def rollback_call(self, reason: str, *, execute: bool) -> Call[Instant]:
         """Give the instant up, in its writer's name: so the writer's own lease does not stand in the way.
@@ -227,15 +229,15 @@ class Progress:
         Unless it is to ``execute`` the rollback, what it has marked is left to whoever does.
         """
         body = RollbackInstant(self._writer, _storable(reason), execute=execute)
-        return _calls.rollback_instant(*self._name, body)
+        return calls.instants.rollback(*self._name, body)
 
     def heartbeat_call(self, lease_seconds: int | None) -> Call[Instant]:
         """Renew the lease."""
-        return _calls.heartbeat(*self._name, Heartbeat(lease_seconds, self._writer))
+        return calls.instants.heartbeat(*self._name, Heartbeat(lease_seconds, self._writer))
 
     def mark_call(self, markers: Iterable[Marker]) -> Call[CreatedMarkers]:
         """Create markers."""
-        return _calls.create_markers(*self._name, CreateMarkers(list(markers), self._writer))
+        return calls.markers.create(*self._name, CreateMarkers(list(markers), self._writer))
 
     def hand_over_calls(self, markers: Iterable[Marker]) -> list[Call[CreatedMarkers]]:
         """Create markers that were in storage so far."""
@@ -247,7 +249,7 @@ class Progress:
 
     def markers_call(self) -> Call[MarkerPage]:
         """Its markers; of a rollback those of the instant that it undoes."""
-        return _calls.list_markers(self._instant.table, self.marked_by, unpublished=False)
+        return calls.markers.list_all(self._instant.table, self.marked_by, unpublished=False)
 
     @property
     def marked_by(self) -> str:
@@ -276,7 +278,7 @@ class Progress:
 
     def planned_files_call(self) -> Call[PlannedFiles]:
         """The files that its plan names, to be deleted."""
-        return _calls.planned_files(*self._name)
+        return calls.plans.files(*self._name)
 
     @property
     def is_planned_clean(self) -> bool:
@@ -285,7 +287,7 @@ class Progress:
 
     def deletions_call(self) -> Call[DeletedFilePage]:
         """What was reported deleted of it."""
-        return _calls.list_deletions(*self._name)
+        return calls.deletions.list_all(*self._name)
 
     @staticmethod
     def without_reported(planned: Iterable[str], reported: Iterable[DeletedFile]) -> list[DeletedFile]:
@@ -310,13 +312,13 @@ class Progress:
     def deletion_calls(self, files: Iterable[DeletedFile]) -> list[Call[ReportedDeletions]]:
         """Report files as deleted, some thousand at a time."""
         return [
-            _calls.report_deletions(*self._name, ReportDeletions([*part], self._writer))
+            calls.deletions.report(*self._name, ReportDeletions([*part], self._writer))
             for part in _deletions.parts(files)
         ]
 
     def refresh_call(self) -> Call[Instant]:
         """Ask how it stands."""
-        return _calls.instant(*self._name)
+        return calls.instants.get(*self._name)
 
     def note_on(self, exc: BaseException, failure: errors.ChronolakeError) -> None:
         """Say with ``exc``, which caused it, that the rollback failed, or how far it came."""
@@ -344,7 +346,7 @@ def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
 
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
     """Publish several writes: all of them, or none."""
-    return _calls.complete_together(CompleteTogether([one.member() for one in members]))
+    return calls.instants.complete_together(CompleteTogether([one.member() for one in members]))
 
 
 def _touch_of(stat: WriteStat) -> Touch:

@@ -7,7 +7,7 @@ import contextlib
 from types import TracebackType
 from typing import Self
 
-from chronolake import _calls, errors
+from chronolake import calls, errors
 from chronolake._lease import LeaseRenewal, pause_seconds_of
 from chronolake._transport import AsyncTransport, Transport, default_writer
 from chronolake_model.readers import BeginReading, ReaderLease, RenewReading
@@ -54,7 +54,7 @@ class Reading:
 
     def end(self) -> bool:
         """Give the lease up; whether there still was one."""
-        return self._transport.send(_calls.end_reading(self._lease.table, self._lease.lease_id)).released
+        return self._transport.send(calls.readers.end(self._lease.table, self._lease.lease_id)).released
 
     def __enter__(self) -> Self:
         self._renewal = LeaseRenewal(
@@ -68,7 +68,7 @@ class Reading:
     ) -> None:
         if self._renewal is not None:
             self._renewal.stop()
-        call = _calls.end_reading(self._lease.table, self._lease.lease_id)
+        call = calls.readers.end(self._lease.table, self._lease.lease_id)
         with contextlib.suppress(errors.ChronolakeError):
             self._transport.send(call, retry_seconds=END_SECONDS)
 
@@ -108,7 +108,7 @@ class AsyncReading:
 
     async def end(self) -> bool:
         """As ``Reading.end``."""
-        call = _calls.end_reading(self._lease.table, self._lease.lease_id)
+        call = calls.readers.end(self._lease.table, self._lease.lease_id)
         return (await self._transport.send(call)).released
 
     async def __aenter__(self) -> Self:
@@ -122,7 +122,7 @@ class AsyncReading:
         assert task is not None
         task.cancel()
         await asyncio.wait([task])
-        call = _calls.end_reading(self._lease.table, self._lease.lease_id)
+        call = calls.readers.end(self._lease.table, self._lease.lease_id)
         with contextlib.suppress(errors.ChronolakeError):
             await self._transport.send(call, retry_seconds=END_SECONDS)
         if not task.cancelled() and (bug := task.exception()) is not None:
@@ -144,11 +144,11 @@ class AsyncReading:
 
 def begin_call(
     table: str, as_of: Moment | None, reader: str | None, lease_seconds: int
-) -> _calls.Call[ReaderLease]:
+) -> calls.base.Call[ReaderLease]:
     """Take a lease, in the name of this process unless given."""
     asked = BeginReading(reader or default_writer(), None if as_of is None else digits_of(as_of), lease_seconds)
-    return _calls.begin_reading(table, asked)
+    return calls.readers.begin(table, asked)
 
 
-def _renewal(lease: ReaderLease, lease_seconds: int | None = None) -> _calls.Call[ReaderLease]:
-    return _calls.renew_reading(lease.table, lease.lease_id, RenewReading(lease_seconds))
+def _renewal(lease: ReaderLease, lease_seconds: int | None = None) -> calls.base.Call[ReaderLease]:
+    return calls.readers.renew(lease.table, lease.lease_id, RenewReading(lease_seconds))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import _arrow, _calls, _orphans, _sweeps
+from chronolake import _arrow, _orphans, _sweeps, calls
 from chronolake._markers import Location, Markers, ServerMarkers
 from chronolake._needed import Server
 from chronolake._reading import Reading, begin_call
@@ -68,7 +68,7 @@ class StoredTable:
 
     def instant(self, requested_time: str) -> Instant:
         """One instant of the timeline. Raises ``InstantNotFound``."""
-        return self._transport.send(_calls.instant(self.name, requested_time))
+        return self._transport.send(calls.instants.get(self.name, requested_time))
 
     def rollback(
         self,
@@ -91,7 +91,7 @@ class StoredTable:
         """
         execute = self._location.executes if execute is None else execute
         asked = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
-        undone = self._transport.send(_calls.rollback_instant(self.name, requested_time, asked))
+        undone = self._transport.send(calls.instants.rollback(self.name, requested_time, asked))
         if execute:
             finish_rollback(self._transport, self._location, undone, asked.writer)
         return undone
@@ -105,7 +105,7 @@ class StoredTable:
         done: list[Instant] = []
         for waiting in list(self.timeline.rollbacks().pending()):
             assert waiting.target is not None
-            undone = self._transport.send(_calls.rollback_instant(self.name, waiting.target, asked))
+            undone = self._transport.send(calls.instants.rollback(self.name, waiting.target, asked))
             if finish_rollback(self._transport, self._location, undone, asked.writer):
                 done.append(self.instant(waiting.requested_time))
         return done
@@ -131,7 +131,7 @@ class StoredTable:
         """
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
         execute = self._location.executes if execute is None else execute
-        call = _calls.plan_clean(self.name, asked_clean(policy, writer, execute))
+        call = calls.cleans.plan(self.name, asked_clean(policy, writer, execute))
         done: list[Instant] = []
         while (clean := self._transport.send(call).clean) is not None:
             if not execute:
@@ -148,7 +148,7 @@ class StoredTable:
     ) -> CleanPreview:
         """What ``clean`` would delete as things stand, 10,000 files at most. Nothing changes."""
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
-        return self._transport.send(_calls.preview_clean(self.name, policy))
+        return self._transport.send(calls.cleans.preview(self.name, policy))
 
     def reading(
         self,
@@ -173,7 +173,7 @@ class StoredTable:
 
     def readers(self) -> Iterator[ReaderLease]:
         """The leases of readers that have not ended."""
-        pages = self._transport.pages(_calls.list_readers(self.name))
+        pages = self._transport.pages(calls.readers.list_all(self.name))
         return (one for page in pages for one in page.readers)
 
     def create_markers(
@@ -233,7 +233,7 @@ class StoredTable:
 
         A writer that did not hear of its end may finish one of them later. Raises ``InstantNotFound``.
         """
-        pages = self._transport.pages(_calls.list_deletions(self.name, requested_time))
+        pages = self._transport.pages(calls.deletions.list_all(self.name, requested_time))
         return (one for page in pages for one in page.files)
 
     def deletable(
@@ -247,7 +247,7 @@ class StoredTable:
         ``InstantNotFound``, ``BasePathShared``, ``MetastoreMoved``.
         """
         asked = AskDeletable(list(files), writer)
-        return self._transport.send(_calls.deletable(self.name, requested_time, asked))
+        return self._transport.send(calls.deletions.deletable(self.name, requested_time, asked))
 
     def deletable_orphans(self, files: Iterable[DeletedFile], *, unknown_instants: bool = False) -> Deletable:
         """Ask which of up to 10,000 files may not be deleted as orphans, and why: ``refused``. All others may.
@@ -255,7 +255,7 @@ class StoredTable:
         With ``unknown_instants`` files of past instants may that the table never had. Raises as ``deletable``.
         """
         asked = AskOrphans(list(files), unknown_instants)
-        return self._transport.send(_calls.deletable_orphans(self.name, asked))
+        return self._transport.send(calls.deletions.deletable_orphans(self.name, asked))
 
     @property
     def timeline(self) -> Timeline:
@@ -268,7 +268,7 @@ class StoredTable:
         In record batches, see ``snapshot_batches``: ``path``, ``size_bytes``, ``requested_time`` and
         ``completion_time``.
         """
-        return _arrow.batches(self._transport, _calls.published(self.name))
+        return _arrow.batches(self._transport, calls.files.published(self.name))
 
     def orphans(self) -> Orphans:
         """The files in storage that nothing published accounts for, each with the reason; needs pyarrow.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chronolake import _calls
+from chronolake import calls
 from chronolake._markers import Location
 from chronolake._needed import in_thread
 from chronolake._progress import deleting_by
@@ -69,22 +69,26 @@ def _swept(table: str, found: Sequence[_Found]) -> Swept:
 
 def sweep(transport: Transport, location: Location, table: str, grace_seconds: int | None) -> Swept:
     """What ``Table.sweep`` answers."""
-    due = [one for page in transport.pages(_calls.list_unswept(table, grace_seconds)) for one in page.instants]
+    due = [
+        one
+        for page in transport.pages(calls.sweeps.list_unswept(table, grace_seconds))
+        for one in page.instants
+    ]
     return _swept(table, [_sweep_one(transport, location, table, one) for one in due])
 
 
 def _sweep_one(transport: Transport, location: Location, table: str, due: UnsweptInstant) -> _Found:
-    found = _Found(due, transport.send(_calls.instant(table, due.requested_time)), location)
-    for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
+    found = _Found(due, transport.send(calls.instants.get(table, due.requested_time)), location)
+    for page in transport.pages(calls.deletions.list_all(table, due.requested_time, unpublished=True)):
         if gone := found.look(page.files):
-            transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
+            transport.send(calls.sweeps.record(table, due.requested_time, found.record(gone)))
     marked = found.look_at_markers()
     for first in range(0, len(marked), DELETIONS_MAX):
         record = found.record(marked[first : first + DELETIONS_MAX])
-        transport.send(_calls.record_sweep(table, due.requested_time, record))
+        transport.send(calls.sweeps.record(table, due.requested_time, record))
     found.forget_markers()
     if not found.late:
-        transport.send(_calls.record_sweep(table, due.requested_time, found.record()))
+        transport.send(calls.sweeps.record(table, due.requested_time, found.record()))
     return found
 
 
@@ -92,7 +96,7 @@ async def sweep_async(
     transport: AsyncTransport, location: Location, table: str, grace_seconds: int | None
 ) -> Swept:
     """What ``AsyncTable.sweep`` answers; storage is reached by threads."""
-    pages = transport.pages(_calls.list_unswept(table, grace_seconds))
+    pages = transport.pages(calls.sweeps.list_unswept(table, grace_seconds))
     due = [one async for page in pages for one in page.instants]
     return _swept(table, [await _sweep_one_async(transport, location, table, one) for one in due])
 
@@ -100,16 +104,16 @@ async def sweep_async(
 async def _sweep_one_async(
     transport: AsyncTransport, location: Location, table: str, due: UnsweptInstant
 ) -> _Found:
-    instant = await transport.send(_calls.instant(table, due.requested_time))
+    instant = await transport.send(calls.instants.get(table, due.requested_time))
     found = _Found(due, instant, location)
-    async for page in transport.pages(_calls.list_deletions(table, due.requested_time, unpublished=True)):
+    async for page in transport.pages(calls.deletions.list_all(table, due.requested_time, unpublished=True)):
         if gone := await in_thread(found.look, page.files):
-            await transport.send(_calls.record_sweep(table, due.requested_time, found.record(gone)))
+            await transport.send(calls.sweeps.record(table, due.requested_time, found.record(gone)))
     marked = await in_thread(found.look_at_markers)
     for first in range(0, len(marked), DELETIONS_MAX):
         record = found.record(marked[first : first + DELETIONS_MAX])
-        await transport.send(_calls.record_sweep(table, due.requested_time, record))
+        await transport.send(calls.sweeps.record(table, due.requested_time, record))
     await in_thread(found.forget_markers)
     if not found.late:
-        await transport.send(_calls.record_sweep(table, due.requested_time, found.record()))
+        await transport.send(calls.sweeps.record(table, due.requested_time, found.record()))
     return found

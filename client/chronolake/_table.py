@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import _arrow, _calls
-from chronolake._calls import InstantFilter
+from chronolake import _arrow, calls
 from chronolake._stored_table import StoredTable
 from chronolake._timeline import PENDING, Timeline, completion_calls, words
 from chronolake._transport import default_writer
 from chronolake._write import Write
+from chronolake.calls.instants import InstantFilter
 from chronolake_model import tables as model
 from chronolake_model.checks import Check
 from chronolake_model.files import Changes, FileGroupName, Snapshot
@@ -42,7 +42,7 @@ class Table(StoredTable):
 
     def reload(self) -> Table:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
-        self._definition = self._transport.send(_calls.table(self.name))
+        self._definition = self._transport.send(calls.tables.get(self.name))
         return self
 
     def change_schema(
@@ -53,19 +53,19 @@ class Table(StoredTable):
         With ``expected_schema_version`` only when that is still the present version. No file is touched. Raises
         ``IncompatibleSchema``, which says why and what is allowed, ``SchemaChanged``, ``InvalidTable``.
         """
-        call = _calls.change_schema(self.name, ChangeSchema(list(changes), expected_schema_version))
+        call = calls.schemas.change(self.name, ChangeSchema(list(changes), expected_schema_version))
         schema = self._transport.send(call)
         self._definition = with_schema(self._definition, schema)
         return schema
 
     def schemas(self) -> Iterator[TableSchema]:
         """Every version that the schema has had, oldest first."""
-        pages = self._transport.pages(_calls.list_schemas(self.name))
+        pages = self._transport.pages(calls.schemas.list_all(self.name))
         return (one for page in pages for one in page.schemas)
 
     def schema(self, schema_version: int) -> TableSchema:
         """One version of the schema. Raises ``SchemaNotFound``."""
-        return self._transport.send(_calls.schema(self.name, schema_version))
+        return self._transport.send(calls.schemas.get(self.name, schema_version))
 
     def begin(
         self,
@@ -96,7 +96,7 @@ class Table(StoredTable):
             plan,
             markers=markers,
         )
-        return self._as_write(self._transport.send(_calls.begin_instant(self.name, body)))
+        return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
 
     def begin_many(
         self,
@@ -119,7 +119,7 @@ class Table(StoredTable):
             count=count,
             markers=markers,
         )
-        begun = self._transport.send(_calls.begin_instants(self.name, body)).instants
+        begun = self._transport.send(calls.instants.begin_many(self.name, body)).instants
         return [self._as_write(instant) for instant in begun]
 
     def plan(
@@ -143,7 +143,7 @@ class Table(StoredTable):
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
         )
-        return self._transport.send(_calls.begin_instant(self.name, body))
+        return self._transport.send(calls.instants.begin(self.name, body))
 
     def execute(
         self,
@@ -158,7 +158,7 @@ class Table(StoredTable):
         the execution fails: see ``Write``.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        return self._as_write(self._transport.send(_calls.to_inflight(self.name, requested_time, body)))
+        return self._as_write(self._transport.send(calls.instants.to_inflight(self.name, requested_time, body)))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
         """Pin a completed instant, by its requested time; the one that completed last unless given.
@@ -167,12 +167,12 @@ class Table(StoredTable):
         ``IllegalTransition`` when the instant has not completed or changed nothing.
         """
         body = CreateSavepoint(writer or default_writer(), instant, comment)
-        return self._transport.send(_calls.create_savepoint(self.name, body))
+        return self._transport.send(calls.savepoints.create(self.name, body))
 
     def release_savepoint(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
         """Give a savepoint up, by its own requested time. Raises ``InstantNotFound``, ``IllegalTransition``."""
         body = ReleaseSavepoint(writer or default_writer(), reason)
-        return self._transport.send(_calls.release_savepoint(self.name, requested_time, body))
+        return self._transport.send(calls.savepoints.release(self.name, requested_time, body))
 
     def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
         """Take the table back to a savepoint, by the savepoint's requested time.
@@ -182,7 +182,7 @@ class Table(StoredTable):
         ``InstantNotFound``, ``IllegalTransition``.
         """
         body = RestoreTable(writer or default_writer(), savepoint, reason)
-        return self._transport.send(_calls.restore_table(self.name, body))
+        return self._transport.send(calls.savepoints.restore(self.name, body))
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,
@@ -260,8 +260,8 @@ class Table(StoredTable):
         ``view`` says which slice of each file group; with ``before_or_on`` only those count whose base instant
         time is this or before. All pages are of one time, whatever completes meanwhile.
         """
-        call = _calls.snapshot(self.name, as_of, partition_path, view, before_or_on)
-        return _calls.merge_snapshot(list(self._transport.pages(call)))
+        call = calls.files.snapshot(self.name, as_of, partition_path, view, before_or_on)
+        return calls.files.merge_snapshot(list(self._transport.pages(call)))
 
     def snapshot_batches(
         self, as_of: Moment | None = None, partition_path: str | None = None
@@ -270,11 +270,11 @@ class Table(StoredTable):
 
         Raises ``ConnectionFailed``, also between batches, when the server breaks its answer off.
         """
-        return _arrow.batches(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+        return _arrow.batches(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
 
     def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
         """The same as an Arrow table; needs pyarrow."""
-        return _arrow.table(self._transport, _calls.snapshot(self.name, as_of, partition_path))
+        return _arrow.table(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
 
     def scan(
         self,
@@ -287,20 +287,20 @@ class Table(StoredTable):
         The server prunes by partition paths and by what writers said of columns. Slices that stay need not have
         such a record: filter the records again. Raises ``InvalidFilter``.
         """
-        call = _calls.scan(self.name, as_of, partition_paths, filter)
-        return _calls.merge_snapshot(list(self._transport.pages(call)))
+        call = calls.files.scan(self.name, as_of, partition_paths, filter)
+        return calls.files.merge_snapshot(list(self._transport.pages(call)))
 
     def scan_batches(
         self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
     ) -> pa.RecordBatchReader:
         """The same in record batches, see ``snapshot_batches``."""
-        return _arrow.batches(self._transport, _calls.scan(self.name, as_of, partition_paths, filter))
+        return _arrow.batches(self._transport, calls.files.scan(self.name, as_of, partition_paths, filter))
 
     def scan_arrow(
         self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
     ) -> pa.Table:
         """The same as an Arrow table; needs pyarrow."""
-        return _arrow.table(self._transport, _calls.scan(self.name, as_of, partition_paths, filter))
+        return _arrow.table(self._transport, calls.files.scan(self.name, as_of, partition_paths, filter))
 
     def file_group(
         self, file_id: str, partition_path: str = "", as_of: Moment | None = None
@@ -309,23 +309,23 @@ class Table(StoredTable):
 
         Without slices when there was no such group.
         """
-        call = _calls.file_group(self.name, file_id, partition_path, as_of)
-        return _calls.merge_pages(list(self._transport.pages(call)), "slices")
+        call = calls.files.file_group(self.name, file_id, partition_path, as_of)
+        return calls.base.merge_pages(list(self._transport.pages(call)), "slices")
 
     def partitions(self, as_of: Moment | None = None) -> Partitions:
         """The partition paths that had live file slices by ``as_of``, with their totals."""
-        call = _calls.partitions(self.name, as_of)
-        return _calls.merge_pages(list(self._transport.pages(call)), "partitions")
+        call = calls.files.partitions(self.name, as_of)
+        return calls.base.merge_pages(list(self._transport.pages(call)), "partitions")
 
     def replaced_file_groups(self, as_of: Moment | None = None) -> ReplacedFileGroups:
         """The file groups that were gone by ``as_of``, each with what replaced it."""
-        call = _calls.replaced_file_groups(self.name, as_of)
-        return _calls.merge_pages(list(self._transport.pages(call)), "file_groups")
+        call = calls.files.replaced_file_groups(self.name, as_of)
+        return calls.base.merge_pages(list(self._transport.pages(call)), "file_groups")
 
     def pending_file_groups(self, as_of: Moment | None = None) -> PendingFileGroups:
         """The file groups in plans of table services that were pending as of ``as_of``."""
-        call = _calls.pending_file_groups(self.name, as_of)
-        return _calls.merge_pages(list(self._transport.pages(call)), "file_groups")
+        call = calls.files.pending_file_groups(self.name, as_of)
+        return calls.base.merge_pages(list(self._transport.pages(call)), "file_groups")
 
     def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
         """What completed in (from_, to]: from the beginning, and up to now, unless given.
@@ -333,16 +333,16 @@ class Table(StoredTable):
         The answer's ``to`` is where the next range starts. Both take ``"earliest"``, the first time that the
         table serves, and ``"latest"``, its last completion. Raises ``HistoryCleaned`` for one that is earlier.
         """
-        call = _calls.changes(self.name, from_, to)
-        return _calls.merge_changes(list(self._transport.pages(call)))
+        call = calls.files.changes(self.name, from_, to)
+        return calls.files.merge_changes(list(self._transport.pages(call)))
 
     def changes_batches(self, from_: Moment | None = None, to: Moment | None = None) -> pa.RecordBatchReader:
         """The same in record batches, see ``snapshot_batches``; the schema's metadata says the rest."""
-        return _arrow.batches(self._transport, _calls.changes(self.name, from_, to))
+        return _arrow.batches(self._transport, calls.files.changes(self.name, from_, to))
 
     def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
         """The same as an Arrow table; needs pyarrow."""
-        return _arrow.table(self._transport, _calls.changes(self.name, from_, to))
+        return _arrow.table(self._transport, calls.files.changes(self.name, from_, to))
 
 
 def with_schema(table: model.Table, schema: TableSchema) -> model.Table:

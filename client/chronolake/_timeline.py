@@ -15,9 +15,10 @@ from typing import Generic, Self, TypeVar
 
 import msgspec
 
-from chronolake import _calls
-from chronolake._calls import Call, InstantFilter
+from chronolake import calls
 from chronolake._transport import AsyncTransport, Transport
+from chronolake.calls.base import Call
+from chronolake.calls.instants import InstantFilter
 from chronolake_model.instants import REQUESTED_TIMES_MAX, CompletionTimes, Instant
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
@@ -126,7 +127,7 @@ class Timeline(_Words[Transport]):
 
     def take(self, limit: int | None) -> Iterator[Instant]:
         """The first so many; all of them for None."""
-        pages = self._transport.pages(_calls.list_instants(self._table, self._wanted, page_size(limit)))
+        pages = self._transport.pages(calls.instants.list_all(self._table, self._wanted, page_size(limit)))
         return itertools.islice((one for page in pages for one in page.instants), limit)
 
     def first(self) -> Instant | None:
@@ -139,7 +140,7 @@ class Timeline(_Words[Transport]):
 
     def nth(self, number: int) -> Instant | None:
         """The one with so many before it; None when there are not so many."""
-        found = self._transport.send(_calls.list_instants(self._table, self._nth(number), 1)).instants
+        found = self._transport.send(calls.instants.list_all(self._table, self._nth(number), 1)).instants
         return found[0] if found else None
 
 
@@ -151,7 +152,7 @@ class AsyncTimeline(_Words[AsyncTransport]):
 
     async def take(self, limit: int | None) -> AsyncIterator[Instant]:
         """As ``Timeline.take``."""
-        pages = self._transport.pages(_calls.list_instants(self._table, self._wanted, page_size(limit)))
+        pages = self._transport.pages(calls.instants.list_all(self._table, self._wanted, page_size(limit)))
         left = sys.maxsize if limit is None else limit
         # A limit ends the iteration early, and what it leaves behind must not wait for the garbage collector.
         async with contextlib.aclosing(pages):
@@ -170,7 +171,7 @@ class AsyncTimeline(_Words[AsyncTransport]):
 
     async def nth(self, number: int) -> Instant | None:
         """As ``Timeline.nth``."""
-        page = await self._transport.send(_calls.list_instants(self._table, self._nth(number), 1))
+        page = await self._transport.send(calls.instants.list_all(self._table, self._nth(number), 1))
         return page.instants[0] if page.instants else None
 
 
@@ -185,14 +186,14 @@ def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[Co
     """Ask for completion times, as many at once as the server takes."""
     times = list(requested_times)
     return [
-        _calls.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
+        calls.instants.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
         for first in range(0, len(times), REQUESTED_TIMES_MAX)
     ]
 
 
 def page_size(limit: int | None) -> int:
     """No more per page than are wanted at all."""
-    return _calls.LIMIT_MAX if limit is None else max(1, min(limit, _calls.LIMIT_MAX))
+    return calls.base.LIMIT_MAX if limit is None else max(1, min(limit, calls.base.LIMIT_MAX))
 
 
 def _both(before: tuple[_Word, ...], now: tuple[_Word, ...]) -> tuple[_Word, ...]:

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from chronolake import errors
-from chronolake._calls import Call, Page
+from chronolake.calls.base import Call, Page
 from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem
 

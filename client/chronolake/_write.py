@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from chronolake import _calls, _deletions, errors
-from chronolake._calls import Call
+from chronolake import _deletions, calls, errors
 from chronolake._lease import LeaseRenewal
 from chronolake._markers import DirectMarkers, Location
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._transport import Transport
+from chronolake.calls.base import Call
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
@@ -368,7 +368,7 @@ def finish_rollback(transport: Transport, location: Location, undone: Instant, w
     """
     if undone.rolled_back_by is None:
         return False
-    instant = transport.send(_calls.instant(undone.table, undone.rolled_back_by))
+    instant = transport.send(calls.instants.get(undone.table, undone.rolled_back_by))
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
     _executed(Write(transport, instant, location))

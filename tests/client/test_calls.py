@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from chronolake import _calls
+from chronolake import calls
 from chronolake_model.files import ChangedFileGroup, Changes, CompletedInstant, FileSlice, Snapshot
 from chronolake_model.instants import BeginInstant
 from chronolake_model.vocabulary import Action, Direction, State
@@ -14,11 +14,11 @@ TIME = "20260102030405678"
 
 
 def test_a_filter_sends_only_what_was_asked_for_and_repeats_what_is_several() -> None:
-    wanted = _calls.InstantFilter(
+    wanted = calls.instants.InstantFilter(
         state=(State.REQUESTED, State.INFLIGHT), requested_from=TIME, direction=Direction.DESCENDING
     )
 
-    call = _calls.list_instants("shop.orders", wanted, limit=20)
+    call = calls.instants.list_all("shop.orders", wanted, limit=20)
 
     assert call.path == "/v1/tables/shop.orders/instants"
     assert call.query == (
@@ -32,7 +32,7 @@ def test_a_filter_sends_only_what_was_asked_for_and_repeats_what_is_several() ->
 
 
 def test_the_next_page_is_the_same_question_with_one_cursor() -> None:
-    first = _calls.changes("shop.orders", TIME, None)
+    first = calls.files.changes("shop.orders", TIME, None)
 
     third = first.page_at("second").page_at("third")
 
@@ -43,25 +43,25 @@ def test_the_next_page_is_the_same_question_with_one_cursor() -> None:
 def test_a_command_carries_its_body_and_a_question_none() -> None:
     body = BeginInstant("me@here:1", Action.DELTACOMMIT)
 
-    begin = _calls.begin_instant("shop.orders", body)
+    begin = calls.instants.begin("shop.orders", body)
 
     assert begin.is_command
     assert msgspec.json.decode(begin.body or b"", type=BeginInstant) == body
-    assert not _calls.table("shop.orders").is_command
-    assert _calls.drop_table("shop.orders").is_command
+    assert not calls.tables.get("shop.orders").is_command
+    assert calls.tables.drop("shop.orders").is_command
 
 
 @pytest.mark.parametrize(
     ("key", "segment"), [("load-1", "load-1"), ("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("100%", "100%25")]
 )
 def test_a_key_is_one_segment_of_a_path_whatever_it_holds(key: str, segment: str) -> None:
-    assert _calls.outcome(key).path == f"/v1/outcomes/{segment}"
+    assert calls.outcomes.get(key).path == f"/v1/outcomes/{segment}"
 
 
 @pytest.mark.parametrize("key", ["", " a", "a ", "é", "a\n", "x" * 256])
 def test_what_could_be_no_key_never_becomes_a_path(key: str) -> None:
     with pytest.raises(ValueError, match="idempotency key"):
-        _calls.outcome(key)
+        calls.outcomes.get(key)
 
 
 @pytest.mark.parametrize(
@@ -69,26 +69,26 @@ def test_what_could_be_no_key_never_becomes_a_path(key: str) -> None:
 )
 def test_what_could_be_no_table_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ValueError, match=r"namespace\.table"):
-        _calls.table(name)
+        calls.tables.get(name)
 
 
 @pytest.mark.parametrize("name", ["", "shop.orders", "..", "a/b", "ä"])
 def test_what_could_be_no_namespace_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ValueError, match="namespace"):
-        _calls.drop_namespace(name)
+        calls.namespaces.drop(name)
 
 
 @pytest.mark.parametrize("time", ["", "2026", "..", "20261302030405678", TIME + "/complete"])
 def test_what_could_be_no_instant_never_becomes_a_path(time: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        _calls.instant("shop.orders", time)
+        calls.instants.get("shop.orders", time)
 
 
 def test_the_pages_of_a_snapshot_make_one_snapshot() -> None:
     first, second = (FileSlice("", f"0000000{n}", TIME, None, []) for n in (0, 1))
     pages = [Snapshot("shop.orders", TIME, [first], "more"), Snapshot("shop.orders", TIME, [second], None)]
 
-    assert _calls.merge_snapshot(pages) == Snapshot("shop.orders", TIME, [first, second], None)
+    assert calls.files.merge_snapshot(pages) == Snapshot("shop.orders", TIME, [first, second], None)
 
 
 def test_an_instant_that_several_pages_of_changes_name_counts_once() -> None:
@@ -99,6 +99,6 @@ def test_an_instant_that_several_pages_of_changes_name_counts_once() -> None:
         Changes("shop.orders", None, TIME, [instant], [second], None),
     ]
 
-    merged = _calls.merge_changes(pages)
+    merged = calls.files.merge_changes(pages)
 
     assert merged == Changes("shop.orders", None, TIME, [instant], [first, second], None)

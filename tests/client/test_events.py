@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import chronolake
-from chronolake import LoggedEvent, _calls, _events, _transport, errors
+from chronolake import LoggedEvent, _events, _transport, calls, errors
 from chronolake.cli import output
 from tests.client.conftest import SCHEMA, Cli
 from tests.client.test_writes import publish
@@ -83,7 +83,7 @@ def test_what_answers_with_a_page_instead_of_a_stream_is_an_error() -> None:
     )
 
     with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
-        next(_events.follow(transport, _calls.follow_events(None, None)))
+        next(_events.follow(transport, calls.events.follow(None, None)))
 
 
 def test_a_follower_whose_server_stays_away_says_so() -> None:
@@ -201,7 +201,7 @@ def stream_behind(cursor: int) -> str:
 
 @given(cuts=st.lists(st.floats(0, 1), max_size=10), size=st.integers(1, 2_000))
 def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: int) -> None:
-    place = _events.Place(_calls.follow_events("-1", None), 60)
+    place = _events.Place(calls.events.follow("-1", None), 60)
     seen: list[LoggedEvent] = []
 
     for cut in [*cuts, 1.0]:

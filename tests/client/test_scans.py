@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import chronolake
-from chronolake import ColumnStats, Filter, _calls, col, errors
+from chronolake import ColumnStats, Filter, calls, col, errors
 from chronolake._filters import Value
 from chronolake.cli import output
 from chronolake_model.filters import Compare, ComparisonOperator, In, IsNull, Not, StartsWith
@@ -65,7 +65,7 @@ async def test_a_scan_can_be_awaited(ranges: chronolake.Table, server_url: str) 
 
 
 def test_the_next_page_is_asked_for_in_the_body() -> None:
-    call = _calls.scan("shop.orders", None, ["a"], col("id") > 1)
+    call = calls.files.scan("shop.orders", None, ["a"], col("id") > 1)
     following = call.page_at("next").page_at("last")
 
     first, last = (msgspec.json.decode(one.body or b"", type=Scan) for one in (call, following))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import chronolake
-from chronolake import _calls, _transport, errors
+from chronolake import _transport, calls, errors
 
 JITTER = st.floats(0.5, 1.0)
 
@@ -55,12 +55,12 @@ def test_certificates_are_checked_where_there_are_any(url: str, is_encrypted: bo
 def test_fields_that_only_a_newer_server_knows_are_ignored() -> None:
     answer = response(200, b'{"earliest": "a", "latest": "b", "uncertainty_us": 3}')
 
-    assert _transport.answer_of(_calls.time(), answer).latest == "b"
+    assert _transport.answer_of(calls.clock.time(), answer).latest == "b"
 
 
 def test_the_page_of_another_server_is_an_error_that_shows_what_it_was() -> None:
     with pytest.raises(errors.ServerError, match="Welcome to nginx") as caught:
-        _transport.answer_of(_calls.time(), response(200, b"<h1>Welcome to nginx</h1>"))
+        _transport.answer_of(calls.clock.time(), response(200, b"<h1>Welcome to nginx</h1>"))
 
     assert caught.value.code == errors.UNEXPECTED_ANSWER
 
@@ -68,14 +68,14 @@ def test_the_page_of_another_server_is_an_error_that_shows_what_it_was() -> None
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_gateway_that_cannot_reach_the_server_is_the_server_unavailable(status: int) -> None:
     with pytest.raises(errors.ServerUnavailable) as caught:
-        _transport.answer_of(_calls.time(), response(status, b"<html>", {"Retry-After": "7"}))
+        _transport.answer_of(calls.clock.time(), response(status, b"<html>", {"Retry-After": "7"}))
 
     assert caught.value.retry_after_seconds == 7
 
 
 def test_a_404_that_is_no_problem_document_is_not_taken_for_a_missing_table() -> None:
     with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
-        _transport.answer_of(_calls.table("shop.orders"), response(404, b"not found"))
+        _transport.answer_of(calls.tables.get("shop.orders"), response(404, b"not found"))
 
 
 def response(status: int, content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -94,7 +94,7 @@ def test_a_table_of_which_a_newer_server_says_more_is_understood() -> None:
         b' "schema_version": 1}'
     )
 
-    definition = _transport.answer_of(_calls.table("a.b"), response(200, content))
+    definition = _transport.answer_of(calls.tables.get("a.b"), response(200, content))
 
     assert definition.schema == [known]
     assert definition.index == chronolake.BucketIndex(buckets=4)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import chronolake
-from chronolake import Operation, State, WriteStat, _calls, _progress, errors
+from chronolake import Operation, State, WriteStat, _progress, calls, errors
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from chronolake_model.instants import RollbackInstant
 
@@ -264,8 +264,8 @@ def test_the_timeline_is_filtered_ordered_bounded_and_paged(table: chronolake.Ta
 
 
 def test_pages_are_followed_to_the_end(table: chronolake.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chronolake._calls.LIMIT_MAX", 2)
-    monkeypatch.setattr("chronolake._calls.FILES_LIMIT_MAX", 2)
+    monkeypatch.setattr("chronolake.calls.base.LIMIT_MAX", 2)
+    monkeypatch.setattr("chronolake.calls.base.FILES_LIMIT_MAX", 2)
     done = [publish(table, bucket) for bucket in (0, 1, 2, 3, 0)]
 
     assert list(table.instants()) == done
@@ -300,7 +300,7 @@ def test_changes_go_on_where_the_last_ones_ended(table: chronolake.Table) -> Non
 
 
 def roll_back_as(writer: str, table: chronolake.Table, requested_time: str) -> None:
-    table._transport.send(_calls.rollback_instant(table.name, requested_time, RollbackInstant(writer)))
+    table._transport.send(calls.instants.rollback(table.name, requested_time, RollbackInstant(writer)))
 
 
 def await_(condition: Callable[[], bool]) -> None:

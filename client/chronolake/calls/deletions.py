@@ -1,0 +1,30 @@
+"""Calls of files that are deleted: which may be, and which were."""
+
+from __future__ import annotations
+
+from chronolake.calls import base
+from chronolake.calls.base import Call, instant_path, post, query, table_path
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.markers import DeletedFilePage, ReportDeletions, ReportedDeletions
+
+
+def deletable(name: str, requested_time: str, body: AskDeletable) -> Call[Deletable]:
+    """Ask which files may be deleted in the name of an instant."""
+    return post(f"{instant_path(name, requested_time)}/deletable", Deletable, body, is_query=True)
+
+
+def deletable_orphans(name: str, body: AskOrphans) -> Call[Deletable]:
+    """Ask which files may be deleted that nothing accounts for."""
+    return post(f"{table_path(name)}/deletable", Deletable, body, is_query=True)
+
+
+def report(name: str, requested_time: str, body: ReportDeletions) -> Call[ReportedDeletions]:
+    """Say which files were deleted from storage."""
+    return post(f"{instant_path(name, requested_time)}/deletions", ReportedDeletions, body)
+
+
+def list_all(name: str, requested_time: str, *, unpublished: bool = False) -> Call[DeletedFilePage]:
+    """The files of an instant that were reported deleted."""
+    path = f"{instant_path(name, requested_time)}/deletions"
+    pairs = query(unpublished="true" if unpublished else None, limit=base.FILES_LIMIT_MAX)
+    return Call("GET", path, DeletedFilePage, pairs)

@@ -1,0 +1,19 @@
+"""Calls of the outcomes of idempotency keys."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+
+from chronolake.calls.base import Call
+from chronolake_model.outcomes import Outcome
+
+_KEY = re.compile(r"(?=.{1,255}\Z)[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+
+
+def get(key: str) -> Call[Outcome]:
+    """What became of the request of an idempotency key."""
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"an idempotency key is 1 to 255 printable ASCII characters, not {key!r}")
+    # Dots too: "." and ".." would be taken for folders on the way.
+    return Call("GET", f"/v1/outcomes/{urllib.parse.quote(key, safe='').replace('.', '%2E')}", Outcome)

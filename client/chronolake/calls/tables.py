@@ -1,0 +1,31 @@
+"""Calls of tables."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chronolake import _base_paths
+from chronolake.calls import base
+from chronolake.calls.base import Call, post, query, table_path
+from chronolake_model.tables import CreateTable, Table, TablePage
+
+
+def create(body: CreateTable) -> Call[Table]:
+    """Make a table; a local base path is sent as the absolute path that it leads to from here."""
+    base_path = _base_paths.absolute(body.base_path)
+    return post("/v1/tables", Table, msgspec.structs.replace(body, base_path=base_path))
+
+
+def get(name: str) -> Call[Table]:
+    """One table."""
+    return Call("GET", table_path(name), Table)
+
+
+def list_all(in_namespace: str | None) -> Call[TablePage]:
+    """All tables, or those of one namespace, by name."""
+    return Call("GET", "/v1/tables", TablePage, query(namespace=in_namespace, limit=base.LIMIT_MAX))
+
+
+def drop(name: str) -> Call[None]:
+    """Drop a table's metadata; never its files."""
+    return Call("DELETE", table_path(name), type(None))
