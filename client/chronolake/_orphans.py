@@ -1,4 +1,4 @@
-"""Files in storage that no published file, and no pending instant, accounts for (design.md, promise 5).
+"""Orphans: files in storage that no instant accounts for (docs/architecture.md#promises, promise 5).
 
 Storage is listed first, what was published is read after it, and instants are asked for last. So a file that is
 written or published meanwhile never passes for an orphan: an instant that completed behind the reading counts

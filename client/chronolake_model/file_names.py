@@ -1,4 +1,4 @@
-"""Names of data files, as Hudi writes them from table version 8 on (design.md section 8).
+"""Names of data files, as Hudi writes them from table version 8 on (docs/architecture.md#file-slices).
 
 Base file ``<fileId>_<writeToken>_<requested>.parquet``; log file
 ``.<fileId>_<requested>.log.<n>_<writeToken>``. The write token is partition-stage-attempt of the task, so

@@ -1,4 +1,4 @@
-"""Markers: what names a data file before it is there (design.md section 9).
+"""Markers: what names a data file before it is there (docs/architecture.md#markers-and-deletion).
 
 A marker is called ``<partition path>/<data file name>.marker.<CREATE|MERGE|APPEND>``, as Hudi's is. Whoever
 writes a data file creates its marker first; so every file that can be in storage has a name that is known, and

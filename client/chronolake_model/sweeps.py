@@ -1,4 +1,4 @@
-"""Sweeps: what was deleted is looked for once more, since a task may finish it late (design.md section 9)."""
+"""Sweeps: a second look for files that a task finished late (docs/architecture.md#background-workers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closed lists of words: actions, states, operations, table types (Hudi's own, design.md section 2)."""
+"""The closed lists of words: actions, states, operations, table types (Hudi's own; docs/glossary.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The marker batcher: markers that are asked for at the same time are created together (design.md section 9).
+"""The marker batcher: creates markers of many requests together (docs/architecture.md#markers-and-deletion).
 
 It is to markers what the sequencer is to commands, with connections of its own: a table's commands and the
 markers of its instants never wait in one line.

@@ -1,4 +1,4 @@
-"""The sequencer: commands that wait are carried out together, in one transaction (design.md section 6).
+"""The sequencer: executes queued commands in groups, one transaction each (docs/architecture.md#commands).
 
 While one group commits, the next gathers; so the busier the server is, the more commands share a lock, a round
 trip and a flush to disk, and when nothing waits nothing is delayed.

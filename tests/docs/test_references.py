@@ -17,7 +17,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_model.deletable import Refusal
 from chronolake_model.problems import ProblemCode
 from docs import generate
-from tests.docs import command_lines
+from tests.docs import command_lines, markdown
 from tests.docs.markdown import ROOT
 
 _NOUNS = (
@@ -152,3 +152,31 @@ def _parameters_of_timeline(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The parameters of the timeline."""
     parameters: list[dict[str, Any]] = document["paths"]["/v1/tables/{table}/instants"]["get"]["parameters"]
     return parameters
+
+
+def test_every_page_and_section_that_the_code_cites_exists() -> None:
+    sources = [
+        path
+        for folder in (
+            "client",
+            "metastore",
+            "migrations",
+            "spark_integration",
+            "tests",
+            "benchmarks",
+            "examples",
+        )
+        for pattern in ("*.py", "*.sql")
+        for path in (ROOT / folder).rglob(pattern)
+    ]
+    cited = {
+        (page, anchor)
+        for path in sources
+        for page, anchor in re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", path.read_text("utf-8"))
+    }
+    missing = {
+        (page, anchor)
+        for page, anchor in cited
+        if not (ROOT / page).exists() or (anchor and anchor not in markdown.anchors(ROOT / page))
+    }
+    assert missing == set()

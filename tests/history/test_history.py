@@ -1,6 +1,6 @@
 """64 clients over three servers that die, freeze and lose their database: what the clients wrote down holds.
 
-Promises 1 to 4 and 6 of design.md, from the outside: the checker knows nothing of how the server works.
+Promises 1 to 4 and 6 of docs/architecture.md, from the outside: the checker does not know the server's code.
 `make test` plays a short round, `make test-long` a long one (LONG_SECONDS). With CHRONOLAKE_HISTORY_SEED
 clients and troubles mean to do the same again; what then happens still depends on the machine.
 """

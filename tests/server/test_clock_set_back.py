@@ -1,7 +1,7 @@
 """One clock: a wall clock that is set back, or jumps ahead, never shows in the order of times.
 
-Promise 1 of design.md. ``now_us()`` is the only clock that servers read, so that is what is set, while writers
-work.
+Promise 1 of docs/architecture.md. ``now_us()`` is the only clock that servers read. The test sets it while
+writers work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Publication is ordered and nobody waits for a dead writer: conflicts at complete, and leases.
 
-Promises 3 and 6 of design.md; the rules are in section 7.
+Promises 3 and 6 (docs/architecture.md#promises); the rules: docs/architecture.md#instants.
 """
 
 from __future__ import annotations

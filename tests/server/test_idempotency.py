@@ -1,6 +1,6 @@
 """Every outcome is knowable: one effect and one answer for one key, whatever happens to servers and requests.
 
-Promise 4 of design.md.
+Promise 4 of docs/architecture.md.
 """
 
 from __future__ import annotations

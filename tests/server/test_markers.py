@@ -1,4 +1,4 @@
-"""Markers over REST (design.md section 9)."""
+"""Markers over REST (docs/architecture.md#markers-and-deletion)."""
 
 from __future__ import annotations
 

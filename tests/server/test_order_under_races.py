@@ -1,4 +1,4 @@
-"""One clock, and a log that is the truth, whatever races and whatever dies: promises 1 to 4 of design.md.
+"""Promises 1 to 4 of docs/architecture.md, under races and killed servers.
 
 64 writers and a reader work over two servers of one database. While they do, each server is killed and
 started again, and twice every connection to the database is cut. It runs once; each test looks at what it left.

@@ -1,6 +1,6 @@
 """Every outcome is knowable: refusals are recorded and replayed as answers are, and each can be looked up.
 
-Promise 4 of design.md; what happens to one key under races is in test_idempotency.
+Promise 4 of docs/architecture.md; what happens to one key under races is in test_idempotency.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starting, stopping and standing by: what an operator meets (design.md section 14)."""
+"""Starting, stopping and readiness (docs/operations.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises of design.md section 1 as a state machine: every action, crashes, expiry, retries.
+"""The promises (docs/architecture.md#promises) as a state machine: every action, crashes, expiry, retries.
 
 What is asked for is drawn (asking.py) and held against a plain-Python model (model.py); the invariants are
 asked of a real PostgreSQL. A transaction dies between any two of its steps (dying.py).

@@ -1,3 +1,3 @@
-"""Carrying commands out: load what they touch under locks, decide, append, project (design.md section 6)."""
+"""Executing commands: lock, load, decide, append events, update projections (docs/architecture.md#commands)."""
 
 from __future__ import annotations

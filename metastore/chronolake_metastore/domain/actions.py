@@ -1,4 +1,4 @@
-"""The actions, and what each of them may do (design.md section 7; Hudi: HoodieTimeline, table version 9)."""
+"""The actions, and what each may do (docs/architecture.md#instants; Hudi: HoodieTimeline, table version 9)."""
 
 from __future__ import annotations
 

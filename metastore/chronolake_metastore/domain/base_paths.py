@@ -1,4 +1,4 @@
-"""Base paths: those of two tables never overlap (design.md section 9)."""
+"""Base paths: those of two tables never overlap (docs/architecture.md#markers-and-deletion)."""
 
 from __future__ import annotations
 

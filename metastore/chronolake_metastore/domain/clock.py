@@ -1,4 +1,4 @@
-"""The clock of a table: the time, the version and the hash that its next event gets (design.md section 4)."""
+"""The clock of a table: time, version and hash of its next event (docs/architecture.md#time)."""
 
 from __future__ import annotations
 

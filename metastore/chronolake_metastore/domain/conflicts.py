@@ -1,4 +1,4 @@
-"""Who conflicts with whom: the table action x action (design.md section 7; Hudi's in docs/decisions/0011).
+"""Conflicts between instants: the table action x action (docs/architecture.md#instants, docs/decisions/0011).
 
 Two instants conflict when they touch a common file group and the rule for what they do to it says so. It is
 decided when one of them completes, under the table's lock: so the other has completed, or is pending still.

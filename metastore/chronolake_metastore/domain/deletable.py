@@ -1,4 +1,4 @@
-"""Which files may be deleted: decided of each file by what is known of it (design.md section 9).
+"""Which files may be deleted, decided for each file (docs/architecture.md#markers-and-deletion).
 
 Whatever is not certain is refused: a file that stays is found again, a file that is deleted is not.
 """

@@ -1,4 +1,4 @@
-"""Instants: begun, taken inflight, completed (design.md section 7).
+"""Instants: begun, taken inflight, completed (docs/architecture.md#instants).
 
 requested -> inflight -> completed; inflight -> requested for what keeps its plan; requested or inflight ->
 rolled_back (rollbacks.py). Nothing leaves rolled_back, and nothing completed but by a restore (restores.py) or,

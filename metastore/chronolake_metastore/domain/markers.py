@@ -1,4 +1,4 @@
-"""Markers: which an instant may have, and who has a file group in hand (design.md section 9, decision 0016)."""
+"""Markers: which ones an instant may have, and early conflicts (docs/architecture.md#markers-and-deletion)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proved of the log, and what is said when it does not hold (promise 2 of design.md section 1)."""
+"""The checks that prove the log, and their findings (docs/architecture.md#proof)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reconciling: markers and write stats add up before an instant completes (design.md section 9)."""
+"""Reconciling: each marker has a published or deleted file (docs/architecture.md#markers-and-deletion)."""
 
 from __future__ import annotations
 

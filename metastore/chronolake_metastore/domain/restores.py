@@ -1,4 +1,4 @@
-"""Restores: the table as it was at a savepoint (design.md section 7; Hudi: RestorePlanActionExecutor).
+"""Restores: back to a savepoint (docs/architecture.md#instants; Hudi: RestorePlanActionExecutor).
 
 What is pending is rolled back, clustering first: its writers began on a table that is no more. Then everything
 that completed after the pinned instant, newest completion first.

@@ -1,4 +1,4 @@
-"""Rollbacks: a pending instant given up, by an instant of its own that says so (design.md section 7).
+"""Rollbacks: an instant that gives up a pending instant (docs/architecture.md#instants).
 
 There is one rollback per instant, however many ask for it: its plan is made once, and whoever asks again goes
 on with it.

@@ -1,8 +1,8 @@
 """One transaction of one group of commands: take the locks, read, append and project, commit.
 
-READ COMMITTED, and the lock before everything that is read: under REPEATABLE READ the snapshot would be older
-than the lock (design.md section 4). Statements of one step travel together (libpq's pipeline), so that a
-group costs a few round trips however many commands it has.
+The transaction is READ COMMITTED, and it takes the locks before it reads: under REPEATABLE READ the snapshot
+would be older than the locks (docs/architecture.md#commands). Statements of one step travel together (libpq's
+pipeline), so that a group costs a few round trips, whatever its number of commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
--- The event log, the clock of each table, and the first projections (design.md sections 4 and 5).
+-- The event log, the clock of each table, and the first projections (docs/architecture.md#event-log).
 --
 -- Two kinds of tables live here. The log (event, write_stat, outcome) is appended to and never changed: grants
 -- refuse it to the server, triggers to everybody else. The projections (clock, namespace, lake_table, instant,

@@ -1,4 +1,4 @@
--- The slicing rule (design.md section 8): a file is in the latest slice until a base file completes whose slice it
+-- The slicing rule (docs/architecture.md#file-slices): a file is in the latest slice until a base file completes whose slice it
 -- is no part of. A base file leaves with the next base by requested time; a log file with the first base that was
 -- requested after the log completed (equality goes to the new slice: the log stays). What is written into a file
 -- group that was replaced already is never seen.
