@@ -100,7 +100,7 @@ def _rest() -> list[str]:
         "",
         "What changes something takes an `Idempotency-Key`: the same request sent again under the same key "
         "gets the first answer, byte for byte, be it a success or a refusal. See "
-        "[Outcomes](../concepts.md#outcomes-and-idempotency).",
+        "[Outcomes](../concepts/log.md#outcomes-and-idempotency).",
     ]
     for tag, operations in _by_tag(openapi).items():
         lines += ["", f"## {tag}"]
