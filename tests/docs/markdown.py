@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = tuple(sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]))
+_FOLDERS = ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md", "tests/*.md")
+PAGES = tuple(sorted(page for pattern in _FOLDERS for page in ROOT.glob(pattern)))
 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>runs(?:: \w+)?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S
