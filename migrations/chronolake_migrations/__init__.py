@@ -5,3 +5,8 @@ in a later release.
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+ADVISORY_LOCK: Final = 0x6368726F6E6F
+"""The advisory lock of a migration, which holds it until its connection closes."""

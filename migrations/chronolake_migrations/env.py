@@ -13,15 +13,13 @@ from alembic import context
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, pool, text
 
-from chronolake_migrations import sql
+from chronolake_migrations import ADVISORY_LOCK, sql
 
 SCHEMA = "chronolake"
-# Any number will do that nobody else takes in this database; it is held until the connection closes.
-LOCK = 0x6368726F6E6F
 
 
 def _migrate(connection: Connection) -> None:
-    connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})
+    connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": ADVISORY_LOCK})
     context.config.attributes["login"] = connection.execute(text("SELECT current_user")).scalar_one()
     # alembic keeps its own table in our schema, and asks for it before the first revision has run. Looked for
     # first: IF NOT EXISTS asks for the right to make it even where it is there.

@@ -20,7 +20,6 @@ from uuid import UUID
 
 import msgspec
 from pytest import MonkeyPatch
-from sqlalchemy import text
 
 from chronolake_metastore import errors
 from chronolake_metastore.cli.main import main as serve
@@ -106,8 +105,8 @@ def _forget_outcomes(server: MonkeyPatch) -> None:
 
 def _pass_open_transactions(server: MonkeyPatch) -> None:
     horizon = "AND event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())"
-    assert horizon in feed._FEED.text, "the feed is not the one that this mutation knows"
-    server.setattr(feed, "_FEED", text(feed._FEED.text.replace(horizon, "")))
+    assert horizon in feed._FEED, "the feed is not the one that this mutation knows"
+    server.setattr(feed, "_FEED", feed._FEED.replace(horizon, ""))
     # With commits as slow as on a busy disk, which a right server has no trouble with, it shows at once.
     commit = Transaction.commit
 

@@ -13,6 +13,7 @@ import httpx
 import psycopg
 import pytest
 
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import Json, Table, refused, succeeded
@@ -31,8 +32,8 @@ from tests.server.test_planned_cleans import (
 READERS = 6
 ROUNDS = 25
 LOCK = (
-    "SELECT table_id, pg_advisory_xact_lock{}(1667788917, hashtext(table_id::text)) FROM lake_table"
-    " WHERE namespace || '.' || name = %s"
+    f"SELECT table_id, pg_advisory_xact_lock{{}}({AdvisoryLock.READERS_OF_TABLE:d}, hashtext(table_id::text))"
+    " FROM lake_table WHERE namespace || '.' || name = %s"
 )
 LEASE = (
     "INSERT INTO reader"

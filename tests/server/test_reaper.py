@@ -16,7 +16,8 @@ from chronolake_metastore.bell import Bell
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leases
+from chronolake_metastore.store import leader_election
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
@@ -102,7 +103,10 @@ def test_of_two_replicas_one_looks_at_a_time(server: ServerProcess, table: rest.
     let_leases_end(server.dsn)
 
     async def while_another_looks() -> int:
-        async with a_replica(server.dsn) as (database, *_), leases.turn(database) as theirs:
+        async with (
+            a_replica(server.dsn) as (database, *_),
+            leader_election.leadership(database, AdvisoryLock.REAPER) as theirs,
+        ):
             assert theirs
             return await reap_once(server.dsn)
 

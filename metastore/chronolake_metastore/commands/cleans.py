@@ -48,7 +48,7 @@ async def _look(tx: Transaction, lake: Lake, table: Table, command: PlanClean, n
     policy = command.request
     _, _, found = await tx.batch(
         [
-            readers.hold_back(table.table_id),
+            readers.lock(table.table_id),
             readers.forget_expired(table.table_id, now),
             stored.find_bounds(table.table_id, policy.commits, now),
         ]

@@ -79,8 +79,8 @@ async def _look(tx: Transaction, name: str, asked: Sequence[CreateMarkers]) -> _
     times = {one.requested_time for one in asked}
     _, _, now, found_tables, found_instants = await tx.batch(
         [
-            stored.take_turn(name),
-            stored.hold(name, times),
+            stored.lock(name),
+            stored.lock_instants(name, times),
             clocks.read_now(),
             catalog.find_tables([name]),
             stored_instants.find((name, time) for time in times),

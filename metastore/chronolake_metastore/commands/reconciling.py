@@ -49,11 +49,13 @@ async def load(
         return
     if ahead is not None:
         [(command, of)] = asked
-        _, rows = await tx.batch([stored.hold(lake.instants), stored.count(of)])
+        _, rows = await tx.batch([stored.lock_instants(lake.instants), stored.count(of)])
         if stored.counted(rows) == ahead.counted:
             lake.reconciled[id(command)] = ahead
             return
-    _, *found = await tx.batch([stored.hold(lake.instants), *(stored.reconcile(of) for _, of in asked)])
+    _, *found = await tx.batch(
+        [stored.lock_instants(lake.instants), *(stored.reconcile(of) for _, of in asked)]
+    )
     for (command, _), rows in zip(asked, found, strict=True):
         lake.reconciled[id(command)] = stored.reconciled(rows)
 

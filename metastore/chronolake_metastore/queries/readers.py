@@ -86,7 +86,7 @@ async def _leasing(database: Database, table_name: str) -> AsyncIterator[tuple[C
     """A transaction in which no clean of the table is planned; the table is as it is then."""
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
-        await stored.hold_off(connection, table.table_id)
+        await stored.lock_shared(connection, table.table_id)
         # Again: a clean may have been planned while this waited.
         yield connection, await tables.find(connection, table_name)
 

@@ -9,16 +9,16 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.answers import ChainHead, StoredAnswer, chain_of_name
-from chronolake_metastore.store import clocks, statements
+from chronolake_metastore.store import advisory_locks, statements
 from chronolake_metastore.store.transaction import Rows, Statement, Transaction
 from chronolake_model.names import split_table_name
 
-_FIND: Final = statements.load("find_answer_chains")
-_SAVE: Final = statements.load("save_answer_chains")
-_READ: Final = statements.load("read_answers")
-_HEADS: Final = statements.load("answer_heads")
-_FIND_HASHES: Final = statements.load("find_answer_hashes")
-_REFUSALS_WITHOUT_OUTCOME: Final = statements.load("refusals_without_outcome")
+_FIND: Final = statements.load("answers/find_chains")
+_SAVE: Final = statements.load("answers/save_chains")
+_READ: Final = statements.load("answers/read")
+_HEADS: Final = statements.load("answers/find_chain_heads")
+_FIND_HASHES: Final = statements.load("answers/find_hashes")
+_REFUSALS_WITHOUT_OUTCOME: Final = statements.load("answers/find_refusals_without_outcome")
 _READ_PAGE: Final = 1_000
 _OUTCOME_COLUMNS: Final = (
     "request_id",
@@ -67,7 +67,7 @@ class AnswersHead(msgspec.Struct, frozen=True):
 
 def chain_of(name: str) -> UUID:
     """The chain of the outcomes that concern no table, of commands that name ``name`` first."""
-    return chain_of_name(clocks.turn_of(name))
+    return chain_of_name(advisory_locks.key_of_name(name))
 
 
 def find(tables: Iterable[str], others: Iterable[UUID]) -> Statement:

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
-
 from chronolake_metastore.domain.base_paths import BasePath, Neighbour
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.transaction import Rows, Statement
 
-_FIND_NEIGHBOURS: Final = statements.load("find_neighbours")
-_SAVE: Final = statements.load("save_base_paths")
-_TAKE: Final = statements.load("take_base_paths")
-_TOOK_OVER: Final = text(statements.load("took_over"))
+_FIND_NEIGHBOURS: Final = statements.load("base_paths/find_overlapping_tables")
+_SAVE: Final = statements.load("base_paths/save")
+_TAKE: Final = statements.load("base_paths/take_over")
+_TOOK_OVER: Final = statements.load("base_paths/find_taken_over")
 
 
 def find_neighbours(key: str, limit: int) -> Statement:
@@ -31,7 +29,7 @@ def found_neighbours(rows: Rows) -> list[Neighbour]:
 
 async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
     """The dropped tables whose folders a table took over, from the one before it or from those before that."""
-    rows = await connection.execute(_TOOK_OVER, {"table_id": table_id})
+    rows = await statements.execute(connection, _TOOK_OVER, {"table_id": table_id})
     return [row.table_id for row in rows]
 
 

@@ -17,12 +17,12 @@ from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
-_FIND_NAMESPACES: Final = statements.load("find_namespaces")
-_SAVE_NAMESPACES: Final = statements.load("save_namespaces")
+_FIND_NAMESPACES: Final = statements.load("namespaces/find")
+_SAVE_NAMESPACES: Final = statements.load("namespaces/save")
 _DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
-_FIND_TABLES: Final = statements.load("find_tables")
-_FIND_LAST_TIMES: Final = statements.load("find_last_times")
-_SAVE_TABLES: Final = statements.load("save_tables")
+_FIND_TABLES: Final = statements.load("tables/find")
+_FIND_LAST_TIMES: Final = statements.load("tables/find_last_times_of_dropped")
+_SAVE_TABLES: Final = statements.load("tables/save")
 
 
 def find_namespaces(names: Iterable[str]) -> Statement | None:

@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.cleans import Bounds, CleanHistory, Deletable, Wanted
@@ -19,13 +18,13 @@ from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, parse_time
 
-_FIND_CLEAN_HISTORIES: Final = statements.load("find_pasts")
-_IS_HELD: Final = text(statements.load("is_held"))
-_FIND_PENDING: Final = statements.load("find_pending_clean")
-_FIND_BOUNDS: Final = statements.load("find_clean_bounds")
-_FIND_DELETABLE: Final = statements.load("find_deletable")
-_COUNT_UNDELETED: Final = statements.load("count_undeleted")
-_PROJECT: Final = statements.load("clean_files")
+_FIND_CLEAN_HISTORIES: Final = statements.load("cleans/find_clean_history")
+_IS_HELD: Final = statements.load("cleans/is_time_held")
+_FIND_PENDING: Final = statements.load("cleans/find_pending")
+_FIND_BOUNDS: Final = statements.load("cleans/find_bounds")
+_FIND_DELETABLE: Final = statements.load("cleans/find_deletable_files")
+_COUNT_UNDELETED: Final = statements.load("cleans/count_undeleted_files")
+_PROJECT: Final = statements.load("cleans/mark_files_cleaned")
 
 
 class CleanedFiles(msgspec.Struct, frozen=True):
@@ -71,7 +70,7 @@ def found_clean_histories(rows: Rows) -> dict[tuple[UUID, Micros], CleanHistory]
 async def is_held(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:
     """Whether a savepoint pins an instant that completed at this very time, or a reader reads as of it."""
     named = {"table_id": table_id, "time": time, "now": await clocks.now(connection)}
-    return bool((await connection.execute(_IS_HELD, named)).scalar_one())
+    return bool((await statements.execute(connection, _IS_HELD, named)).scalar_one())
 
 
 def find_pending(table_id: UUID) -> Statement:
@@ -146,4 +145,4 @@ async def deletable(connection: AsyncConnection, table_id: UUID, wanted: Wanted,
 
 async def _rows(connection: AsyncConnection, statement: Statement) -> Rows:
     sql, parameters = statement
-    return [tuple(row) for row in await connection.exec_driver_sql(sql, dict(parameters))]
+    return [tuple(row) for row in await statements.execute(connection, sql, dict(parameters))]

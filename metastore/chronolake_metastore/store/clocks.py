@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.clock import Clock
-from chronolake_metastore.store import statements
+from chronolake_metastore.store import advisory_locks, statements
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
 
-_TAKE_TURNS: Final = statements.load("take_turns")
-_LOCK: Final = statements.load("lock_clocks")
-_SAVE: Final = statements.load("save_clocks")
+_LOCK_NAMES: Final = statements.load("clocks/lock_table_names")
+_LOCK: Final = statements.load("clocks/lock")
+_SAVE: Final = statements.load("clocks/save")
 _NOW: Final = "SELECT greatest(now_us(), (SELECT micros(told) FROM wall_clock))"
-_TELL: Final = text(statements.load("tell_time"))
-_TURNS: Final = 1_024
-"""Locks that names are spread over, so that however large groups are, PostgreSQL has room for all of them."""
+_TELL: Final = statements.load("clocks/advance_wall_clock")
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 
-_LAST_TIME: Final = text("SELECT micros(last_time) FROM clock WHERE table_id = :table_id")
+_LAST_TIME: Final = "SELECT micros(last_time) FROM clock WHERE table_id = %(table_id)s"
 
 
 def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> list[Statement]:
@@ -37,9 +34,9 @@ def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> list[Statement]:
     ids = sorted(others)
     named = sorted(set(tables))
     names = [split_table_name(table) for table in named]
-    turns = {turn_of(name) for name in [*named, *map(str, ids)]}
+    keys = {advisory_locks.key_of_name(name) for name in [*named, *map(str, ids)]}
     return [
-        (_TAKE_TURNS, {"turns": sorted(turns)}),
+        (_LOCK_NAMES, {"lock": AdvisoryLock.TABLE_NAME.value, "keys": sorted(keys)}),
         (
             _LOCK,
             {
@@ -49,11 +46,6 @@ def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> list[Statement]:
             },
         ),
     ]
-
-
-def turn_of(name: str) -> int:
-    """The number of the lock that commands take for a name, whether there is such a table or not."""
-    return zlib.crc32(name.encode()) % _TURNS
 
 
 def lock_dropped(tables: Iterable[UUID]) -> Statement:
@@ -93,16 +85,16 @@ def save(clocks: Iterable[Clock]) -> Statement:
 
 async def tell(connection: AsyncConnection) -> tuple[Micros, Micros]:
     """The wall clock, which from now on counts as told, and the latest time that any table may have issued."""
-    told, latest = (await connection.execute(_TELL)).one()
+    told, latest = (await statements.execute(connection, _TELL)).one()
     return Micros(told), Micros(latest)
 
 
 async def now(connection: AsyncConnection) -> Micros:
     """The wall clock of the database, never behind what was told, for reading."""
-    return Micros((await connection.exec_driver_sql(_NOW)).scalar_one())
+    return Micros((await statements.execute(connection, _NOW)).scalar_one())
 
 
 async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:
     """The last time issued to a table: nothing happens at it or before any more."""
-    time = (await connection.execute(_LAST_TIME, {"table_id": table_id})).scalar_one()
+    time = (await statements.execute(connection, _LAST_TIME, {"table_id": table_id})).scalar_one()
     return Micros(time)

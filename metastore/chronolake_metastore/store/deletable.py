@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 
 from chronolake_metastore.domain.deletable import Known
 from chronolake_metastore.store import clocks, statements
@@ -17,9 +16,9 @@ from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import State
 
-_KNOWN: Final = text(statements.load("known_files"))
-_OF_DROPPED_TABLES: Final = text(statements.load("files_of_dropped_tables"))
-_BASE_PATH: Final = text(statements.load("base_path_state"))
+_KNOWN: Final = statements.load("deletable/find_known_files")
+_OF_DROPPED_TABLES: Final = statements.load("deletable/find_files_of_dropped_tables")
+_BASE_PATH: Final = statements.load("base_paths/get_state")
 
 
 class BasePathState(msgspec.Struct, frozen=True):
@@ -34,7 +33,7 @@ class BasePathState(msgspec.Struct, frozen=True):
 
 async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
     """Whether a table has its folder for itself; none, when there never was such a table."""
-    row = (await connection.execute(_BASE_PATH, {"table_id": table_id})).one_or_none()
+    row = (await statements.execute(connection, _BASE_PATH, {"table_id": table_id})).one_or_none()
     return None if row is None else BasePathState(*row)
 
 
@@ -43,7 +42,7 @@ async def known(connection: Reader, table_id: UUID, files: Sequence[tuple[Delete
     if not files:
         return []
     named = _named(table_id, files)
-    rows = await connection.execute(_KNOWN, {**named, "now": await clocks.now(connection)})
+    rows = await statements.execute(connection, _KNOWN, {**named, "now": await clocks.now(connection)})
     return [
         Known(time, None if state is None else State(state), *flags)
         for (_, time), (_, state, *flags) in zip(files, rows, strict=True)
@@ -59,7 +58,7 @@ async def of_dropped_tables(
     """
     if not files:
         return []
-    rows = await connection.execute(_OF_DROPPED_TABLES, _named(table_id, files))
+    rows = await statements.execute(connection, _OF_DROPPED_TABLES, _named(table_id, files))
     return [is_of_dropped for (is_of_dropped,) in rows]
 
 

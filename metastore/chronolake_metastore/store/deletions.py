@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
@@ -18,12 +17,12 @@ from chronolake_model.markers import DeletedFile
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
-_FIND_UNMARKED: Final = statements.load("find_unmarked")
-_FIND_PUBLISHED: Final = statements.load("find_published")
-_APPEND: Final = statements.load("append_deleted_files")
-_PAGE: Final = text(statements.load("deleted_files"))
-_REPORTED: Final = text(statements.load("reported_files"))
-_UNSWEPT: Final = text(statements.load("unswept_files"))
+_FIND_UNMARKED: Final = statements.load("deletions/find_unmarked_files")
+_FIND_PUBLISHED: Final = statements.load("deletions/find_published_files")
+_APPEND: Final = statements.load("deletions/append")
+_PAGE: Final = statements.load("deletions/page")
+_REPORTED: Final = statements.load("deletions/find_reported_files")
+_UNSWEPT: Final = statements.load("deletions/page_of_unpublished")
 
 FIRST: Final = DeletedFile("", "")
 """Before all files of an instant."""
@@ -59,7 +58,7 @@ async def reported(
     connection: AsyncConnection, of: OfInstant, files: Collection[DeletedFile]
 ) -> list[DeletedFile]:
     """Those of ``files`` that were reported deleted of an instant."""
-    rows = await connection.execute(_REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
+    rows = await statements.execute(connection, _REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
     return [DeletedFile(*row) for row in rows]
 
 
@@ -81,7 +80,9 @@ async def page(
     If ``unpublished``, without those that it has published after all.
     """
     behind = {"after_partition": after.partition_path, "after_file": after.file_name, "files": files}
-    rows = await connection.execute(_UNSWEPT if unpublished else _PAGE, msgspec.structs.asdict(of) | behind)
+    rows = await statements.execute(
+        connection, _UNSWEPT if unpublished else _PAGE, msgspec.structs.asdict(of) | behind
+    )
     return [DeletedFile(*row) for row in rows]
 
 

@@ -10,12 +10,11 @@ from typing import Final
 import psycopg
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import arrays, schema
+from chronolake_metastore.store import arrays, schema, statements
 from chronolake_metastore.store.connections import BoundedConnection
 from chronolake_metastore.store.outages import Outages
 from chronolake_metastore.store.stream_slots import StreamSlots
@@ -260,10 +259,12 @@ class Database:
 
 async def revision(connection: AsyncConnection) -> str | None:
     """The revision that the database's schema has; none when it was never migrated."""
-    exists = await connection.execute(text("SELECT to_regclass('chronolake.alembic_version') IS NOT NULL"))
+    exists = await statements.execute(
+        connection, "SELECT to_regclass('chronolake.alembic_version') IS NOT NULL"
+    )
     if not exists.scalar_one():
         return None
-    found = await connection.execute(text("SELECT version_num FROM chronolake.alembic_version"))
+    found = await statements.execute(connection, "SELECT version_num FROM chronolake.alembic_version")
     return found.scalar_one_or_none()
 
 
@@ -272,11 +273,10 @@ async def is_read_only(connection: AsyncConnection) -> bool:
 
     A connection keeps the setting with which it began, so one that says yes is given up.
     """
-    found = await connection.execute(
-        text(
-            "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
-            " OR current_setting('default_transaction_read_only')::boolean"
-        )
+    found = await statements.execute(
+        connection,
+        "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
+        " OR current_setting('default_transaction_read_only')::boolean",
     )
     is_read_only = bool(found.scalar_one())
     if is_read_only:
@@ -286,10 +286,9 @@ async def is_read_only(connection: AsyncConnection) -> bool:
 
 async def xmin_age(connection: AsyncConnection) -> int:
     """Transactions since the oldest one that is still open; a reader of the log must not pass it."""
-    age = await connection.execute(
-        text(
-            "SELECT pg_snapshot_xmax(snapshot)::text::bigint - pg_snapshot_xmin(snapshot)::text::bigint"
-            " FROM pg_current_snapshot() AS snapshot"
-        )
+    age = await statements.execute(
+        connection,
+        "SELECT pg_snapshot_xmax(snapshot)::text::bigint - pg_snapshot_xmin(snapshot)::text::bigint"
+        " FROM pg_current_snapshot() AS snapshot",
     )
     return int(age.scalar_one())

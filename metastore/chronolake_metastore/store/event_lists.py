@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.lists import Entry, ListName
@@ -17,12 +16,12 @@ from chronolake_model.files import FileGroupName
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
 
-_APPEND: Final = statements.load("append_event_entries")
-_FIND_UNPLANNED_GROUPS: Final = statements.load("find_unplanned_groups")
-_FIND_UNPLANNED_FILES: Final = statements.load("find_unplanned_files")
-_READ: Final = statements.load("read_event_entries")
-_ORPHANS: Final = statements.load("event_entries_without_event")
-_PAGE: Final = text(statements.load("event_entries"))
+_APPEND: Final = statements.load("event_lists/append")
+_FIND_UNPLANNED_GROUPS: Final = statements.load("event_lists/find_unplanned_groups")
+_FIND_UNPLANNED_FILES: Final = statements.load("event_lists/find_unplanned_files")
+_READ: Final = statements.load("event_lists/read")
+_ORPHANS: Final = statements.load("event_lists/find_without_event")
+_PAGE: Final = statements.load("event_lists/page")
 _READ_ALL: Final = """
     SELECT partition_path, name
     FROM event_entry
@@ -125,7 +124,7 @@ async def page(
         "limit": limit,
         "bytes_max": bytes_max,
     }
-    rows = (await connection.execute(_PAGE, named)).all()
+    rows = (await statements.execute(connection, _PAGE, named)).all()
     found = [(ordinal, Entry(partition_path, entry)) for ordinal, partition_path, entry, _ in rows]
     return found, bool(rows) and (len(rows) == limit or len(rows) < rows[0][3])
 

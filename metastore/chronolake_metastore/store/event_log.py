@@ -8,7 +8,6 @@ from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
@@ -18,8 +17,8 @@ from chronolake_metastore.store.transaction import Statement, Transaction
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
 
-_APPEND: Final = statements.load("append_events")
-_APPEND_WRITE_STATS: Final = statements.load("append_write_stats")
+_APPEND: Final = statements.load("events/append")
+_APPEND_WRITE_STATS: Final = statements.load("write_stats/append")
 _READ: Final = """
     SELECT
         table_id, version, micros(time), micros(instant), actor, request_id, type, payload::text,
@@ -34,6 +33,9 @@ _READ: Final = """
     LIMIT %(limit)s
 """
 _HORIZON: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
+_IS_AHEAD: Final = (
+    "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))"
+)
 _READ_PAGE: Final = 1_000
 _STAT_COLUMNS: Final = (
     "partition_path",
@@ -134,11 +136,7 @@ async def read(
 
 async def is_ahead_of_transactions(connection: AsyncConnection) -> bool:
     """Whether an event has a transaction id that this PostgreSQL has not given out yet."""
-    ahead = await connection.execute(
-        text(
-            "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))"
-        )
-    )
+    ahead = await statements.execute(connection, _IS_AHEAD)
     return bool(ahead.scalar_one())
 
 

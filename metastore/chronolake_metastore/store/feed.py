@@ -7,22 +7,21 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_model.times import Micros, Tick
 
-_FEED: Final = text(statements.load("feed"))
-_FEED_OF_TABLE: Final = text(statements.load("feed_of_table"))
-_ENCODED: Final = text(statements.load("feed_encoded"))
-_ENCODED_OF_TABLE: Final = text(statements.load("feed_encoded_of_table"))
-_END: Final = text(statements.load("end_of_feed"))
-_IS_HELD_BACK: Final = text(
+_FEED: Final = statements.load("feed/page")
+_FEED_OF_TABLE: Final = statements.load("feed/page_of_table")
+_ENCODED: Final = statements.load("feed/encoded_page")
+_ENCODED_OF_TABLE: Final = statements.load("feed/encoded_page_of_table")
+_END: Final = statements.load("feed/end")
+_IS_HELD_BACK: Final = (
     "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot()))"
 )
-_END_OF_TABLE: Final = text("SELECT version FROM clock WHERE table_id = :table_id")
+_END_OF_TABLE: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ async def page(
     About so many bytes of them, one event at least; and whether they are all that there are.
     """
     named = {"transaction_id": after.transaction_id, "position": after.position}
-    rows = await connection.execute(_FEED, named | {"limit": limit, "bytes_max": bytes_max})
+    rows = await statements.execute(connection, _FEED, named | {"limit": limit, "bytes_max": bytes_max})
     return _page(rows.all())
 
 
@@ -61,13 +60,13 @@ async def page_of_table(
 ) -> tuple[list[Entry], bool]:
     """Events of one table behind ``version``; bounded as ``page``."""
     named = {"table_id": table_id, "version": version, "limit": limit, "bytes_max": bytes_max}
-    return _page((await connection.execute(_FEED_OF_TABLE, named)).all())
+    return _page((await statements.execute(connection, _FEED_OF_TABLE, named)).all())
 
 
 async def texts(connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int) -> list[Entry]:
     """As ``page``, with the payloads as text; about so many bytes of them, but one event at least."""
     parameters = {"transaction_id": after.transaction_id, "position": after.position}
-    rows = await connection.execute(_ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
+    rows = await statements.execute(connection, _ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
     return [_entry(*row) for row in rows]
 
 
@@ -76,23 +75,23 @@ async def texts_of_table(
 ) -> list[Entry]:
     """As ``page_of_table``, with the payloads as text; bounded as ``texts``."""
     parameters = {"table_id": table_id, "version": version, "limit": limit, "bytes": bytes_max}
-    return [_entry(*row) for row in await connection.execute(_ENCODED_OF_TABLE, parameters)]
+    return [_entry(*row) for row in await statements.execute(connection, _ENCODED_OF_TABLE, parameters)]
 
 
 async def is_held_back(connection: AsyncConnection) -> bool:
     """Whether there are events that an open transaction keeps from being given out."""
-    return bool((await connection.execute(_IS_HELD_BACK)).scalar_one())
+    return bool((await statements.execute(connection, _IS_HELD_BACK)).scalar_one())
 
 
 async def end(connection: AsyncConnection) -> Cursor:
     """Behind the last event of all that no open transaction can still precede."""
-    last = (await connection.execute(_END)).one_or_none()
+    last = (await statements.execute(connection, _END)).one_or_none()
     return Cursor() if last is None else Cursor(*last)
 
 
 async def end_of_table(connection: AsyncConnection, table_id: UUID) -> int:
     """The version of a table's last event."""
-    return int((await connection.execute(_END_OF_TABLE, {"table_id": table_id})).scalar_one())
+    return int((await statements.execute(connection, _END_OF_TABLE, {"table_id": table_id})).scalar_one())
 
 
 def _page(rows: Sequence[Any]) -> tuple[list[Entry], bool]:

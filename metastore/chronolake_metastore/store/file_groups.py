@@ -19,17 +19,18 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
-_FIND_CONCURRENT: Final = statements.load("find_others")
-_INSERT_PLANNED: Final = statements.load("project_planned_groups")
+_FIND_CONCURRENT: Final = statements.load("file_groups/find_concurrent")
+_INSERT_PLANNED: Final = statements.load("file_groups/insert_planned")
 _DELETE_PLANNED: Final = """
     DELETE FROM planned_group p
     USING unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS settled (table_id, requested_time)
     WHERE p.table_id = settled.table_id AND p.requested_time = moment(settled.requested_time)
 """
-_INSERT_REPLACED: Final = statements.load("project_replaced_groups")
-_SUPERSEDE_REPLACED: Final = statements.load("supersede_replaced")
+_INSERT_REPLACED: Final = statements.load("file_groups/insert_replaced")
+_SUPERSEDE_REPLACED: Final = statements.load("file_groups/supersede_replaced")
 _RESTORE: Final = tuple(
-    statements.load(name) for name in ("withdraw_files", "withdraw_replaced", "bring_files_back")
+    statements.load(name)
+    for name in ("file_groups/withdraw_files", "file_groups/withdraw_replaced", "file_groups/restore_files")
 )
 _PLANNED: Final = "planned"
 
@@ -98,7 +99,7 @@ async def concurrent_in(
     if wanted is None:
         return {}
     statement, parameters = wanted
-    rows = await connection.exec_driver_sql(statement, dict(parameters))
+    rows = await statements.execute(connection, statement, dict(parameters))
     return found_concurrent([tuple(row) for row in rows])
 
 

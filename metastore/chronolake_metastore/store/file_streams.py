@@ -15,9 +15,9 @@ from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
 from chronolake_model.times import Micros
 
-_SNAPSHOT: Final = sql.SQL(statements.load("snapshot_arrow"))
-_CHANGES: Final = sql.SQL(statements.load("changes_arrow"))
-_PUBLISHED: Final = sql.SQL(statements.load("published_arrow"))
+_SNAPSHOT: Final = statements.load("file_streams/snapshot")
+_CHANGES: Final = statements.load("file_streams/changes")
+_PUBLISHED: Final = statements.load("file_streams/published")
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _FILE: Final = (
     pa.field("partition_path", pa.string(), nullable=False),
@@ -47,28 +47,28 @@ def snapshot(
 
     ``metadata`` goes into the schema.
     """
-    query = _SNAPSHOT.format(
-        table_id=sql.Literal(table_id),
-        as_of=sql.Literal(as_of),
+    query = statements.with_literals(
+        _SNAPSHOT,
+        {"table_id": table_id, "as_of": as_of},
         wanted=_in(scans.partition_paths(shares)),
         could_match=scans.could_match(shares),
     )
-    return ArrowStream(database, query.as_string(), SNAPSHOT.with_metadata(metadata))
+    return ArrowStream(database, query, SNAPSHOT.with_metadata(metadata))
 
 
 def changes(
     database: Database, table_id: UUID, between: tuple[Micros, Micros], metadata: dict[str, str]
 ) -> ArrowStream:
     """The slices, before and after, of the file groups that changed in a range (from, to]."""
-    after, until = (sql.Literal(time) for time in between)
-    query = _CHANGES.format(table_id=sql.Literal(table_id), after=after, until=until)
-    return ArrowStream(database, query.as_string(), CHANGES.with_metadata(metadata))
+    after, until = between
+    query = statements.with_literals(_CHANGES, {"table_id": table_id, "after": after, "until": until})
+    return ArrowStream(database, query, CHANGES.with_metadata(metadata))
 
 
 def published(database: Database, table_id: UUID, as_of: Micros, metadata: dict[str, str]) -> ArrowStream:
     """Every file that was published by a completion time, in no order."""
-    query = _PUBLISHED.format(table_id=sql.Literal(table_id), as_of=sql.Literal(as_of))
-    return ArrowStream(database, query.as_string(), PUBLISHED.with_metadata(metadata))
+    query = statements.with_literals(_PUBLISHED, {"table_id": table_id, "as_of": as_of})
+    return ArrowStream(database, query, PUBLISHED.with_metadata(metadata))
 
 
 def _in(partition_paths: Sequence[str] | None) -> sql.Composable:

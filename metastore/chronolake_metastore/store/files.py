@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
@@ -15,12 +14,12 @@ from chronolake_metastore.store.transaction import Statement
 from chronolake_model.file_names import FileKind
 from chronolake_model.times import Micros
 
-_PROJECT: Final = statements.load("project_files")
-_SUPERSEDE: Final = statements.load("supersede_files")
-_SNAPSHOT: Final = text(statements.load("snapshot"))
-_NTH_GROUP: Final = text(statements.load("nth_group"))
-_CHANGED_GROUPS: Final = text(statements.load("changed_groups"))
-_GROUP_FILES: Final = text(statements.load("group_files"))
+_PROJECT: Final = statements.load("files/insert")
+_SUPERSEDE: Final = statements.load("files/supersede")
+_SNAPSHOT: Final = statements.load("files/snapshot")
+_NTH_GROUP: Final = statements.load("files/find_nth_group")
+_CHANGED_GROUPS: Final = statements.load("files/page_of_changed_groups")
+_GROUP_FILES: Final = statements.load("files/files_of_groups")
 
 GroupKey = tuple[str, str]
 """Partition path and file id: a file group within its table, and the order of pages."""
@@ -81,7 +80,8 @@ async def snapshot(
     """
     paths = None if partition_path is None else [partition_path]
     last = await nth_group(connection, table_id, as_of, paths, after, groups, kind)
-    rows = await connection.execute(
+    rows = await statements.execute(
+        connection,
         _SNAPSHOT,
         {
             "table_id": table_id,
@@ -107,7 +107,8 @@ async def nth_group(
     kind: FileKind | None = None,
 ) -> GroupKey | None:
     """The ``nth`` file group behind ``after`` that was live as of a completion time, if there are so many."""
-    rows = await connection.execute(
+    rows = await statements.execute(
+        connection,
         _NTH_GROUP,
         {
             "table_id": table_id,
@@ -127,7 +128,8 @@ async def changed_groups(
     connection: AsyncConnection, table_id: UUID, between: tuple[Micros, Micros], after: GroupKey, groups: int
 ) -> list[GroupKey]:
     """The first ``groups`` file groups behind ``after`` written to by completions in a range (from, to]."""
-    rows = await connection.execute(
+    rows = await statements.execute(
+        connection,
         _CHANGED_GROUPS,
         {
             "table_id": table_id,
@@ -145,7 +147,8 @@ async def files_of(
     connection: AsyncConnection, table_id: UUID, groups: Sequence[GroupKey], as_of: Micros
 ) -> list[PublishedFile]:
     """The files that ``groups`` had in their slices as of a completion time."""
-    rows = await connection.execute(
+    rows = await statements.execute(
+        connection,
         _GROUP_FILES,
         {
             "table_id": table_id,

@@ -9,7 +9,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
@@ -23,9 +22,9 @@ _GET: Final = (
     " FROM metastore ORDER BY position DESC LIMIT 1"
 )
 # An operator adds a row now and then: there are few.
-_ALL: Final = text("SELECT metastore_id FROM metastore ORDER BY position")
-_RENEW: Final = text("INSERT INTO metastore DEFAULT VALUES")
-_TABLES: Final = text(statements.load("live_tables"))
+_ALL: Final = "SELECT metastore_id FROM metastore ORDER BY position"
+_RENEW: Final = "INSERT INTO metastore DEFAULT VALUES"
+_TABLES: Final = statements.load("tables/live")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -48,12 +47,12 @@ def found(rows: Rows) -> Identity:
 
 async def get(connection: Reader) -> Identity:
     """The present identity."""
-    return found([tuple(row) for row in await connection.execute(text(_GET))])
+    return found([tuple(row) for row in await statements.execute(connection, _GET)])
 
 
 async def known(connection: Reader) -> list[UUID]:
     """All identities that this database had, the oldest first and the present one last."""
-    return [metastore_id for (metastore_id,) in await connection.execute(_ALL)]
+    return [metastore_id for (metastore_id,) in await statements.execute(connection, _ALL)]
 
 
 async def renew(connection: AsyncConnection) -> list[UUID]:
@@ -61,11 +60,11 @@ async def renew(connection: AsyncConnection) -> list[UUID]:
 
     The caller commits, and claims the tables in storage under the new identity.
     """
-    await connection.execute(_RENEW)
+    await statements.execute(connection, _RENEW)
     return await known(connection)
 
 
 async def tables(connection: Reader, after: UUID, limit: int) -> list[Place]:
     """Live tables behind ``after``, by table id: those whose storage is claimed."""
-    rows = await connection.execute(_TABLES, {"after": after, "limit": limit})
+    rows = await statements.execute(connection, _TABLES, {"after": after, "limit": limit})
     return [place_of(place) for place in rows]

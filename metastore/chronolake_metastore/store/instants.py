@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, cast, func, null, select, text
+from sqlalchemy import ColumnElement, Select, Text, cast, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
@@ -19,18 +19,18 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
-_FIND: Final = statements.load("find_instants")
+_FIND: Final = statements.load("instants/find")
 _COLUMNS: Final = 19
 """The table's id and the columns of an instant, in the order of ``statements.py``."""
-_FIND_BY_ID: Final = statements.load("find_instants_by_id")
-_FIND_ROLLBACKS: Final = statements.load("find_rollbacks")
-_FIND_SAVEPOINTS: Final = statements.load("find_savepoints")
-_FIND_BEHIND_SAVEPOINTS: Final = statements.load("find_behind_savepoints")
-_SAVE: Final = statements.load("save_instants")
-_LATEST_COMPLETION: Final = text(statements.load("latest_completion"))
-_COMPLETED_BETWEEN: Final = text(statements.load("completed_between"))
-_NTH_COMPLETION: Final = text(statements.load("nth_completion"))
-_FIND_COMPLETION_TIMES: Final = text(statements.load("find_completion_times"))
+_FIND_BY_ID: Final = statements.load("instants/find_by_id")
+_FIND_ROLLBACKS: Final = statements.load("instants/find_rollbacks")
+_FIND_SAVEPOINTS: Final = statements.load("instants/find_savepoints")
+_FIND_BEHIND_SAVEPOINTS: Final = statements.load("instants/find_after_savepoints")
+_SAVE: Final = statements.load("instants/save")
+_LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
+_COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
+_NTH_COMPLETION: Final = statements.load("instants/nth_completion")
+_FIND_COMPLETION_TIMES: Final = statements.load("instants/completion_times")
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -240,14 +240,16 @@ async def completion_times(
     # In order they are neighbours in the index: half the time.
     ordered = sorted(set(requested_times))
     named = {"table_id": table_id, "requested_times": f"{{{','.join(map(str, ordered))}}}"}
-    times = (await connection.execute(_FIND_COMPLETION_TIMES, named)).scalar_one()
+    times = (await statements.execute(connection, _FIND_COMPLETION_TIMES, named)).scalar_one()
     by_request = dict(zip(ordered, times, strict=True))
     return [by_request[requested_time] for requested_time in requested_times]
 
 
 async def latest_completion(connection: AsyncConnection, table_id: UUID, until: Micros | None) -> Micros | None:
     """The last completion time of a table, of those by ``until`` if that is given; undone since or not."""
-    row = (await connection.execute(_LATEST_COMPLETION, {"table_id": table_id, "until": until})).one()
+    row = (
+        await statements.execute(connection, _LATEST_COMPLETION, {"table_id": table_id, "until": until})
+    ).one()
     return None if row[0] is None else Micros(row[0])
 
 
@@ -265,7 +267,7 @@ async def completed_between(
         "actions": sorted(COMPLETED_WRITES),
         "limit": limit,
     }
-    rows = await connection.execute(_COMPLETED_BETWEEN, parameters)
+    rows = await statements.execute(connection, _COMPLETED_BETWEEN, parameters)
     return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 
@@ -283,7 +285,8 @@ async def nth_completion(
         "actions": sorted(COMPLETED_WRITES | {Action.RESTORE}),
         "nth": nth,
     }
-    completed: int | None = await connection.scalar(_NTH_COMPLETION, parameters)
+    rows = await statements.execute(connection, _NTH_COMPLETION, parameters)
+    completed: int | None = rows.scalar_one_or_none()
     return None if completed is None else Micros(completed)
 
 

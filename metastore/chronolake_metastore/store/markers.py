@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -10,34 +9,37 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.store import statements
+from chronolake_metastore.store import advisory_locks, statements
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
-_CREATE: Final = statements.load("create_markers")
-_INSERT: Final = statements.load("insert_markers")
-_HOLD: Final = statements.load("hold_instants")
-_FIND_MARKED: Final = statements.load("find_marked")
-_PAGE: Final = text(statements.load("markers"))
-_UNPUBLISHED: Final = text(statements.load("unpublished_markers"))
-_DELETE: Final = text(statements.load("delete_markers"))
-_FIND: Final = text(
-    "SELECT created_at FROM marker WHERE table_id = :table_id AND requested_time = moment(:requested_time)"
-    " AND partition_path = :partition_path AND file_name = :file_name AND kind = :kind"
-)
-# As those of store.clocks, with a number of its own: markers and commands never wait for each other's turns.
-_TAKE_TURN: Final = "SELECT pg_advisory_xact_lock(1667788915, %(turn)s::integer)"
-_TURNS: Final = 1_024
+_CREATE: Final = statements.load("markers/create")
+_INSERT: Final = statements.load("markers/insert")
+_LOCK_INSTANTS: Final = statements.load("instants/lock")
+_FIND_MARKED: Final = statements.load("markers/find_in_groups")
+_PAGE: Final = statements.load("markers/page")
+_UNPUBLISHED: Final = statements.load("markers/page_of_unpublished")
+_DELETE: Final = statements.load("markers/delete")
+_FIND: Final = """
+    SELECT created_at
+    FROM marker
+    WHERE table_id = %(table_id)s
+        AND requested_time = moment(%(requested_time)s)
+        AND partition_path = %(partition_path)s
+        AND file_name = %(file_name)s
+        AND kind = %(kind)s
+"""
+_LOCK: Final = "SELECT pg_advisory_xact_lock(%(lock)s::integer, %(key)s::integer)"
 
 MarkerKey = tuple[Micros, str, str, str]
 """Requested time, partition path, file name and kind: a marker within its table."""
@@ -96,15 +98,22 @@ def created(rows: Rows, asked: Sequence[CreateMarkers]) -> list[list[bool] | Non
     return found
 
 
-def take_turn(table: str) -> Statement:
-    """Wait until no other transaction looks at the markers of this table before it creates some."""
-    return _TAKE_TURN, {"turn": zlib.crc32(table.encode()) % _TURNS}
+def lock(table: str) -> Statement:
+    """Lock a table's markers until the transaction ends, against others that read them before they create some.
+
+    Commands do not wait for this lock.
+    """
+    return _LOCK, {"lock": AdvisoryLock.MARKERS_OF_TABLE.value, "key": advisory_locks.key_of_name(table)}
 
 
-def hold(table: str, requested_times: Iterable[Micros]) -> Statement:
+def lock_instants(table: str, requested_times: Iterable[Micros]) -> Statement:
     """Keep instants of a table as they are until the transaction ends; read them behind it."""
     namespace, name = split_table_name(table)
-    return _HOLD, {"namespace": namespace, "table": name, "requested_times": sorted(set(requested_times))}
+    return _LOCK_INSTANTS, {
+        "namespace": namespace,
+        "table": name,
+        "requested_times": sorted(set(requested_times)),
+    }
 
 
 def find_marked(table_id: UUID, groups: Iterable[FileGroup]) -> Statement:
@@ -155,14 +164,14 @@ async def page(
 ) -> list[Marker]:
     """The first ``markers`` of an instant behind ``after``; if ``unpublished``, those without write stats."""
     asked = _UNPUBLISHED if unpublished else _PAGE
-    rows = await connection.execute(asked, _of(of) | _behind(after) | {"markers": markers})
+    rows = await statements.execute(connection, asked, _of(of) | _behind(after) | {"markers": markers})
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
 
 
 async def find(connection: AsyncConnection, of: OfInstant, marker: Marker) -> datetime | None:
     """When the instant's marker was created, if it is there."""
     parameters = _of(of) | msgspec.structs.asdict(marker)
-    found: datetime | None = (await connection.execute(_FIND, parameters)).scalar_one_or_none()
+    found: datetime | None = (await statements.execute(connection, _FIND, parameters)).scalar_one_or_none()
     return found
 
 
@@ -170,7 +179,7 @@ async def delete(
     connection: AsyncConnection, of: OfInstant, after: Marker, markers: int
 ) -> tuple[Marker | None, int]:
     """Delete the next ``markers`` of an instant behind ``after``: the last of them, and how many they were."""
-    rows = await connection.execute(_DELETE, _of(of) | _behind(after) | {"markers": markers})
+    rows = await statements.execute(connection, _DELETE, _of(of) | _behind(after) | {"markers": markers})
     row = rows.one_or_none()
     if row is None:
         return None, 0

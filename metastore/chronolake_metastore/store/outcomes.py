@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import answers
@@ -15,9 +14,9 @@ from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Rows, Statement
 from chronolake_model.times import Micros
 
-_FIND: Final = statements.load("find_outcomes")
-_APPEND: Final = statements.load("append_outcomes")
-_GET: Final = text(statements.load("get_outcome"))
+_FIND: Final = statements.load("outcomes/find")
+_APPEND: Final = statements.load("outcomes/append")
+_GET: Final = statements.load("outcomes/get")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,5 +97,5 @@ def append(outcomes: Sequence[Outcome]) -> Statement:
 
 async def get(connection: AsyncConnection, request_id: str) -> Recorded | None:
     """The outcome of a request, if it was decided."""
-    row = (await connection.execute(_GET, {"request_id": request_id})).one_or_none()
+    row = (await statements.execute(connection, _GET, {"request_id": request_id})).one_or_none()
     return None if row is None else Recorded(*row)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
 from chronolake_model.slices import Partition
 from chronolake_model.times import Micros
 
-_PATHS: Final = text(statements.load("partitions"))
-_TOTALS: Final = text(statements.load("partition_totals"))
+_PATHS: Final = statements.load("partitions/paths")
+_TOTALS: Final = statements.load("partitions/totals")
 
 
 async def paths(connection: AsyncConnection, table_id: UUID, first: str) -> list[str]:
     """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
     parameters = {"table_id": table_id, "first": first, "skip": 0, "number": None}
-    return list((await connection.execute(_PATHS, parameters)).scalars())
+    return list((await statements.execute(connection, _PATHS, parameters)).scalars())
 
 
 async def page(
@@ -32,7 +31,7 @@ async def page(
         # no live files.
         last = await _nth(connection, table_id, after, partitions)
         between = {"table_id": table_id, "as_of": as_of, "after": after, "last": last}
-        rows = await connection.execute(_TOTALS, between | {"partitions": partitions - len(found)})
+        rows = await statements.execute(connection, _TOTALS, between | {"partitions": partitions - len(found)})
         found += [Partition(*row) for row in rows]
         if last is None or len(found) == partitions:
             return found
@@ -43,4 +42,4 @@ async def _nth(connection: AsyncConnection, table_id: UUID, after: str | None, n
     """The ``nth`` partition path behind ``after``, whether or not it has live files, if there are so many."""
     skip = nth - 1 if after is None else nth
     parameters = {"table_id": table_id, "first": after or "", "skip": skip, "number": 1}
-    return (await connection.execute(_PATHS, parameters)).scalar_one_or_none()
+    return (await statements.execute(connection, _PATHS, parameters)).scalar_one_or_none()

@@ -16,14 +16,14 @@ from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
 
-_READ_WRITE_STATS: Final = statements.load("read_write_stats")
-_WRITE_STATS_WITHOUT_EVENT: Final = statements.load("write_stats_without_event")
-_READ_DELETED_FILES: Final = statements.load("read_deleted_files")
-_DELETED_FILES_WITHOUT_EVENT: Final = statements.load("deleted_files_without_event")
-_OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes_without_event")
-_CHAIN_HEADS: Final = statements.load("chain_heads")
-_FIND_HASHES: Final = statements.load("find_hashes")
-_SHARED_BASE_PATHS: Final = statements.load("shared_base_paths")
+_READ_WRITE_STATS: Final = statements.load("write_stats/read")
+_WRITE_STATS_WITHOUT_EVENT: Final = statements.load("write_stats/find_without_event")
+_READ_DELETED_FILES: Final = statements.load("deletions/read")
+_DELETED_FILES_WITHOUT_EVENT: Final = statements.load("deletions/find_without_event")
+_OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes/find_without_event")
+_CHAIN_HEADS: Final = statements.load("events/find_chain_heads")
+_FIND_HASHES: Final = statements.load("events/find_hashes")
+_SHARED_BASE_PATHS: Final = statements.load("base_paths/find_shared")
 _COLUMN_STATS: Final = msgspec.json.Decoder(list[ColumnStats])
 _REQUESTS_WITHOUT_OUTCOME: Final = """
     SELECT request_id

@@ -7,31 +7,32 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import statements
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.transaction import Statement
 from chronolake_model.times import Micros
 
-_LOCK: Final = 1667788917
-"""The advisory locks between readers and cleans; next to that of markers (markers.py)."""
-_HOLD_BACK: Final = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(%(table_id)s::uuid::text))"
-_HOLD_OFF: Final = text(
-    f"SELECT pg_advisory_xact_lock_shared({_LOCK}, hashtext(CAST(:table_id AS uuid)::text))"
+_LOCK: Final = "SELECT pg_advisory_xact_lock(%(lock)s::integer, hashtext(%(table_id)s::uuid::text))"
+_LOCK_SHARED: Final = (
+    "SELECT pg_advisory_xact_lock_shared(%(lock)s::integer, hashtext(%(table_id)s::uuid::text))"
 )
 _FORGET_EXPIRED: Final = (
     "DELETE FROM reader WHERE table_id = %(table_id)s::uuid AND expires_at <= moment(%(now)s)"
 )
-_INSERT: Final = text(
-    "INSERT INTO reader (table_id, lease_id, reader, as_of, lease_seconds, expires_at) VALUES"
-    " (:table_id, :lease_id, :reader, moment(CAST(:as_of AS bigint)), :lease_seconds, moment(:expires_at))"
-)
-_RENEW: Final = text(statements.load("renew_reader"))
-_DELETE: Final = text("DELETE FROM reader WHERE table_id = :table_id AND lease_id = :lease_id")
-_DELETE_EXPIRED: Final = text(statements.load("delete_expired_readers"))
-_PAGE: Final = text(statements.load("readers"))
+_INSERT: Final = """
+    INSERT INTO reader (table_id, lease_id, reader, as_of, lease_seconds, expires_at)
+    VALUES (
+        %(table_id)s, %(lease_id)s, %(reader)s, moment(%(as_of)s::bigint), %(lease_seconds)s,
+        moment(%(expires_at)s)
+    )
+"""
+_RENEW: Final = statements.load("readers/renew")
+_DELETE: Final = "DELETE FROM reader WHERE table_id = %(table_id)s AND lease_id = %(lease_id)s"
+_DELETE_EXPIRED: Final = statements.load("readers/delete_expired")
+_PAGE: Final = statements.load("readers/page")
 
 FIRST: Final = UUID(int=0)
 """Before all leases."""
@@ -47,9 +48,9 @@ class Reader(msgspec.Struct, frozen=True):
     expires_at: Micros
 
 
-def hold_back(table_id: UUID) -> Statement:
-    """Wait for those who take and renew leases, and keep others back until the transaction ends."""
-    return _HOLD_BACK, {"table_id": table_id}
+def lock(table_id: UUID) -> Statement:
+    """Lock the leases of a table until the transaction ends: none is taken or renewed meanwhile."""
+    return _LOCK, {"lock": AdvisoryLock.READERS_OF_TABLE.value, "table_id": table_id}
 
 
 def forget_expired(table_id: UUID, now: Micros) -> Statement:
@@ -57,14 +58,16 @@ def forget_expired(table_id: UUID, now: Micros) -> Statement:
     return _FORGET_EXPIRED, {"table_id": table_id, "now": now}
 
 
-async def hold_off(connection: AsyncConnection, table_id: UUID) -> None:
-    """Wait for a clean that is being planned, and keep others from it until the transaction ends."""
-    await connection.execute(_HOLD_OFF, {"table_id": table_id})
+async def lock_shared(connection: AsyncConnection, table_id: UUID) -> None:
+    """Share the lock of a table's leases until the transaction ends: no clean is planned meanwhile."""
+    await statements.execute(
+        connection, _LOCK_SHARED, {"lock": AdvisoryLock.READERS_OF_TABLE.value, "table_id": table_id}
+    )
 
 
 async def insert(connection: AsyncConnection, table_id: UUID, reader: Reader) -> None:
     """Take a lease."""
-    await connection.execute(_INSERT, {"table_id": table_id, **msgspec.structs.asdict(reader)})
+    await statements.execute(connection, _INSERT, {"table_id": table_id, **msgspec.structs.asdict(reader)})
 
 
 async def renew(
@@ -82,25 +85,28 @@ async def renew(
         "served_from": table.cleaned_before,
         "now": now,
     }
-    row = (await connection.execute(_RENEW, named)).one_or_none()
+    row = (await statements.execute(connection, _RENEW, named)).one_or_none()
     return None if row is None else _reader(row)
 
 
 async def delete(connection: AsyncConnection, table_id: UUID, lease_id: UUID) -> bool:
     """Give a lease up; whether it was there."""
-    return bool((await connection.execute(_DELETE, {"table_id": table_id, "lease_id": lease_id})).rowcount)
+    rows = await statements.execute(connection, _DELETE, {"table_id": table_id, "lease_id": lease_id})
+    return bool(rows.rowcount)
 
 
 async def delete_expired(connection: AsyncConnection, until: Micros, limit: int) -> None:
     """Delete leases that have ended by a time, of any table."""
-    await connection.execute(_DELETE_EXPIRED, {"until": until, "limit": limit})
+    await statements.execute(connection, _DELETE_EXPIRED, {"until": until, "limit": limit})
 
 
 async def page(
     connection: AsyncConnection, table_id: UUID, now: Micros, after: UUID, limit: int
 ) -> list[Reader]:
     """The first leases of a table behind ``after`` that have not ended."""
-    rows = await connection.execute(_PAGE, {"table_id": table_id, "now": now, "after": after, "limit": limit})
+    rows = await statements.execute(
+        connection, _PAGE, {"table_id": table_id, "now": now, "after": after, "limit": limit}
+    )
     return [_reader(row) for row in rows]
 
 

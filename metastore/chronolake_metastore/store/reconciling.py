@@ -16,10 +16,10 @@ from chronolake_model.markers import DeletedFile
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
-_COUNT: Final = statements.load("count_markers")
-_RECONCILE: Final = statements.load("reconcile")
-_HOLD: Final = statements.load("hold_instants_by_id")
-_REFUSE_LATE: Final = statements.load("refuse_late_markers")
+_COUNT: Final = statements.load("markers/count")
+_RECONCILE: Final = statements.load("markers/reconcile")
+_LOCK_INSTANTS: Final = statements.load("instants/lock_by_id")
+_REFUSE_LATE: Final = statements.load("markers/refuse_late")
 
 
 class MarkedInstant(msgspec.Struct, frozen=True):
@@ -63,9 +63,9 @@ def reconciled(rows: Rows) -> Reconciliation:
     )
 
 
-def hold(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
+def lock_instants(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
     """Have no markers of these instants created until the transaction ends; read them behind it."""
-    return _HOLD, _keys(instants)
+    return _LOCK_INSTANTS, _keys(instants)
 
 
 def refuse_late(instants: Iterable[tuple[UUID, Micros]]) -> Statement:

@@ -12,7 +12,7 @@ from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Statement
 from chronolake_model.times import Micros
 
-_APPEND: Final = statements.load("append_refusals")
+_APPEND: Final = statements.load("refusals/append")
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -131,7 +131,7 @@ def _groups(
     paths = partition_paths(shares)
     if paths is not None:
         of_table.append(_one_of(_FILE.c.partition_path, paths))
-    # In two parts, as in snapshot.sql: what is live still has an index of its own.
+    # In two parts, as in files/snapshot.sql: what is live still has an index of its own.
     live = union_all(
         select(_FILE).where(*of_table, _FILE.c.superseded_at.is_(None)),
         select(_FILE).where(*of_table, _FILE.c.superseded_at > moment),

@@ -16,7 +16,7 @@ from chronolake_metastore.store.transaction import Statement
 from chronolake_model.tables import SchemaField
 from chronolake_model.times import Micros
 
-_APPEND: Final = statements.load("append_schemas")
+_APPEND: Final = statements.load("schemas/append")
 
 
 class SchemaOfTable(msgspec.Struct, frozen=True):

@@ -21,8 +21,8 @@ from chronolake_metastore.store.connections import BoundedConnection
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_metastore.store.transaction import Statement, Transaction
 
-_CONSTRAINTS: Final = statements.load("shadow_constraints")
-_KEYS: Final = statements.load("projection_keys")
+_CONSTRAINTS: Final = statements.load("replay_tables/constraints")
+_KEYS: Final = statements.load("replay_tables/keys")
 _NAMED: Final = {"projections": list(PROJECTIONS)}
 
 _NOT_REPAIRABLE: Final = """

@@ -8,7 +8,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
@@ -18,13 +17,13 @@ from chronolake_metastore.store.files import GroupKey, PublishedFile
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation
 
-_PENDING: Final = text(statements.load("pending_groups"))
-_COMPACTIONS: Final = text(statements.load("pending_compactions"))
-_REPLACED: Final = text(statements.load("replaced_groups"))
-_REPLACEMENT: Final = text(statements.load("group_replacement"))
-_HISTORY: Final = text(statements.load("group_history"))
-_GROUPS_BEFORE_OR_ON: Final = text(statements.load("groups_before_or_on"))
-_FILES_BEFORE_OR_ON: Final = text(statements.load("files_before_or_on"))
+_PENDING: Final = statements.load("slices/pending_groups")
+_COMPACTIONS: Final = statements.load("slices/pending_compactions")
+_REPLACED: Final = statements.load("slices/replaced_groups")
+_REPLACEMENT: Final = statements.load("slices/replacement_of_group")
+_HISTORY: Final = statements.load("slices/history_of_group")
+_GROUPS_BEFORE_OR_ON: Final = statements.load("slices/groups_before_or_on")
+_FILES_BEFORE_OR_ON: Final = statements.load("slices/files_before_or_on")
 
 
 class AsOf(msgspec.Struct, frozen=True):
@@ -53,7 +52,7 @@ class ReplacedGroup(msgspec.Struct, frozen=True):
 
 async def pending(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
     """The first ``groups`` file groups behind ``after`` for which a table service was pending."""
-    rows = await connection.execute(_PENDING, _of(at) | _behind(after) | {"groups": groups})
+    rows = await statements.execute(connection, _PENDING, _of(at) | _behind(after) | {"groups": groups})
     return [
         PendingGroup((partition, file_id), Micros(requested), begun_as(Action(action), Operation(operation)))
         for partition, file_id, requested, action, operation in rows
@@ -65,7 +64,7 @@ async def pending_compactions(
 ) -> dict[GroupKey, list[Micros]]:
     """The requested times of the compactions of ``groups`` that were pending, by file group."""
     found: dict[GroupKey, list[Micros]] = defaultdict(list)
-    rows = await connection.execute(_COMPACTIONS, _of(at) | _named(groups))
+    rows = await statements.execute(connection, _COMPACTIONS, _of(at) | _named(groups))
     for partition_path, file_id, requested_time in rows:
         found[partition_path, file_id].append(Micros(requested_time))
     return found
@@ -73,20 +72,20 @@ async def pending_compactions(
 
 async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
     """The first ``groups`` file groups behind ``after`` that had been replaced."""
-    rows = await connection.execute(_REPLACED, _of(at) | _behind(after) | {"groups": groups})
+    rows = await statements.execute(connection, _REPLACED, _of(at) | _behind(after) | {"groups": groups})
     return _replaced_groups(rows)
 
 
 async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
     """What had replaced a file group."""
-    found = _replaced_groups(await connection.execute(_REPLACEMENT, _of(at) | _one(group)))
+    found = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
     assert len(found) <= 1, "a file group is replaced once"
     return found[0] if found else None
 
 
 async def history(connection: AsyncConnection, at: AsOf, group: GroupKey) -> list[PublishedFile]:
     """All files that a file group had published."""
-    rows = await connection.execute(_HISTORY, _of(at) | _one(group))
+    rows = await statements.execute(connection, _HISTORY, _of(at) | _one(group))
     return [PublishedFile(*row) for row in rows]
 
 
@@ -103,7 +102,7 @@ async def groups_before_or_on(
     None that had been replaced by an instant requested by then.
     """
     parameters = {"before_or_on": before_or_on, "partition_path": partition_path, "groups": groups}
-    rows = await connection.execute(_GROUPS_BEFORE_OR_ON, _of(at) | _behind(after) | parameters)
+    rows = await statements.execute(connection, _GROUPS_BEFORE_OR_ON, _of(at) | _behind(after) | parameters)
     return [(partition, file_id) for partition, file_id in rows]
 
 
@@ -112,7 +111,7 @@ async def files_before_or_on(
 ) -> list[PublishedFile]:
     """Of each of ``groups`` the newest base file of a time or before, and the logs up to the next one."""
     parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
-    rows = await connection.execute(_FILES_BEFORE_OR_ON, parameters)
+    rows = await statements.execute(connection, _FILES_BEFORE_OR_ON, parameters)
     return [PublishedFile(*row) for row in rows]
 
 

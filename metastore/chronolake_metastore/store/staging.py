@@ -16,9 +16,9 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Touch
 
-_FIND: Final = statements.load("find_staged")
-_FIND_REPEATED: Final = statements.load("find_repeated_files")
-_FIND_GROUPS: Final = statements.load("find_staged_groups")
+_FIND: Final = statements.load("staging/find")
+_FIND_REPEATED: Final = statements.load("staging/find_repeated_files")
+_FIND_GROUPS: Final = statements.load("staging/find_groups_to_check")
 _SUMMARY: Final = msgspec.json.Decoder(WriteSummary)
 
 # Lanes look rows up one by one; here as many are compared as an instant has files.

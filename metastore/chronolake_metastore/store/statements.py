@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from importlib import resources
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
+
+from psycopg import sql
+from sqlalchemy import CursorResult
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 _INSTANT: Final = """
     i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
@@ -14,10 +21,10 @@ _INSTANT: Final = """
 """An instant's columns, in the order in which ``store.instants`` reads them."""
 
 _PENDING: Final = """
-    i.requested_time <= moment(:as_of)
+    i.requested_time <= moment(%(as_of)s)
     AND (
         i.state IN ('requested', 'inflight')
-        OR moment(:as_of) < coalesce(
+        OR moment(%(as_of)s) < coalesce(
             i.completion_time,
             i.undone_completion_time,
             (SELECT e.time FROM event e WHERE e.table_id = i.table_id AND e.version = i.version)
@@ -32,17 +39,33 @@ _FILE: Final = """
 """
 """A data file's columns, in the order in which ``store.files.PublishedFile`` has them."""
 
-
-_MEANINGS: Final = {"{instant}": _INSTANT.strip(), "{file}": _FILE.strip(), "{pending}": _PENDING.strip()}
+_PARAMETER: Final = re.compile(r"%\((\w+)\)s")
+_FRAGMENTS: Final = {"{instant}": _INSTANT.strip(), "{file}": _FILE.strip(), "{pending}": _PENDING.strip()}
 
 
 def load(name: str) -> str:
-    """The text of ``sql/<name>.sql``.
+    """The statement in ``sql/<name>.sql``; ``name`` is ``noun/what it does``.
 
-    ``{instant}`` in it stands for the columns of the instant ``i``, ``{file}`` for those of the file ``f``,
-    ``{pending}`` for whether the instant was pending.
+    ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``, ``{file}`` for
+    those of the file ``f``, ``{pending}`` for whether the instant was pending.
     """
-    found = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
-    for place, meaning in _MEANINGS.items():
-        found = found.replace(place, meaning)
-    return found
+    statement = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
+    for placeholder, fragment in _FRAGMENTS.items():
+        statement = statement.replace(placeholder, fragment)
+    return statement
+
+
+async def execute(
+    connection: AsyncConnection, statement: str, parameters: Mapping[str, object] = MappingProxyType({})
+) -> CursorResult[*tuple[Any, ...]]:
+    """Run a statement that is a text; one that is built from parts runs by ``connection.execute``."""
+    return await connection.exec_driver_sql(statement, dict(parameters))
+
+
+def with_literals(statement: str, values: Mapping[str, object], **fragments: sql.Composable) -> str:
+    """``statement`` with its parameters as literals, for a driver that sends a text alone.
+
+    Each ``{name}`` in it is replaced by the fragment of this name.
+    """
+    literals = {name: sql.Literal(value) for name, value in values.items()}
+    return sql.SQL(_PARAMETER.sub(r"{\1}", statement)).format(**literals, **fragments).as_string()

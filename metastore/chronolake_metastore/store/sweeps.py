@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
@@ -16,8 +15,8 @@ from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
 
-_UNSWEPT: Final = text(statements.load("unswept_instants"))
-_PLACES: Final = text(statements.load("unswept_places"))
+_UNSWEPT: Final = statements.load("sweeps/due_instants")
+_PLACES: Final = statements.load("sweeps/due_tables")
 
 
 class Unswept(msgspec.Struct, frozen=True):
@@ -49,7 +48,7 @@ async def page(
         "after_time": after.requested_time,
         "limit": limit,
     }
-    rows = await connection.execute(_UNSWEPT, asked)
+    rows = await statements.execute(connection, _UNSWEPT, asked)
     return [
         Unswept(
             Micros(since),
@@ -70,5 +69,5 @@ async def places(connection: Reader, left_out: Iterable[UUID], limit: int) -> li
         "grace_seconds": GRACE_SECONDS_DEFAULT,
         "limit": limit,
     }
-    rows = await connection.execute(_PLACES, asked)
+    rows = await statements.execute(connection, _PLACES, asked)
     return [(place_of(place), grace_seconds) for *place, grace_seconds in rows]

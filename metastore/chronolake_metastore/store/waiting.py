@@ -7,7 +7,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
 
 from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.store import statements
@@ -15,7 +14,7 @@ from chronolake_metastore.store.engine import Reader
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action
 
-_WAITING: Final = text(statements.load("waiting_plans"))
+_WAITING: Final = statements.load("pending_plans/page")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -46,7 +45,7 @@ async def plans(connection: Reader, left_out: Iterable[UUID], limit: int) -> lis
 
     Those first to which nothing has happened for the longest time.
     """
-    rows = await connection.execute(_WAITING, {"left_out": list(left_out), "limit": limit})
+    rows = await statements.execute(connection, _WAITING, {"left_out": list(left_out), "limit": limit})
     return [
         WaitingPlan(
             place_of(place),

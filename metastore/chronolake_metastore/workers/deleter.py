@@ -22,7 +22,8 @@ from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leases, waiting
+from chronolake_metastore.store import leader_election, waiting
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.waiting import WaitingPlan
 from chronolake_metastore.workers import doomed
@@ -83,7 +84,7 @@ class Deleter:
 
     async def look(self) -> int:
         """Execute what waits, if it is this replica's turn to look; gives how many plans it found."""
-        async with leases.turn(self._database, leases.DELETER) as ours:
+        async with leader_election.leadership(self._database, AdvisoryLock.DELETER) as ours:
             if ours is None:
                 return 0
             found = await waiting.plans(ours, self._reach.paused(), AT_ONCE)

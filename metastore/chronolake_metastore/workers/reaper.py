@@ -16,7 +16,8 @@ from chronolake_metastore.domain.instants import ReturnToRequested
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
-from chronolake_metastore.store import leases
+from chronolake_metastore.store import leader_election, leases
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_metastore.workers.looking import again_and_again
@@ -38,8 +39,8 @@ async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interv
 
 
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
-    """End what has expired, if it is this replica's turn; gives the number of leases ended."""
-    async with leases.turn(database) as ours:
+    """End what has expired, if this server is the leader; gives the number of leases ended."""
+    async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
         if ours is None:
             return 0
         found = await leases.expired(ours, BATCH)

@@ -13,7 +13,8 @@ from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leases, sweeps
+from chronolake_metastore.store import leader_election, sweeps
+from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.sweeps import FIRST, Unswept
 from chronolake_metastore.store.waiting import Place
@@ -55,7 +56,7 @@ class Sweeper:
 
     async def look(self) -> int:
         """Sweep what is due, if it is this replica's turn; gives how many instants."""
-        async with leases.turn(self._database, leases.SWEEPER) as ours:
+        async with leader_election.leadership(self._database, AdvisoryLock.SWEEPER) as ours:
             if ours is None:
                 return 0
             swept = 0

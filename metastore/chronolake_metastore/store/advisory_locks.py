@@ -1,0 +1,44 @@
+"""The numbers of all advisory locks that Chronolake takes in its database.
+
+Other programs may use the same database, so the numbers are none that are picked by chance. PostgreSQL keeps
+locks with one key apart from locks with two keys; the numbers differ all the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from typing import Final
+
+import chronolake_migrations
+
+_FIRST: Final = 1667788914
+_NAMES: Final = 1_024
+
+
+@enum.unique
+class AdvisoryLock(enum.IntEnum):
+    """What each lock protects; (n) is a lock with a second key."""
+
+    MIGRATION = chronolake_migrations.ADVISORY_LOCK
+    """One migration at a time."""
+    TABLE_NAME = _FIRST
+    """(``key_of_name``) Commands on the tables of these names."""
+    MARKERS_OF_TABLE = _FIRST + 1
+    """(``key_of_name``) Transactions that read the markers of a table before they create some."""
+    READERS_OF_TABLE = _FIRST + 2
+    """(hash of the table's id) Shared: a reader's lease is taken or renewed. Exclusive: a clean is planned."""
+    REAPER = _FIRST + 3
+    """The leader of the reapers, which roll back instants whose lease has expired."""
+    DELETER = _FIRST + 4
+    """The leader of the deleters, which execute plans."""
+    SWEEPER = _FIRST + 5
+    """The leader of the sweepers, which look for files that reappeared."""
+
+
+def key_of_name(name: str) -> int:
+    """The second key of the lock on a name, whether there is such a table or not.
+
+    Names share 1,024 keys, so that PostgreSQL has room for the locks of any group of commands.
+    """
+    return zlib.crc32(name.encode()) % _NAMES

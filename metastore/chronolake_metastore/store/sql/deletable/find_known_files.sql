@@ -1,0 +1,61 @@
+-- What is known of files by their names: the instant in each name, and whether anything needs the file. A file that
+-- restores brought back has several lives. OFFSET 0 keeps the planner to looking these up, file by file.
+WITH held AS MATERIALIZED (
+    SELECT saved.completion_time AS at
+    FROM instant savepoint
+    JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
+    WHERE savepoint.table_id = %(table_id)s AND savepoint.action = 'savepoint' AND savepoint.state = 'completed'
+    UNION
+    SELECT r.as_of
+    FROM reader r
+    WHERE r.table_id = %(table_id)s AND r.as_of IS NOT NULL AND r.expires_at > moment(%(now)s::bigint)
+)
+SELECT
+    n.ordinal,
+    i.state,
+    coalesce(lives.number > 0, false) AS is_published,
+    coalesce(lives.is_live, false) AS is_live,
+    coalesce(lives.is_served, false) AS is_served,
+    coalesce(lives.is_held, false) AS is_held,
+    EXISTS (
+        SELECT
+        FROM planned_group p
+        WHERE (p.table_id, p.partition_path, p.file_id) = (t.table_id, n.partition_path, n.file_id)
+        OFFSET 0
+    ) AS is_planned,
+    coalesce(i.state IN ('requested', 'inflight'), false) AND EXISTS (
+        SELECT
+        FROM event e
+        JOIN write_stat w ON w.table_id = e.table_id AND w.version = e.version
+        WHERE e.table_id = t.table_id
+            AND e.instant = i.requested_time
+            AND e.type = 'WriteStatsStaged'
+            AND w.partition_path = n.partition_path
+            AND w.file_name = n.file_name
+        OFFSET 0
+    ) AS is_staged,
+    lives.cleaned_by
+FROM lake_table t
+CROSS JOIN unnest(
+    %(partition_paths)s::text[], %(file_names)s::text[], %(file_ids)s::text[],
+    %(requested_times)s::bigint[]
+) WITH ORDINALITY AS n (partition_path, file_name, file_id, requested_time, ordinal)
+LEFT JOIN instant i ON i.table_id = t.table_id AND i.requested_time = moment(n.requested_time)
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) AS number,
+        micros(max(f.cleaned_by)) AS cleaned_by,
+        bool_or(f.superseded_at IS NULL) AS is_live,
+        bool_or(f.superseded_at IS NULL OR t.cleaned_before IS NULL OR f.superseded_at > t.cleaned_before) AS is_served,
+        bool_or(EXISTS (
+            SELECT
+            FROM held
+            WHERE f.live_from <= held.at AND (f.superseded_at IS NULL OR held.at < f.superseded_at)
+        )) AS is_held
+    FROM file f
+    WHERE (f.table_id, f.partition_path, f.file_id) = (t.table_id, n.partition_path, n.file_id)
+        AND (f.requested_time, f.file_name) = (moment(n.requested_time), n.file_name)
+    OFFSET 0
+) AS lives
+WHERE t.table_id = %(table_id)s
+ORDER BY n.ordinal

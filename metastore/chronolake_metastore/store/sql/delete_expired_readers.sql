@@ -1,9 +1,0 @@
--- Whoever is renewing one at this moment keeps it.
-DELETE FROM reader
-WHERE (table_id, lease_id) IN (
-    SELECT r.table_id, r.lease_id
-    FROM reader r
-    WHERE r.expires_at <= moment(:until)
-    LIMIT :limit
-    FOR UPDATE SKIP LOCKED
-)

@@ -1,8 +1,0 @@
--- A page of the files of an instant that were reported as deleted, each once.
-SELECT DISTINCT d.partition_path, d.file_name
-FROM deleted_file d
-WHERE d.table_id = :table_id
-    AND d.requested_time = moment(:requested_time)
-    AND (d.partition_path, d.file_name) > (:after_partition, :after_file)
-ORDER BY d.partition_path, d.file_name
-LIMIT :files

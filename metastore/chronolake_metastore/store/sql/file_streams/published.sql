@@ -1,0 +1,21 @@
+-- Every data file that was published by a time, once: superseded, replaced and undone ones too, until they are cleaned.
+SELECT
+    CASE partition_path WHEN '' THEN file_name ELSE partition_path || '/' || file_name END AS path,
+    size_bytes,
+    requested_time,
+    completion_time
+FROM file
+WHERE table_id = %(table_id)s
+    AND completion_time <= moment(%(as_of)s)
+    -- The first of the times that it was in the latest slices: a restore may have brought it back.
+    AND live_from = completion_time
+    AND (
+        cleaned_by IS NULL
+        OR NOT EXISTS (
+            SELECT
+            FROM instant clean
+            WHERE clean.table_id = file.table_id
+                AND clean.requested_time = file.cleaned_by
+                AND clean.completion_time <= moment(%(as_of)s)
+        )
+    )

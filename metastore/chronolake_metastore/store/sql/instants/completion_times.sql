@@ -1,0 +1,11 @@
+-- In the order of the requested times, and as one value: thousands of rows would cost more than finding them. As a
+-- subquery, each is looked up by the index: for a join of many, the planner would rather read the whole timeline.
+SELECT ARRAY(
+    SELECT (
+        SELECT micros(i.completion_time)
+        FROM instant i
+        WHERE i.table_id = %(table_id)s AND i.requested_time = moment(named.requested_time)
+    )
+    FROM unnest(%(requested_times)s::text::bigint[]) WITH ORDINALITY AS named (requested_time, nth)
+    ORDER BY named.nth
+)

@@ -1,0 +1,45 @@
+-- A page of those of an instant's markers whose files it has not published. Markers and write stats are sorted
+-- together: a join would be one of many thousands with many thousands, whatever the planner takes them for.
+SELECT partition_path, file_name, kind
+FROM (
+    SELECT partition_path, file_name, kind,
+        bool_or(kind IS NULL) OVER (PARTITION BY partition_path, file_name) AS is_published
+    FROM (
+        SELECT m.partition_path, m.file_name, m.kind
+        FROM marker m
+        WHERE m.table_id = %(table_id)s
+            AND m.requested_time = moment(%(requested_time)s)
+            AND (m.partition_path, m.file_name, m.kind) > (%(after_partition)s, %(after_file)s, %(after_kind)s)
+        UNION ALL
+        SELECT w.partition_path, w.file_name, NULL
+        FROM instant i
+        CROSS JOIN LATERAL (
+            -- The last event of an instant that has completed; when a restore has undone it since, an earlier one,
+            -- which no index knows.
+            SELECT done.table_id, done.version, done.type, done.payload
+            FROM event done
+            WHERE done.table_id = i.table_id AND done.version = i.version
+            UNION ALL
+            SELECT undone.table_id, undone.version, undone.type, undone.payload
+            FROM event undone
+            WHERE i.undone_completion_time IS NOT NULL
+                AND undone.table_id = i.table_id
+                AND undone.version < i.version
+                AND undone.instant = i.requested_time
+        ) AS e
+        CROSS JOIN LATERAL (
+            SELECT e.version
+            UNION ALL
+            SELECT staged.version::bigint
+            FROM jsonb_array_elements_text(e.payload -> 'staged') AS staged (version)
+        ) AS written
+        JOIN write_stat w ON w.table_id = e.table_id AND w.version = written.version
+        WHERE i.table_id = %(table_id)s
+            AND i.requested_time = moment(%(requested_time)s)
+            AND e.type = 'InstantCompleted'
+            AND (w.partition_path, w.file_name) >= (%(after_partition)s, %(after_file)s)
+    ) AS named
+) AS judged
+WHERE kind IS NOT NULL AND NOT is_published
+ORDER BY partition_path, file_name, kind
+LIMIT %(markers)s

@@ -1,0 +1,28 @@
+-- The partition paths, behind one and up to another, that had live files as of a completion time, with their totals. In two
+-- parts, as in files/snapshot.sql.
+SELECT
+    partition_path,
+    count(DISTINCT file_id),
+    count(*),
+    CAST(sum(size_bytes) AS bigint),
+    CAST(coalesce(sum(records) FILTER (WHERE kind = 'base'), 0) AS bigint)
+FROM (
+    SELECT f.partition_path, f.file_id, f.kind, f.size_bytes, f.records
+    FROM file f
+    WHERE f.table_id = %(table_id)s
+        AND f.superseded_at IS NULL
+        AND f.live_from <= moment(%(as_of)s)
+        AND (%(after)s::text IS NULL OR f.partition_path > %(after)s)
+        AND (%(last)s::text IS NULL OR f.partition_path <= %(last)s)
+    UNION ALL
+    SELECT f.partition_path, f.file_id, f.kind, f.size_bytes, f.records
+    FROM file f
+    WHERE f.table_id = %(table_id)s
+        AND f.superseded_at > moment(%(as_of)s)
+        AND f.live_from <= moment(%(as_of)s)
+        AND (%(after)s::text IS NULL OR f.partition_path > %(after)s)
+        AND (%(last)s::text IS NULL OR f.partition_path <= %(last)s)
+) AS live
+GROUP BY partition_path
+ORDER BY partition_path
+LIMIT %(partitions)s

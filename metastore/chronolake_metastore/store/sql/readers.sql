@@ -1,5 +1,0 @@
-SELECT r.lease_id, r.reader, micros(r.as_of), r.lease_seconds, micros(r.expires_at)
-FROM reader r
-WHERE r.table_id = :table_id AND r.expires_at > moment(:now) AND r.lease_id > :after
-ORDER BY r.lease_id
-LIMIT :limit

@@ -1,0 +1,20 @@
+-- A page of the file groups that had files of instants requested by a time, as of a completion time, and had not been
+-- replaced by such an instant. Some of them may yet have no slice by then: logs that belong to a later base file.
+SELECT DISTINCT f.partition_path, f.file_id
+FROM file f
+WHERE f.table_id = %(table_id)s
+    AND (f.partition_path, f.file_id) > (%(after_partition)s, %(after_file_id)s)
+    AND (%(partition_path)s::text IS NULL OR f.partition_path = %(partition_path)s)
+    AND f.requested_time <= moment(%(before_or_on)s)
+    AND f.completion_time <= moment(%(as_of)s)
+    AND (f.withdrawn_at IS NULL OR f.withdrawn_at > moment(%(as_of)s))
+    AND NOT EXISTS (
+        SELECT
+        FROM replaced_group r
+        WHERE (r.table_id, r.partition_path, r.file_id) = (f.table_id, f.partition_path, f.file_id)
+            AND r.requested_time <= moment(%(before_or_on)s)
+            AND r.replaced_at <= moment(%(as_of)s)
+            AND (r.withdrawn_at IS NULL OR r.withdrawn_at > moment(%(as_of)s))
+    )
+ORDER BY f.partition_path, f.file_id
+LIMIT %(groups)s

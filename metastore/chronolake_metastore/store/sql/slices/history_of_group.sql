@@ -1,0 +1,11 @@
+-- All files that a file group had published as of a completion time, in its latest slice or in one before; those not that
+-- a restore had undone by then. Each once: the first life of a file begins with its completion.
+SELECT {file}
+FROM file f
+WHERE f.table_id = %(table_id)s
+    AND f.partition_path = %(partition_path)s
+    AND f.file_id = %(file_id)s
+    AND f.live_from = f.completion_time
+    AND f.completion_time <= moment(%(as_of)s)
+    AND (f.withdrawn_at IS NULL OR f.withdrawn_at > moment(%(as_of)s))
+ORDER BY f.kind, f.completion_time, f.file_name

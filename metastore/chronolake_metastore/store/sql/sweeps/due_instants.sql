@@ -1,0 +1,16 @@
+-- Instants of a table that have ended and whose last deletion was reported so long ago, the longest ago first.
+SELECT
+    micros(i.unswept_since), micros(i.requested_time), i.action, i.state,
+    CASE WHEN i.action = 'rollback' AND (i.plan ->> 'direct_markers')::boolean THEN micros(i.target) END
+FROM instant i
+WHERE i.table_id = %(table_id)s
+    AND i.state IN ('completed', 'rolled_back')
+    -- Once, as a subquery: a volatile function in the condition would rule the index out.
+    AND i.unswept_since <= (SELECT moment(now_us() - %(grace_us)s::bigint))
+    AND (
+        NOT %(leases)s::boolean
+        OR i.unswept_since + i.lease_seconds * interval '1 second' <= (SELECT moment(now_us()))
+    )
+    AND (i.unswept_since, i.requested_time) > (moment(%(after_since)s), moment(%(after_time)s))
+ORDER BY i.unswept_since, i.requested_time
+LIMIT %(limit)s

@@ -1,0 +1,21 @@
+-- Tables that have an instant due to be swept, by the grace period of each: a look into the index per table.
+SELECT
+    t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.definition -> 'properties',
+    t.definition ->> 'tick', grace.seconds
+FROM lake_table t
+CROSS JOIN LATERAL (
+    SELECT coalesce((t.definition -> 'properties' ->> %(grace_property)s::text)::bigint, %(grace_seconds)s) AS seconds
+) AS grace
+CROSS JOIN (SELECT now_us() AS us) AS wall
+WHERE t.dropped_at IS NULL
+    AND t.table_id <> ALL (%(left_out)s::uuid[])
+    AND EXISTS (
+        SELECT
+        FROM instant i
+        WHERE i.table_id = t.table_id
+            AND i.state IN ('completed', 'rolled_back')
+            AND i.unswept_since <= moment(wall.us - grace.seconds * 1000000)
+            AND i.unswept_since + i.lease_seconds * interval '1 second' <= moment(wall.us)
+    )
+ORDER BY t.table_id
+LIMIT %(limit)s

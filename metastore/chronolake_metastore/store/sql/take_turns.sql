@@ -1,6 +1,0 @@
--- Wait for all turns before the transaction has an id. A row lock gives it one, and then waits for the next row or
--- for a newer version of the same: a transaction with an older id would append behind one with a younger, and the
--- order across tables (transaction_id, position) would not be the order of a table's versions. An advisory lock
--- needs no transaction id. unnest keeps the order of its array, so nobody waits in a circle.
-SELECT pg_advisory_xact_lock(1667788914, turn)
-FROM unnest(%(turns)s::integer[]) AS turn
