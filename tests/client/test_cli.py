@@ -161,7 +161,8 @@ def test_the_timeline_fits_a_narrow_screen(
 
     assert max(len(line) for line in lines) <= columns
     assert any(line.strip().startswith(instant.requested_time) for line in lines)
-    assert all(word in lines[1] for word in ("requested", "action", "state", "writer", "files", "duration"))
+    assert all(word in lines[1] for word in ("requested", "completed", "action", "state", "writer", "files"))
+    assert any(str(instant.completion_time) in line for line in lines)
 
 
 def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolake.Table) -> None:

@@ -7,7 +7,7 @@ import io
 import pytest
 
 import chronolake
-from chronolake import Action, Operation
+from chronolake import Action, Marker, MarkerKind, Operation
 from chronolake.cli import output
 from chronolake_model.file_names import bucket_file_id
 from tests.client.conftest import Cli
@@ -53,6 +53,21 @@ def test_a_rollback_shows_its_target(cli: Cli, table: chronolake.Table) -> None:
 
     assert pending.requested_time in cli("timeline", table.name, "--rollbacks").out
     assert str(rollback) in cli("instant", table.name, pending.requested_time).out
+
+
+def test_finish_rollbacks_names_a_rollback_that_another_writer_executes(
+    cli: Cli, table: chronolake.Table
+) -> None:
+    pending = table.begin(writer="gone")
+    pending.mark(Marker("", stat_of(pending, 1).file_name, MarkerKind.CREATE))
+    rollback = table.rollback(pending.requested_time, writer="gone", execute=False).rolled_back_by
+    assert rollback is not None
+    table.execute(rollback, writer="another")
+
+    shown = cli("finish-rollbacks", table.name).out
+
+    assert f"{rollback} is executed by another, whose lease ends at " in shown
+    assert "the files that the target has marked" in cli("instant", table.name, rollback).out
 
 
 def test_an_instant_shows_its_plan(cli: Cli, table: chronolake.Table) -> None:

@@ -60,8 +60,8 @@ def check(  # one parameter for each option
             "--sample",
             min=1,
             metavar="N",
-            help="Read so many base files, spread over the table; that they are there, with their sizes and "
-            "names, is checked of all.",
+            help="Read N base files, spread over the table. The existence, size and name of every file are "
+            "checked in any case.",
             show_default=False,
         ),
     ] = None,
@@ -70,9 +70,9 @@ def check(  # one parameter for each option
 ) -> None:
     """Read a table's files and find what is wrong with them.
 
-    Found are: missing, cut off and foreign files; records in wrong buckets or partitions, and keys that are
-    there twice; columns and values that are not what the schema, the key and Hudi's five columns ask for. The
-    exit code is 0 when nothing is found, and 1 otherwise. Nothing is changed.
+    It finds missing, truncated and foreign files, records in wrong buckets or partitions, duplicate keys, and
+    columns and values that contradict the schema, the key or Hudi's five columns. It changes nothing. The exit
+    code is 0 without a finding, and 1 otherwise.
     """
     if full and sample is not None:
         raise typer.BadParameter("it contradicts --full", param_hint="--sample")

@@ -42,15 +42,15 @@ def clean(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be deleted, 10,000 files at most.")
+        bool, typer.Option("--dry-run", help="Only show the files to delete, 10,000 at most.")
     ] = False,
     storage: options.StorageOption = None,
     yes: options.YesOption = False,
 ) -> None:
-    """Delete the files of a table's past that no reader needs any more, and serve it from then on only.
+    """Delete old files that no reader needs. Afterwards, reads as of earlier times are refused.
 
-    Never what is live, what a savepoint pins, what a running reader holds, or what a pending write or plan may
-    read. A clean that broke off is gone on with.
+    Files stay that are live, that a savepoint pins, that a reader holds, or that a pending write or plan may
+    read. A clean that was interrupted is continued.
     """
     if sum(one is not None for one in (retain_commits, retain_hours, retain_versions)) > 1:
         raise typer.BadParameter(

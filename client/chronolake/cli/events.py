@@ -25,32 +25,35 @@ def events(
         str | None,
         typer.Argument(
             metavar="[NAMESPACE.TABLE]",
-            help="Only this table's; else those of all.",
+            help="Show the events of this table. The default is all tables.",
             callback=options.optional_table_name,
             show_default=False,
         ),
     ] = None,
     after: Annotated[
         str | None,
-        typer.Option("--after", metavar="CURSOR", help="Behind this event; else from the beginning."),
+        typer.Option("--after", metavar="CURSOR", help="Start after this event. The default is the beginning."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
+        bool, typer.Option("--follow", "-f", help="Show new events as they come, until interrupted.")
     ] = False,
     from_now: Annotated[
-        bool, typer.Option("--from-now", help="With --follow: only what happens from now on.")
+        bool, typer.Option("--from-now", help="With --follow: show only events from now on.")
     ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=1, help=f"The first so many; {LIMIT_DEFAULT} unless following.", show_default=False
+            "--limit",
+            min=1,
+            help=f"Show this many events. The default is {LIMIT_DEFAULT}; with --follow there is no limit.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Show the log: every change, oldest first.
 
-    With --follow --json each event is a document of its own, in a line. A cursor of one table's events does
-    not fit those of all.
+    With --follow --json each event is a JSON document on a line of its own. A cursor from the events of one
+    table is not valid for the events of all tables.
     """
     if from_now and (after is not None or not follow):
         raise typer.BadParameter("it goes with --follow, and without --after", param_hint="--from-now")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from chronolake.cli import context, options, output
 from chronolake_model.files import FileGroupName
-from chronolake_model.instants import Conflict, Instant, TouchedFileGroup
+from chronolake_model.instants import Conflict, Instant, RecordedPlan, TouchedFileGroup
 from chronolake_model.vocabulary import Touch
 
 _NAMED_MAX = 10
@@ -22,7 +22,7 @@ def _touched_option(name: str, what: str) -> Any:
 
 
 def instant(table: options.TableArgument, requested_time: options.TimeArgument) -> None:
-    """Show one instant: who wrote it, how it stands, until when its lease runs, what it plans."""
+    """Show one instant: its writer, state, lease, plan and summary."""
     with context.client() as client:
         found = client.table(table).instant(requested_time)
     output.show(found, lambda console: print_instant(console, found))
@@ -36,8 +36,8 @@ def rollback(
         typer.Option(
             "--writer",
             metavar="NAME",
-            help="In whose name; user@host:pid unless given. The instant's own writer may roll it back at any "
-            "time, another once its lease has ended.",
+            help="The writer's name. The default is user@host:pid. The instant's own writer may roll it back "
+            "at any time, another writer when the lease has ended.",
             show_default=False,
         ),
     ] = None,
@@ -46,14 +46,14 @@ def rollback(
         bool | None,
         typer.Option(
             "--execute/--no-execute",
-            help="Whether to delete the files that it has marked, or to leave that to finish-rollbacks or the "
-            "server. As the table's property deletions.executor says, unless given.",
+            help="Delete the files that the instant has marked, or leave that to finish-rollbacks or a server. "
+            "The default is the table's property deletions.executor.",
             show_default=False,
         ),
     ] = None,
     storage: options.StorageOption = None,
 ) -> None:
-    """Roll back a pending instant: nothing that it wrote will be seen, and what it has marked is deleted."""
+    """Roll back a pending instant: its files are never published, and the marked ones are deleted."""
     with context.client(storage_options=options.storage(storage)) as client:
         found = client.table(table).rollback(requested_time, reason, writer=writer, execute=execute)
     output.show(found, lambda console: print_instant(console, found))
@@ -64,12 +64,15 @@ def finish_rollbacks(
     writer: options.WriterOption = None,
     storage: options.StorageOption = None,
 ) -> None:
-    """Execute the rollbacks that wait: delete the files that the instants which they undo have marked."""
+    """Execute pending rollbacks: delete the files that the rolled-back instants have marked."""
     with context.client(storage_options=options.storage(storage)) as client:
         lake_table = client.table(table)
         done = lake_table.finish_rollbacks(writer=writer)
         counts = [sum(1 for _ in lake_table.deletions(one.requested_time)) for one in done]
-    output.show({"table": table, "rollbacks": done}, lambda console: _print_rollbacks(console, done, counts))
+        leased = list(lake_table.timeline.rollbacks().pending())
+    output.show(
+        {"table": table, "rollbacks": done}, lambda console: _print_rollbacks(console, done, counts, leased)
+    )
 
 
 def conflicts(
@@ -79,9 +82,9 @@ def conflicts(
     log: Annotated[list[str] | None, _touched_option("log", "It adds a log file to this group")] = None,
     replaced: Annotated[list[str] | None, _touched_option("replaced", "It replaces this group")] = None,
 ) -> None:
-    """Ask whether an instant that touches these file groups would conflict if it completed now.
+    """Show whether an instant that writes these file groups would conflict if it completed now.
 
-    Changes nothing. Ends with 5 when it would.
+    It changes nothing. The exit code is 5 if there is a conflict.
     """
     touched = [
         _touched(text, how)
@@ -89,7 +92,7 @@ def conflicts(
         for text in texts or ()
     ]
     if not touched:
-        raise typer.BadParameter("name a file group at least", param_hint="--base, --log or --replaced")
+        raise typer.BadParameter("name at least one file group", param_hint="--base, --log or --replaced")
     with context.client() as client:
         found = client.table(table).write(requested_time).conflicts(touched)
     document = {"table": table, "requested_time": requested_time, "conflict": found}
@@ -98,12 +101,22 @@ def conflicts(
         raise typer.Exit(output.CONFLICT)
 
 
-def _print_rollbacks(console: Console, done: Sequence[Instant], counts: Sequence[int]) -> None:
-    if not done:
+def _print_rollbacks(
+    console: Console, done: Sequence[Instant], counts: Sequence[int], leased: Sequence[Instant]
+) -> None:
+    """``leased`` are the pending rollbacks that another writer or a server executes."""
+    if done:
+        rows = ((one.requested_time, one.target, count) for one, count in zip(done, counts, strict=True))
+        output.print_table(console, output.table_of(("rollback", "undid", "files deleted#"), rows))
+    else:
         console.print("no rollback waits to be executed")
-        return
-    rows = ((one.requested_time, one.target, count) for one, count in zip(done, counts, strict=True))
-    output.print_table(console, output.table_of(("rollback", "undid", "files deleted#"), rows))
+    for rollback_ in leased:
+        console.print(
+            f"{rollback_.requested_time} is executed by {rollback_.writer}, whose lease ends at "
+            f"{_lease_end(rollback_)}; run this again after that",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 def _touched(text: str, how: Touch) -> TouchedFileGroup:
@@ -137,7 +150,6 @@ def group_name(group: FileGroupName) -> str:
 
 def print_instant(console: Console, found: Instant) -> None:
     """One instant for people."""
-    lease_ends = None if found.lease_expires_at is None else f"{found.lease_expires_at:%Y-%m-%d %H:%M:%S} UTC"
     pairs: list[tuple[str, object]] = [
         ("table", found.table),
         ("requested", _time(found.requested_time)),
@@ -148,7 +160,7 @@ def print_instant(console: Console, found: Instant) -> None:
         ("operation", found.operation),
         ("writer", found.writer),
         ("lease", f"{found.lease_seconds:,} s"),
-        ("lease ends", lease_ends),
+        ("lease ends", _lease_end(found)),
         ("target", _time(found.target)),
         ("rolled back by", _time(found.rolled_back_by)),
         ("reason", found.rollback_reason),
@@ -163,9 +175,19 @@ def print_instant(console: Console, found: Instant) -> None:
             ("plan: groups", _some([group_name(one) for one in plan.file_groups], plan.file_groups_count)),
             ("plan: details", plan.details),
             ("plan: instants", _some(plan.instants, plan.instants_count)),
-            ("plan: delete", _some(plan.files_to_delete, plan.files_to_delete_count)),
+            ("plan: delete", _files_to_delete(plan)),
         ]
     output.print_table(console, output.pairs_of(pairs))
+
+
+def _files_to_delete(plan: RecordedPlan) -> list[str]:
+    if plan.by_markers:
+        return ["the files that the target has marked"]
+    return _some(plan.files_to_delete, plan.files_to_delete_count)
+
+
+def _lease_end(found: Instant) -> str | None:
+    return None if found.lease_expires_at is None else f"{found.lease_expires_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _some(names: Sequence[str], count: int | None = None) -> list[str]:

@@ -81,7 +81,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
 
 
 def _namespaces_app() -> typer.Typer:
-    app = typer.Typer(name="namespaces", help="List, make and drop namespaces.", no_args_is_help=True)
+    app = typer.Typer(name="namespaces", help="List, create and drop namespaces.", no_args_is_help=True)
     app.command("list")(options.with_common_options(namespaces.list_namespaces))
     app.command("create")(options.with_common_options(namespaces.create_namespace))
     app.command("drop")(options.with_common_options(namespaces.drop_namespace))
@@ -105,7 +105,7 @@ def _schema_app() -> typer.Typer:
 
 
 def _tables_app() -> typer.Typer:
-    app = typer.Typer(name="tables", help="List, show, make and drop tables.", no_args_is_help=True)
+    app = typer.Typer(name="tables", help="List, show, create and drop tables.", no_args_is_help=True)
     app.command("list")(options.with_common_options(tables.list_tables))
     app.command("show")(options.with_common_options(tables.show_table))
     app.command("create")(options.with_common_options(tables.create_table))

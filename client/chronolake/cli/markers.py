@@ -18,8 +18,8 @@ def markers(
         bool,
         typer.Option(
             "--unpublished",
-            help="Only those whose data files the instant has not published: what failed or repeated attempts "
-            "of tasks may have left.",
+            help="Only markers of files that the instant has not published. Failed or repeated attempts of "
+            "tasks may have left them.",
         ),
     ] = False,
 ) -> None:

@@ -38,7 +38,7 @@ def create_namespace(
     property_: options.PropertyOption = None,
     if_not_exists: options.IfNotExistsOption = False,
 ) -> None:
-    """Make a namespace."""
+    """Create a namespace."""
     with context.client() as client:
         made: Namespace = client.create_namespace(
             name, options.properties(property_ or []), if_not_exists=if_not_exists

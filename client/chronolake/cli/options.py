@@ -24,7 +24,7 @@ UrlOption = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="Where the server is; else the variable CHRONOLAKE_URL, else http://127.0.0.1:7077.",
+        help="The server's URL. The default is the variable CHRONOLAKE_URL, else http://127.0.0.1:7077.",
         rich_help_panel=_COMMON,
     ),
 ]
@@ -159,24 +159,24 @@ SavepointArgument = Annotated[
         show_default=False,
     ),
 ]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for whoever reads the log.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="The reason. It is kept in the log.")]
 WriterOption = Annotated[
     str | None,
     typer.Option(
-        "--writer", metavar="NAME", help="In whose name; user@host:pid unless given.", show_default=False
+        "--writer", metavar="NAME", help="The writer's name. The default is user@host:pid.", show_default=False
     ),
 ]
 PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated.")
 ]
 IfNotExistsOption = Annotated[
-    bool, typer.Option("--if-not-exists", help="Take the one of this name, when there is one, as it is.")
+    bool, typer.Option("--if-not-exists", help="If there is one of this name, leave it as it is.")
 ]
 ReuseBasePathOption = Annotated[
     bool,
     typer.Option(
         "--reuse-base-path",
-        help="Take the base path over from dropped tables: nothing of theirs is deleted there any more.",
+        help="Use a base path that dropped tables keep. Their files there are never deleted from then on.",
     ),
 ]
 StorageOption = Annotated[
@@ -184,8 +184,8 @@ StorageOption = Annotated[
     typer.Option(
         "--storage",
         metavar="NAME=VALUE",
-        help="How a table in S3 is reached: endpoint_override, access_key, secret_key, session_token or "
-        "region. May be repeated; the rest is taken from the environment, as AWS's own tools do.",
+        help="An option for storage in S3: endpoint_override, access_key, secret_key, session_token or region. "
+        "May be repeated. Other options come from the environment, as in AWS's tools.",
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -27,23 +27,27 @@ def orphans(
         bool,
         typer.Option(
             "--delete",
-            help="Delete, after the report, what can never be published: files of instants that were rolled "
-            "back, and those that completed instants do not name.",
+            help="After the report, delete files that can never be published: files of rolled-back instants, "
+            "and files that their completed instant does not name.",
         ),
     ] = False,
     unknown_instants: Annotated[
         bool,
         typer.Option(
             "--unknown-instants",
-            help="Delete those of no instant known too. They may be another table's, in the same folder.",
+            help="With --delete: also delete files of unknown instants. They may belong to another table in "
+            "the same folder.",
         ),
     ] = False,
     storage: options.StorageOption = None,
     yes: options.YesOption = False,
 ) -> None:
-    """List the files in a table's storage that nothing published accounts for, and why; sizes are in bytes."""
+    """List the files in a table's storage that no completed instant has published, with the reason.
+
+    Sizes are in bytes.
+    """
     if unknown_instants and not delete:
-        raise typer.BadParameter("it says what --delete deletes", param_hint="--unknown-instants")
+        raise typer.BadParameter("it needs --delete", param_hint="--unknown-instants")
     with context.client(storage_options=options.storage(storage)) as client:
         lake_table = client.table(table)
         try:

@@ -18,9 +18,9 @@ def outcome(
         str, typer.Argument(metavar="KEY", help="The request's idempotency key.", show_default=False)
     ],
 ) -> None:
-    """Show what became of a request: its answer, or its refusal.
+    """Show the recorded outcome of a request: its answer or its refusal.
 
-    Not found means: not carried out so far. A request that is under way may still be.
+    Not found means that the request has not been executed so far. It may still be on its way.
     """
     try:
         with context.client() as client:

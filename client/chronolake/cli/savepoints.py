@@ -28,13 +28,16 @@ def create_savepoint(
             "--instant",
             metavar="TIME",
             callback=options.optional_instant_time,
-            help="The requested time of the instant to pin; else the one that completed last.",
+            help="The requested time of the instant to pin. The default is the last one that completed.",
         ),
     ] = None,
     comment: Annotated[str, typer.Option("--comment", help="What it is for.")] = "",
     writer: options.WriterOption = None,
 ) -> None:
-    """Pin a completed instant: the table can go back to it. One that is pinned already keeps its savepoint."""
+    """Pin a completed instant, so that the table can be restored to it.
+
+    If the instant is pinned already, its savepoint stays as it is.
+    """
     with context.client() as client:
         made = client.table(table).savepoint(instant, comment, writer=writer)
     output.show(made, lambda console: instants.print_instant(console, made))
@@ -60,7 +63,7 @@ def release_savepoint(
     reason: options.ReasonOption = "",
     writer: options.WriterOption = None,
 ) -> None:
-    """Give a savepoint up: what it pinned may be rolled back and cleaned again."""
+    """Release a savepoint: its instant may be rolled back and cleaned again."""
     with context.client() as client:
         released = client.table(table).release_savepoint(savepoint, reason, writer=writer)
     output.show(released, lambda console: instants.print_instant(console, released))
@@ -73,10 +76,10 @@ def restore(
     writer: options.WriterOption = None,
     yes: options.YesOption = False,
 ) -> None:
-    """Take a table back to a savepoint: what is pending, and what completed later, is rolled back.
+    """Restore a table to a savepoint: roll back pending instants, and those that completed after it.
 
-    Shows it and asks first. What begins or completes before the answer is rolled back too; the instant that is
-    shown in the end names all.
+    It lists these instants and asks first. Instants that begin or complete before your answer are rolled back
+    too. The restore that is shown at the end names all of them.
     """
     with context.client() as client:
         lake_table = client.table(table)

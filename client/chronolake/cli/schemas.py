@@ -43,7 +43,9 @@ def show_schema(
     table: options.TableArgument,
     version: Annotated[
         int | None,
-        typer.Option("--version", metavar="NUMBER", min=1, help="Of the schema; the present one unless given."),
+        typer.Option(
+            "--version", metavar="NUMBER", min=1, help="The version to show. The default is the present one."
+        ),
     ] = None,
 ) -> None:
     """Show one version of a table's schema: its columns and their field ids."""
@@ -56,7 +58,7 @@ def show_schema(
 def change_schema(  # one option per kind of change
     table: options.TableArgument,
     rename: Annotated[
-        _Texts, typer.Option("--rename", metavar="NAME=NEW", help="Call a column otherwise; may be repeated.")
+        _Texts, typer.Option("--rename", metavar="NAME=NEW", help="Rename a column; may be repeated.")
     ] = None,
     widen: Annotated[
         _Texts,
@@ -66,17 +68,19 @@ def change_schema(  # one option per kind of change
         _Texts, typer.Option("--make-nullable", metavar="NAME", help="Let a column be null; may be repeated.")
     ] = None,
     drop: Annotated[
-        _Texts, typer.Option("--drop", metavar="NAME", help="Take a column out; may be repeated.")
+        _Texts, typer.Option("--drop", metavar="NAME", help="Drop a column; may be repeated.")
     ] = None,
     add: Annotated[
         _Texts, typer.Option("--add", metavar="NAME:TYPE", help="Add a nullable column; may be repeated.")
     ] = None,
     expect: Annotated[
         int | None,
-        typer.Option("--expect", metavar="NUMBER", min=1, help="Only if the schema is still of this version."),
+        typer.Option(
+            "--expect", metavar="NUMBER", min=1, help="Change it only if this is still the present version."
+        ),
     ] = None,
 ) -> None:
-    """Change the columns of a table, all that is asked for or nothing; its files stay as they are.
+    """Change the columns of a table: all changes of the command, or none. The files stay as they are.
 
     Columns are renamed first, then widened, made nullable, dropped, and added.
     """

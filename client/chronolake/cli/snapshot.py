@@ -42,7 +42,9 @@ def changes(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME", callback=options.read_time, help="Completed at it or before."),
+        typer.Option(
+            "--to", metavar="TIME", callback=options.read_time, help="Completed at this time or before."
+        ),
     ] = None,
 ) -> None:
     """Show what completed in a range of completion times: instants and file groups.

@@ -20,16 +20,16 @@ def sweep(
             metavar="SECONDS",
             min=0,
             max=GRACE_SECONDS_MAX,
-            help="How long ago the last deletion of an instant must have been reported. Unless given, as the "
-            "table's property deletions.grace-seconds says, else 900, and never less than a lease.",
+            help="Look for files of instants whose last deletion was reported longer ago than this. The "
+            "default is the table's property deletions.grace-seconds, else 900, and at least a lease.",
             show_default=False,
         ),
     ] = None,
     storage: options.StorageOption = None,
 ) -> None:
-    """Look for files once more that were deleted, for a task may finish one late; delete those, and record it.
+    """Delete files that a late task has written again after their deletion, and record it.
 
-    It may be run at any time, and again: what was found is looked at once more after another while.
+    It may run at any time. Files that it found are looked for again after another period of grace.
     """
     with context.client(storage_options=options.storage(storage)) as client:
         try:

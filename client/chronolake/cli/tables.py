@@ -17,7 +17,9 @@ _REQUIRED = ":required"
 
 
 def list_tables(
-    namespace: Annotated[str | None, typer.Option("--namespace", help="Only those of this namespace.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="List tables of this namespace only.")
+    ] = None,
 ) -> None:
     """List all tables."""
     with context.client() as client:
@@ -55,7 +57,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
         typer.Option(
             "--field",
             metavar="NAME:TYPE[:required]",
-            help="A column, its type written as Spark does; repeat it for each, in order.",
+            help="A column, with a type as in Spark SQL. Repeat it for each column, in order.",
         ),
     ],
     key: Annotated[list[str], typer.Option("--key", help="A record key column; may be repeated.")],
@@ -63,7 +65,11 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
         list[str] | None, typer.Option("--partition", help="A partition column; may be repeated.")
     ] = None,
     ordering: Annotated[
-        str | None, typer.Option("--ordering", help="Of two records of a key the one greater here wins.")
+        str | None,
+        typer.Option(
+            "--ordering",
+            help="The ordering field: of two records with one key, the one with the greater value wins.",
+        ),
     ] = None,
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition.")] = 4,
     type_: Annotated[TableType, typer.Option("--type", help="How updates are kept.")] = TableType.COPY_ON_WRITE,
@@ -72,7 +78,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
     if_not_exists: options.IfNotExistsOption = False,
     reuse_base_path: options.ReuseBasePathOption = False,
 ) -> None:
-    """Make a table."""
+    """Create a table."""
     schema = [field_of(text) for text in field]
     with context.client() as client:
         made = client.create_table(

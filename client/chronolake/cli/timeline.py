@@ -16,10 +16,10 @@ from chronolake_model.instants import Instant
 from chronolake_model.times import MICROS_PER_SECOND, from_datetime, parse_time
 from chronolake_model.vocabulary import Action, Operation, State
 
-# What a narrow screen does without, in this order; requested time and duration say when an instant completed.
+# What a narrow screen does without, in this order. Completion times stay long: reads as of a time need them.
 _LEFT_OUT_FIRST = (
-    *("requested (UTC)", "completed", "operation", "records"),
-    *("files", "duration", "lease", "writer", "target"),
+    *("requested (UTC)", "records", "operation", "duration"),
+    *("files", "target", "lease", "writer", "completed"),
 )
 
 
@@ -33,18 +33,24 @@ class By(enum.StrEnum):
 def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
     table: options.TableArgument,
     state: Annotated[list[State] | None, typer.Option("--state", help="May be repeated.")] = None,
-    pending: Annotated[bool, typer.Option("--pending", help="As --state requested --state inflight.")] = False,
+    pending: Annotated[
+        bool, typer.Option("--pending", help="The same as --state requested --state inflight.")
+    ] = False,
     action: Annotated[list[Action] | None, typer.Option("--action", help="May be repeated.")] = None,
-    rollbacks: Annotated[bool, typer.Option("--rollbacks", help="As --action rollback.")] = False,
+    rollbacks: Annotated[bool, typer.Option("--rollbacks", help="The same as --action rollback.")] = False,
     operation: Annotated[list[Operation] | None, typer.Option("--operation", help="May be repeated.")] = None,
-    writer: Annotated[str | None, typer.Option("--writer", metavar="NAME", help="Only this writer's.")] = None,
+    writer: Annotated[
+        str | None, typer.Option("--writer", metavar="NAME", help="Only instants of this writer.")
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="TIME", callback=options.moment, help="Requested after this time."),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", callback=options.moment, help="Requested at it or before."),
+        typer.Option(
+            "--until", metavar="TIME", callback=options.moment, help="Requested at this time or before."
+        ),
     ] = None,
     completed_since: Annotated[
         str | None,
@@ -55,19 +61,26 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
     completed_until: Annotated[
         str | None,
         typer.Option(
-            "--completed-until", metavar="TIME", callback=options.moment, help="Completed at it or before."
+            "--completed-until",
+            metavar="TIME",
+            callback=options.moment,
+            help="Completed at this time or before.",
         ),
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", help="Which time orders them; by completion only what has completed.")
+        By,
+        typer.Option("--by", help="The time that orders the list. completion lists completed instants only."),
     ] = By.REQUESTED,
-    first: Annotated[bool, typer.Option("--first", help="The oldest of them alone.")] = False,
-    last: Annotated[bool, typer.Option("--last", help="The newest of them alone.")] = False,
+    first: Annotated[bool, typer.Option("--first", help="Show the oldest match only.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Show the newest match only.")] = False,
     nth: Annotated[
-        int | None, typer.Option("--nth", min=0, max=1_000_000, help="The one alone with so many before it.")
+        int | None,
+        typer.Option(
+            "--nth", min=0, max=1_000_000, help="Show one match only: 0 is the oldest, 1 the second oldest."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Show the oldest of them first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show this many of the newest matches.")] = 20,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Show the oldest first.")] = False,
 ) -> None:
     """Show a table's timeline, newest first.
 
@@ -98,7 +111,7 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
 
 
 def time() -> None:
-    """Show the server's time as an interval: certainly not before, certainly not after."""
+    """Show the server's time as an interval that contains the true time."""
     with context.client() as client:
         interval = client.time()
     pairs = (
@@ -111,7 +124,7 @@ def time() -> None:
 def _one_alone(first: bool, last: bool, nth: int | None) -> Callable[[Timeline], Instant | None] | None:
     """How to find the one instant that is wanted, if it is one."""
     if first + last + (nth is not None) > 1:
-        raise typer.BadParameter("only one of them can be meant", param_hint="--first, --last, --nth")
+        raise typer.BadParameter("give only one of these options", param_hint="--first, --last, --nth")
     if last:
         return Timeline.last
     if first or nth is not None:
