@@ -1,4 +1,4 @@
-"""Types of JSON columns: what Spark infers, corrected where it would change values.
+"""Types of JSON columns: those that Spark infers, but for strings.
 
 Spark makes decimals of strings that look like numbers, so that ``"1.1"`` and ``"1.10"`` become one value.
 """
@@ -7,52 +7,71 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, DecimalType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
+from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_spark import csv_types
 from chronolake_spark.csv_files import Reading
-from chronolake_spark.json_files import STRING, Shape
+from chronolake_spark.json_records import Kind
+from chronolake_spark.json_shape import Shape
 
 _INT64_DIGITS: Final = 18
-_DIGITS_MAX: Final = 38
-"""What a decimal of eight bytes holds, and what the largest does."""
+"""A decimal of so many digits has eight bytes."""
 
 
-def with_strings(inferred: StructType, shape: Shape, reading: Reading) -> StructType:
-    """``inferred`` with strings where the values are strings, or where the table has strings.
+def struct_of(shape: Shape, reading: Reading) -> StructType:
+    """The columns of records of ``shape``, in the order of their names.
 
-    A column of the table's strings holds its numbers as they are written.
+    A column of strings in the table is one here too, and holds numbers as they are written. Decimal columns
+    have room for larger numbers than the files have.
     """
-    struct = _kept(inferred, shape)
-    assert isinstance(struct, StructType), "records are objects"
-    return StructType([_as_stored(field, reading) for field in struct])
+    return StructType([_column(name, shape.fields[name], reading) for name in sorted(shape.fields)])
 
 
-def roomy(field: StructField) -> StructField:
-    """A decimal column with room for larger numbers than these files have."""
-    type_ = field.dataType
-    if not isinstance(type_, DecimalType):
-        return field
-    precision = _INT64_DIGITS if type_.precision <= _INT64_DIGITS else _DIGITS_MAX
-    return StructField(field.name, DecimalType(precision, type_.scale))
-
-
-def _kept(type_: DataType, shape: Shape) -> DataType:
-    if shape.kind == STRING:
-        return StringType()
-    if isinstance(type_, ArrayType) and shape.items is not None:
-        return ArrayType(_kept(type_.elementType, shape.items), type_.containsNull)
-    if isinstance(type_, StructType):
-        fields = [(field, shape.fields[field.name]) for field in type_]
-        return StructType(
-            [StructField(field.name, _kept(field.dataType, of), field.nullable) for field, of in fields]
-        )
-    return type_
-
-
-def _as_stored(field: StructField, reading: Reading) -> StructField:
-    known = reading.column(field.name)
+def _column(name: str, shape: Shape, reading: Reading) -> StructField:
+    known = reading.column(name)
     is_text = known is not None and known.type == csv_types.STRING
-    if not is_text or isinstance(field.dataType, ArrayType | StructType):
-        return field
-    return StructField(field.name, StringType())
+    is_complex = shape.kind in {Kind.ARRAY, Kind.OBJECT}
+    if is_text and not is_complex:
+        return StructField(name, StringType())
+    type_ = _type(shape, all_strings=reading.default is not None)
+    if isinstance(type_, DecimalType):
+        precision = _INT64_DIGITS if type_.precision <= _INT64_DIGITS else DECIMAL_PRECISION_MAX
+        type_ = DecimalType(precision, type_.scale)
+    return StructField(name, type_)
+
+
+def _type(shape: Shape, *, all_strings: bool) -> DataType:
+    match shape.kind:
+        case Kind.OBJECT:
+            names = sorted(shape.fields)
+            return StructType(
+                [StructField(name, _type(shape.fields[name], all_strings=all_strings)) for name in names]
+            )
+        case Kind.ARRAY if shape.items is not None:
+            return ArrayType(_type(shape.items, all_strings=all_strings))
+        case Kind.NUMBER if not all_strings:
+            return _number(shape)
+        case Kind.BOOLEAN if not all_strings:
+            return BooleanType()
+        case _:
+            return StringType()
+
+
+def _number(shape: Shape) -> DataType:
+    if not shape.has_decimals:
+        return LongType()
+    if shape.needs_double:
+        return DoubleType()
+    whole_digits, scale = shape.decimal_digits
+    return DecimalType(whole_digits + scale, scale)

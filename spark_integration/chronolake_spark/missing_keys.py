@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronolake_spark import errors, json_files
+from chronolake_spark import errors, json_records
 from chronolake_spark.formats import Format
 
 
@@ -61,7 +61,7 @@ def _row_of_parquet(file: Path, key: Sequence[str]) -> str | None:
 
 def _record_of_json(file: Path, key: Sequence[str]) -> str | None:
     folded = {name.lower() for name in key}
-    for record in json_files.records(file):
+    for record in json_records.records(file):
         values = [value for name, value in record.fields.items() if name.lower() in folded]
         if all(value in (None, "") for value in values):
             return record.place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pyarrow as pa
@@ -14,13 +15,15 @@ _UPSERTS: Final = (
     *("c", "create", "created", "i", "insert", "inserted", "r", "read"),
     *("u", "update", "updated", "upsert", "upserted"),
 )
+PATTERN: Final = f" *(?i:{'|'.join((*DELETES, *_UPSERTS))})? *"
+"""The values that name an operation, whatever their case and blanks around; "" is an upsert."""
 _VALUE_CHARS_MAX = 200
+_KNOWN = re.compile(PATTERN, re.ASCII)
 
 
 def is_known(value: str) -> bool:
-    """Whether ``value`` names an operation, whatever its case and blanks around; "" is an upsert."""
-    operation = value.strip(" ").lower()
-    return not operation or operation in DELETES or operation in _UPSERTS
+    """Whether ``value`` names an operation."""
+    return _KNOWN.fullmatch(value) is not None
 
 
 def first_unknown(values: pa.Array) -> int | None:

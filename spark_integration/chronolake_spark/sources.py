@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import DecimalType, LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from chronolake_spark import (
     columns,
@@ -23,7 +23,6 @@ from chronolake_spark import (
     formats,
     json_files,
     json_types,
-    operations,
     parquet_files,
     text_columns,
     texts,
@@ -34,8 +33,6 @@ from chronolake_spark.formats import Format
 from chronolake_spark.schema import quoted
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-_DIGITS_MAX = 38
-"""What the largest decimal holds."""
 _SCHEMES = ("file:", "file://")
 _BLOCK = "_chronolake_source_block"
 _FILE_BYTES_MAX = 2**42
@@ -120,19 +117,12 @@ def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[
         ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
         inferred = {name: looked.profiles[name] for name in looked.profiles if reading.column(name) is None}
         return Looked(StructType.fromDDL(ddl), looked.rows, inferred)
-    if source.format is Format.PARQUET:
-        parquet_files.check(source.files, reading.op_column, check)
-    visit = functools.partial(_refuse_operation, reading.op_column)
-    shape = json_files.check(source.files, check, visit) if source.format is Format.JSON else None
+    if source.format is Format.JSON:
+        shape = json_files.shape_of(source.files, op_column=reading.op_column, check=check)
+        return Looked(json_types.struct_of(shape, reading), None, {})
+    parquet_files.check(source.files, reading.op_column, check)
     with _under_plain_names(source.files) as files:
-        structs = [_read(spark, source, group, None, reading).schema for group in _alike(source, files)]
-    if shape is not None:
-        structs = [json_types.with_strings(struct, shape, reading) for struct in structs]
-    names = list(dict.fromkeys(name for struct in structs for name in struct.names))
-    fields = [_common([struct[name] for struct in structs if name in struct.names]) for name in names]
-    if shape is not None:
-        fields = [json_types.roomy(field) for field in fields]
-    return Looked(StructType(fields), None, {})
+        return Looked(_read(spark, source, files, None).schema, None, {})
 
 
 def read(
@@ -147,18 +137,9 @@ def read(
     if source.format is Format.CSV:
         return csv_files.frame(spark, files, struct, reading)
     groups = _alike(source, files)
-    placed = [_placed(_read(spark, source, group, struct, reading)) for group in groups]
+    placed = [_placed(_read(spark, source, group, struct)) for group in groups]
     frames = [text_columns.converted(frame, reading) for frame in placed]
     return _numbered(spark, functools.reduce(DataFrame.unionByName, frames), files)
-
-
-def _refuse_operation(op_column: str | None, record: json_files.Record) -> None:
-    """Raise ``SchemaMismatch`` for a record whose operation is none."""
-    if op_column is None:
-        return
-    for name, value in record.fields.items():
-        if name.lower() == op_column.lower() and value is not None and not operations.is_known(str(value)):
-            raise operations.refused(f"{record.file}, {record.place}", name, str(value))
 
 
 def _type_of(name: str, profile: Profile, reading: Reading) -> str:
@@ -173,23 +154,6 @@ def _alike(source: Source, files: Sequence[Path]) -> list[list[Path]]:
     arrays = [file for file in files if texts.is_json_array(file)]
     lines = [file for file in files if file not in arrays]
     return [group for group in (lines, arrays) if group]
-
-
-def _common(fields: Sequence[StructField]) -> StructField:
-    """One column of files that were looked at apart: of a type that holds what each of them has."""
-    types = {field.dataType for field in fields}
-    if len(types) == 1:
-        return fields[0]
-    if all(isinstance(type_, DecimalType | LongType) for type_ in types):
-        decimals = [type_ if isinstance(type_, DecimalType) else DecimalType(19, 0) for type_ in types]
-        scale = max(type_.scale for type_ in decimals)
-        digits = scale + max(type_.precision - type_.scale for type_ in decimals)
-        if digits <= _DIGITS_MAX:
-            return StructField(fields[0].name, DecimalType(digits, scale))
-    raise errors.SourceUnreadable(
-        f"the column {fields[0].name} is {' and '.join(sorted(type_.simpleString() for type_ in types))} in "
-        "files of JSON lines and of JSON arrays; ingest them apart"
-    )
 
 
 def _placed(frame: DataFrame) -> DataFrame:
@@ -225,14 +189,10 @@ def _numbered(spark: SparkSession, placed: DataFrame, files: Sequence[Path]) -> 
     return joined.select(*own, split.alias(columns.SOURCE_SPLIT), placed[columns.SOURCE_ROW])
 
 
-def _read(
-    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None, reading: Reading
-) -> DataFrame:
+def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None) -> DataFrame:
     options = _OPTIONS[source.format]
     if source.format is Format.JSON:
-        is_text = reading.default is not None
-        as_text = "primitivesAsString" if is_text else "prefersDecimal"
-        options = {**options, as_text: "true", "multiLine": str(texts.is_json_array(files[0])).lower()}
+        options = {**options, "multiLine": str(texts.is_json_array(files[0])).lower()}
     reader = spark.read.options(**options)
     nanos = parquet_files.nanosecond_columns(files) if source.format is Format.PARQUET else {}
     if nanos:

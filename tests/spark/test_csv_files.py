@@ -169,10 +169,10 @@ def test_a_zero_byte_in_json_is_named_with_its_line(tmp_path: Path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b'{"id": 1}\n{"id": 2}\0\n')
     with pytest.raises(errors.SourceUnreadable, match=r"a\.jsonl, line 2: holds a zero byte, .*; remove it"):
-        json_files.check([file])
+        json_files.shape_of([file])
     file.write_bytes('{"id": 1}\n'.encode("utf-16-le"))
     with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; JSON files are UTF-8"):
-        json_files.check([file])
+        json_files.shape_of([file])
 
 
 @pytest.mark.parametrize(

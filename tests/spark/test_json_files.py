@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
-from chronolake_spark import errors, json_files, json_types, text_columns
+from chronolake_spark import errors, json_files, json_records, json_types, text_columns
 from chronolake_spark.csv_files import Column, Reading
 
 
@@ -57,6 +50,7 @@ REFUSED = {
         '{"s":{"a":1}}\n{"s":{"A":1}}\n',
         "line 2, column s: the fields a and A differ only in case",
     ),
+    "an empty name": ('{"id":1,"":2}\n', "line 1: a field has the empty name"),
     "only empty objects": ('{"id":1,"s":{}}\n', "line 1, column s: all its objects are empty"),
     "a large exponent": ('{"v":1e400}\n', "line 1, column v: 1e400 .* without an exponent"),
     "an exponent": ('{"v":1}\n{"v":1E2}\n', "line 2, column v: 1E2 .* without an exponent"),
@@ -74,7 +68,7 @@ def test_what_spark_would_drop_or_change_is_refused_with_its_place(file: Path, c
     file.write_text(content)
 
     with pytest.raises(errors.SourceUnreadable, match=rf"a\.json, {message}"):
-        json_files.check([file])
+        json_files.shape_of([file])
 
 
 def test_a_kind_of_another_file_counts_too(file: Path, tmp_path: Path):
@@ -83,7 +77,7 @@ def test_a_kind_of_another_file_counts_too(file: Path, tmp_path: Path):
     other.write_text('[{"v":"1"}]')
 
     with pytest.raises(errors.SourceUnreadable, match=r"b\.json, record 1, column v: .*a\.json, line 1"):
-        json_files.check([file, other])
+        json_files.shape_of([file, other])
 
 
 @pytest.mark.parametrize(
@@ -100,11 +94,26 @@ def test_a_kind_of_another_file_counts_too(file: Path, tmp_path: Path):
 )
 def test_what_is_json_is_taken(file: Path, content: str, places: list[str]):
     file.write_bytes(content.encode())
-    seen: list[str] = []
 
-    json_files.check([file], visit=lambda record: seen.append(record.place))
+    json_files.shape_of([file])
 
-    assert seen == places
+    assert [record.place for record in json_records.records(file)] == places
+
+
+def test_a_line_behind_many_that_are_alike_is_refused_with_its_number(file: Path):
+    alike = '{"id":1,"text":"' + "x" * 100 + '"}\n'
+    file.write_text("\n{}\r{}\r\n" + alike * 60_000 + '{"id":1,"id":2}\n')
+    assert file.stat().st_size > 4 << 20, "the file is read in several blocks"
+
+    with pytest.raises(errors.SourceUnreadable, match=r"line 60004: an object has the field 'id' twice"):
+        json_files.shape_of([file])
+
+
+def test_an_operation_behind_many_lines_that_are_alike_is_checked(file: Path):
+    file.write_text('{"id":1,"Op":" D"}\n{"id":1,"Op":null}\n' * 50 + '{"id":1,"Op":"x"}\n')
+
+    with pytest.raises(errors.SchemaMismatch, match=r"line 101, column Op: 'x' is no operation"):
+        json_files.shape_of([file], op_column="op")
 
 
 STRINGS = [
@@ -126,16 +135,41 @@ def test_a_string_that_is_no_value_of_the_column_is_refused_with_its_file(
         text_columns.convert(files, "v", pa.array(values), Column(type_))
 
 
-def test_strings_that_look_like_numbers_stay_strings(file: Path):
-    file.write_text('{"a":"1.10","n":2,"s":{"x":["1"]},"t":1.5}\n')
-    text, decimal = StringType(), DecimalType(3, 2)  # Spark infers decimals.
-    inferred = struct_of(a=decimal, n=LongType(), s=struct_of(x=ArrayType(decimal)), t=decimal)
+TYPES = {
+    "integers": ([1, 2**63 - 1, -(2**63)], "bigint"),
+    "larger integers": ([2**63, 1], "decimal(38,0)"),
+    "fractions": ([0.5, 10.25], "decimal(18,2)"),
+    "integers and fractions": ([1, 0.5], "decimal(38,1)"),
+    "doubles": ([1, 2.0**-60], "double"),
+    "strings that look like numbers": (["1.10", "1"], "string"),
+    "booleans": ([True, None], "boolean"),
+    "nulls": ([None], "string"),
+    "structs": ([{"b": 1.5, "a": ["1"]}, {}], "struct<a:array<string>,b:decimal(2,1)>"),
+    "arrays of nothing": ([[], [None]], "array<string>"),
+}
 
-    reading = Reading(known={"t": Column("string")})
-    struct = json_types.with_strings(inferred, json_files.check([file]), reading)
 
-    assert struct == struct_of(a=text, n=LongType(), s=struct_of(x=ArrayType(text)), t=text)
+@pytest.mark.parametrize(("values", "type_"), TYPES.values(), ids=TYPES)
+def test_a_column_has_the_type_of_all_its_values(file: Path, values: list[Any], type_: str):
+    file.write_text("\n".join(json.dumps({"v": value}) for value in values))
+
+    struct = json_types.struct_of(json_files.shape_of([file]), Reading())
+
+    assert struct["v"].dataType.simpleString() == type_
 
 
-def struct_of(**types: DataType) -> StructType:
-    return StructType([StructField(name, type_) for name, type_ in types.items()])
+def test_a_column_of_strings_in_the_table_is_one_of_strings(file: Path):
+    file.write_text('{"b":1.50,"a":{"x":1}}\n')
+    reading = Reading(known={"a": Column("string"), "b": Column("string")})
+
+    struct = json_types.struct_of(json_files.shape_of([file]), reading)
+
+    assert struct.simpleString() == "struct<a:struct<x:bigint>,b:string>"
+
+
+def test_with_all_strings_only_arrays_and_objects_keep_their_kind(file: Path):
+    file.write_text('{"a":[1],"b":true,"c":{"x":1.5}}\n')
+
+    struct = json_types.struct_of(json_files.shape_of([file]), Reading(default=Column("string", stated=True)))
+
+    assert struct.simpleString() == "struct<a:array<string>,b:string,c:struct<x:string>>"
