@@ -34,6 +34,11 @@ _STARTING: Final = "starting.lock"
 _WATCHER: Final = "watcher.lock"
 
 
+def has_database(data_dir: Path) -> bool:
+    """Whether a PostgreSQL was ever made in the folder."""
+    return (data_dir.expanduser() / "postgres" / "PG_VERSION").exists()
+
+
 class EmbeddedPostgres:
     """The PostgreSQL of one data folder, as one process uses it."""
 

@@ -50,6 +50,11 @@ def test_other_texts_are_refused_with_a_reason(text: str) -> None:
         column_types.check(text)
 
 
+def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"'strng' is not a type; the types are bigint, .*struct<"):
+        column_types.check("strng")
+
+
 @pytest.mark.parametrize(
     ("wider", "than"),
     [

@@ -109,6 +109,11 @@ def test_an_illegal_move_names_the_present_state(state: State, verb: str) -> Non
     assert refused.value.context["state"] == state
 
 
+def test_an_illegal_move_names_the_states_that_allow_it() -> None:
+    with pytest.raises(errors.IllegalTransition, match="is completed; it can complete only from inflight"):
+        move("complete", an_instant(State.COMPLETED))
+
+
 @pytest.mark.parametrize("verb", ["inflight", "complete", "heartbeat"])
 def test_a_writer_that_was_rolled_back_is_told_to_stop(verb: str) -> None:
     with pytest.raises(errors.InstantRolledBack):

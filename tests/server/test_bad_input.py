@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from chronolake_metastore.api import known_fields
+from chronolake_model.instants import BeginInstant
+from chronolake_model.markers import CreateMarkers
 from tests.fix_server import ServerProcess
 from tests.server import operations, rest
 from tests.server.operations import OPERATIONS, Operation
@@ -81,6 +85,41 @@ def test_an_unknown_field_beside_the_known_ones_is_refused(
     assert tried.body is not None
 
     refuse(tried, 400, "invalid-request", json=tried.body(lake.inflight) | {"nobody_knows_this": 1})
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted", "advice"),
+    [
+        ('{"markers": [{"type": "x"}]}', CreateMarkers, "the fields are partition_path, file_name, kind"),
+        ('{"plan": {"file_groups": [{"file": 1}]}}', BeginInstant, "the fields are partition_path, file_id"),
+        (
+            '{"inflght": true}',
+            BeginInstant,
+            "the fields are writer, action, operation, lease_seconds, inflight",
+        ),
+        ('{"operation": "x"}', BeginInstant, "it is one of insert, upsert, bulk_insert"),
+        ('{"writer": 1}', BeginInstant, ""),
+    ],
+)
+def test_the_refusal_of_a_body_lists_what_is_known_there(body: str, wanted: type, advice: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.json.decode(body, type=wanted)
+
+    given_advice = known_fields.advice(str(refused.value), wanted)
+
+    assert given_advice.startswith(f"; {advice}") if advice else not given_advice
+
+
+def test_a_misspelt_field_is_refused_with_the_known_ones(lake: Lake) -> None:
+    response = lake.http.post("/v1/namespaces", json={"nme": "n"})
+
+    assert response.json()["detail"] == (
+        "body: Object contains unknown field `nme`; the fields are name, properties"
+    )
+
+
+def test_an_unknown_address_is_refused_with_the_place_of_the_list(lake: Lake) -> None:
+    assert lake.http.get("/v1/table").json()["detail"].endswith("; GET /openapi.json lists all addresses")
 
 
 # ---------------------------------------------------------------------------------- bodies too large

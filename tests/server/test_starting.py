@@ -172,6 +172,19 @@ def test_an_empty_dsn_does_not_start_an_empty_database(tmp_path: Path, monkeypat
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("command", [("verify",), ("heads", "--to", "heads"), ("rebuild",), ("claim",)])
+def test_a_command_for_an_existing_database_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("CHRONOLAKE_DSN", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    said = complaint(run(*command, "--data-dir", str(tmp_path / "data")))
+
+    assert f"no embedded database in {tmp_path / 'data'}" in said
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_level_may_be_written_in_capitals(dsn: str, new_server: Callable[..., ServerProcess]) -> None:
     new_server(dsn, "--log-level", "WARNING")
 

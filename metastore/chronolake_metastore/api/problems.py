@@ -28,6 +28,10 @@ _BY_STATUS: Final = {
     405: ProblemCode.METHOD_NOT_ALLOWED,
     413: ProblemCode.BODY_TOO_LARGE,
 }
+_WHERE_TO_LOOK: Final = {
+    ProblemCode.ROUTE_NOT_FOUND: "; GET /openapi.json lists all addresses",
+    ProblemCode.METHOD_NOT_ALLOWED: "; the header Allow lists the methods",
+}
 _PARAMETERS: Final = {
     "data": "body",
     "states": "state",
@@ -165,7 +169,9 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
     code = _BY_STATUS.get(exc.status_code)
     if code is None:
         code = ProblemCode.INVALID_REQUEST if exc.status_code < 500 else ProblemCode.INTERNAL_ERROR
-    response = answer(request, code, f"{request.method} {addresses.sent(request.scope)}: {exc.detail}")
+    path = addresses.sent(request.scope)
+    detail = f"{request.method} {path}: {exc.detail}{_WHERE_TO_LOOK.get(code, '')}"
+    response = answer(request, code, detail)
     for name, value in (exc.headers or {}).items():
         response.headers[name] = value
     return response

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request
 from litestar.exceptions import InternalServerException
 
-from chronolake_metastore.api import duplicates, media_types
+from chronolake_metastore.api import duplicates, known_fields, media_types
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
@@ -53,7 +53,7 @@ class StrictRequest(Request[Any, Any, Any]):
             decoded = msgspec.json.decode(body, type=wanted)
             twice = duplicates.find(body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise InvalidRequest(f"body: {exc}") from exc
+            raise InvalidRequest(f"body: {exc}{known_fields.advice(str(exc), wanted)}") from exc
         except RecursionError as exc:
             # msgspec looks through an object of unknown type for its tag, as deep as it goes.
             raise InvalidRequest("body: it nests too deep") from exc

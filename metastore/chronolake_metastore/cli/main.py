@@ -19,6 +19,7 @@ from chronolake_metastore.cli.options import (
     Reader,
     StorageEndpoints,
     dsn_of,
+    existing_dsn_of,
     source_of,
 )
 from chronolake_metastore.commands import verifying
@@ -331,7 +332,7 @@ def verify(  # noqa: PLR0913 - one argument per setting
     cannot tell.
     """
     telemetry.configure(log_format, log_level)
-    settings = Settings(dsn=dsn_of(dsn, data_dir), role=role)
+    settings = Settings(dsn=existing_dsn_of(dsn, data_dir), role=role)
     report = proving.verify(settings, table, heads, findings_max)
     proving.show(report, as_json=as_json)
     if not report.holds:
@@ -356,7 +357,7 @@ def heads(
 ) -> None:
     """Write the last hash of each table's log into a new document; verify --heads holds the log to it."""
     telemetry.configure(log_format, log_level)
-    typer.echo(proving.keep_heads(Settings(dsn=dsn_of(dsn, data_dir), role=role), to))
+    typer.echo(proving.keep_heads(Settings(dsn=existing_dsn_of(dsn, data_dir), role=role), to))
 
 
 @app.command()
@@ -371,7 +372,7 @@ def rebuild(
     The log is replayed into temporary tables; commands wait only while rows that differ are put right.
     """
     telemetry.configure(log_format, log_level)
-    typer.echo(proving.rebuild(Settings(dsn=dsn_of(dsn, data_dir))))
+    typer.echo(proving.rebuild(Settings(dsn=existing_dsn_of(dsn, data_dir))))
 
 
 @app.command()
@@ -417,7 +418,9 @@ def claim(  # noqa: PLR0913 - one argument per setting
             "a new identity is claimed for all tables: leave --table out", param_hint="--new-id"
         )
     telemetry.configure(log_format, log_level)
-    settings = Settings(dsn=dsn_of(dsn, data_dir), role=role, storage_endpoints=storage_endpoints or ())
+    settings = Settings(
+        dsn=existing_dsn_of(dsn, data_dir), role=role, storage_endpoints=storage_endpoints or ()
+    )
     if not claiming.claim(settings, table, new_id=new_id, force=force, dry_run=dry_run):
         raise typer.Exit(1)
 

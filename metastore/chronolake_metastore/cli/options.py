@@ -62,6 +62,19 @@ def dsn_of(given: str | None, data_dir: Path) -> str:
     return source_of(given, data_dir).dsn
 
 
+def existing_dsn_of(given: str | None, data_dir: Path) -> str:
+    """The DSN of ``source_of``, for a command that makes no sense on an empty database.
+
+    Raises ``ConfigurationError`` also when the embedded PostgreSQL was never made: nothing is made then.
+    """
+    if given is None and _DSN_VARIABLE not in os.environ and not embedded.has_database(data_dir):
+        raise errors.ConfigurationError(
+            f"there is no embedded database in {data_dir}; name the data folder of the server with --data-dir, "
+            "or its PostgreSQL with --dsn"
+        )
+    return dsn_of(given, data_dir)
+
+
 def source_of(given: str | None, data_dir: Path) -> Source:
     """The DSN that was given, or that of the embedded PostgreSQL, which is started.
 

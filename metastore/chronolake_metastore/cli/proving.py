@@ -55,11 +55,11 @@ def show(report: Report, *, as_json: bool) -> None:
         typer.echo(f"{table}: its projections were not compared, because its log is damaged")
     for shared in report.shared_base_paths:
         typer.echo(_line_of_base_path(shared))
-    what = f"{report.tables} logs, {report.events} events, {report.files} files"
+    what = f"{_count(report.tables, 'log')}, {_count(report.events, 'event')}, {_count(report.files, 'file')}"
     if report.documents:
-        what += f", {report.documents} documents of heads"
+        what += f", {_count(report.documents, 'document')} of heads"
     count = len(report.findings) + report.findings_left_out
-    typer.echo(f"{what} in {report.seconds:.1f} s: {f'{count} findings' if count else 'all holds'}")
+    typer.echo(f"{what} in {report.seconds:.1f} s: {_count(count, 'finding') if count else 'all holds'}")
 
 
 def keep_heads(settings: Settings, folder: str) -> str:
@@ -87,6 +87,10 @@ def rebuild(settings: Settings) -> str:
     wrong = [f"{name} {rows}" for name, rows in rebuilt.repaired.items() if rows]
     repaired = f"rows put right: {', '.join(wrong)}" if wrong else "every row was right"
     return f"rebuilt from {rebuilt.events} events; {repaired}; commands waited {rebuilt.waited_seconds:.1f} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _line(finding: Finding) -> str:

@@ -102,7 +102,7 @@ async def _find(tx: Transaction, table: str) -> UUID:
     table_id = await proof.find_table(tx, namespace, name)
     if table_id is None:
         raise errors.ConfigurationError(
-            f"the catalog knows no table {table!r}; verify without --table says whether the catalog is right"
+            f"the catalog has no table {table!r}; check the name, or verify the catalog too: leave --table out"
         )
     return table_id
 

@@ -17,6 +17,11 @@ from chronolake_model import cleans as wire
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, State
 
+HOW_TO_DELETE: Final = (
+    "ask POST .../deletable which of them may be deleted, delete these from storage, report them with "
+    "POST .../deletions, and complete again with a new idempotency key"
+)
+"""What a refusal says of files that are to be deleted before an instant completes."""
 _MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 
 
@@ -151,7 +156,7 @@ def refuse_undeleted(table: Table, clean: Instant, files: int, path: str | None)
         time = format_time(clean.requested_time, table.definition.tick)
         raise errors.UndeletedFiles(
             f"{files} file(s) of the plan of the clean {time} of {table.name!r} are not reported as deleted, "
-            f"one is {path!r}; delete them from storage, report that, and complete again, as a new request",
+            f"one is {path!r}; {HOW_TO_DELETE}",
             undeleted=files,
             file=path,
         )

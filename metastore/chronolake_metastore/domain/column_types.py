@@ -23,6 +23,7 @@ PRIMITIVES = frozenset(
     }
 )
 DEPTH_MAX = 32
+_ALL = f"{', '.join(sorted(PRIMITIVES))}, decimal(p,s), array<T>, map<K,V> and struct<name:T,...>"
 
 _DECIMAL = re.compile(r"\s*decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*", re.ASCII | re.IGNORECASE)
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
@@ -65,7 +66,7 @@ class _Parser:
             case primitive if primitive in PRIMITIVES:
                 pass
             case _:
-                raise ValueError(f"{word!r} is no type")
+                raise ValueError(f"{word!r} is not a type; the types are {_ALL}")
 
     def _inside(self, depth: int, types: int) -> None:
         self._take("<")

@@ -220,7 +220,7 @@ def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str
             **context,
             reason=instant.rollback_reason,
         )
-    raise illegal(table, instant, f"only from {' or '.join(sorted(allowed))} can it {move}")
+    raise illegal(table, instant, f"it can {move} only from {' or '.join(sorted(allowed))}")
 
 
 def refuse_while_leased(instant: Instant, writer: str, now: Micros) -> None:
@@ -240,7 +240,8 @@ def refuse_another(instant: Instant, writer: str | None) -> None:
     """Raise ``LeaseLive`` when ``writer``, who says that the instant is its own, has lost it to another."""
     if writer is not None and writer != instant.writer:
         raise errors.LeaseLive(
-            f"the instant is {instant.writer!r}'s now, not {writer!r}'s; stop writing", writer=instant.writer
+            f"the writer {instant.writer!r} holds the instant, not {writer!r}; stop writing",
+            writer=instant.writer,
         )
 
 

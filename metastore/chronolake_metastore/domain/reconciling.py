@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain.cleans import HOW_TO_DELETE
 from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
@@ -64,8 +65,7 @@ def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], found: Re
         time = format_time(marked_by(instant), table.definition.tick)
         raise errors.UnreconciledMarkers(
             f"the instant {time} of {table.name!r} has marked {found.left} file(s) that are neither published "
-            f"nor reported as deleted, the first is {found.named[0].path!r}; delete them from storage, report "
-            "that, and complete again, as a new request",
+            f"nor reported as deleted, the first is {found.named[0].path!r}; {HOW_TO_DELETE}",
             unreconciled=found.left,
             files=[msgspec.to_builtins(one) for one in found.named],
         )
