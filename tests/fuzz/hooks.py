@@ -33,6 +33,9 @@ def before_call(context: HookContext, case: Any, kwargs: dict[str, Any]) -> None
     case.path_parameters, case.query, case.body = map(_plain, (case.path_parameters, case.query, case.body))
     if isinstance(case.query, dict) and {"from", "to"} <= case.query.keys():
         case.query["from"], case.query["to"] = sorted((case.query["from"], case.query["to"]), key=_order)
+        if case.query["from"] == "earliest":
+            # It is a time of the table, which may be later than any other that is named.
+            case.query["to"] = "latest"
     if isinstance(case.body, dict):
         given = [name for name in _POLICIES if case.body.get(name) is not None]
         for name in given[1:]:

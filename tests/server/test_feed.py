@@ -217,6 +217,16 @@ def test_a_stream_tells_events_as_they_come_and_goes_on_where_it_broke_off(
     assert next(again)["instant"] == second
 
 
+def test_an_empty_last_event_id_is_refused_and_does_not_begin_anew(
+    server: ServerProcess, table: rest.Table
+) -> None:
+    answer = httpx.get(
+        f"{server.url}/v1/events/stream", params={"table": table.name}, headers={"Last-Event-ID": ""}
+    )
+
+    rest.refused(answer, 400, "invalid-cursor")
+
+
 def test_a_stream_that_only_says_that_it_lives_tells_no_event() -> None:
     assert ALIVE == b": nothing new\r\n\r\n"
 

@@ -83,7 +83,7 @@ async def follow_events(
     last event. After a table's last event, when it was dropped, its stream ends.
     """
     name = _table(table)
-    place = last_event_id or after
+    place = after if last_event_id is None else last_event_id
     if place == Bound.LATEST:
         # Who connects anew before the first event came would pass over what happened in between.
         raise errors.InvalidCursor("a stream goes on behind a cursor; GET /v1/events?after=latest gives one")
