@@ -26,6 +26,9 @@ from chronolake_metastore.store import migrations
 EMBEDDED_SECONDS: Final = 1.0
 """How often to look whether the embedded PostgreSQL runs."""
 
+REQUEST_CONNECTIONS: Final = 1_024
+"""Connections beside those of all followers. The HTTP server accepts no more of them; the others wait."""
+
 _CONNECTION_BUFFER_BYTES = 64 * 1024
 """Of a connection, for what was not yet read or written. The headers of a request have to fit, too."""
 
@@ -74,6 +77,8 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
         port=settings.port,
         interface=Interfaces.ASGI,
         backlog=1024,
+        # Without it the bound is the backlog: half of the followers would keep all other clients out.
+        backpressure=settings.followers_max + REQUEST_CONNECTIONS,
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(max_buffer_size=_CONNECTION_BUFFER_BYTES),
         websockets=False,
