@@ -81,7 +81,8 @@ def hold(
 
     ``present`` asks the metastore for the table as it is now, and is called only when the claim is another's.
     ``tables`` asks it for all live tables, and is called only when there is no claim on a local disk: in a
-    folder that overlaps another table's by now, no claim is made.
+    folder that overlaps another table's by now, no claim is made; nor in one that lies in a folder which a
+    table of another metastore has claimed.
     The claim of a dropped table is taken over by the table that took over its base path, as the metastore says.
     No other claim is: two live tables of one metastore may share a folder that has two names, which their base
     paths do not show. Files without a claim are from a time before claims, and do not matter. Raises
@@ -91,7 +92,8 @@ def hold(
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
         if stored is None:
-            _refuse_overlap(files, owner, tables)
+            refuse_overlap(files, owner, tables)
+            refuse_claim_above(files, owner)
             if files.create(PATH, _document(owner)):
                 return
             continue
@@ -128,8 +130,27 @@ def _size_unless_linked(files: Files, path: str) -> int | None:
         return None
 
 
-def _refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
-    """Raise ``ClaimRefused`` when the files in the folder may be another table's, which has not claimed it."""
+def refuse_claim_above(files: Files, owner: Owner) -> None:
+    """Raise ``ClaimRefused`` when the base path lies in a folder that a table of another metastore has claimed.
+
+    A claim of the same metastore above is of a dropped table: base paths of live tables do not overlap.
+    """
+    for path, body in files.read_above(PATH):
+        try:
+            claim = msgspec.json.decode(body, type=Claim)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            claim = None
+        if claim is None or claim.metastore_id != owner.metastore_id:
+            whose = "cannot be read" if claim is None else f"is of the table {claim.table} of another metastore"
+            raise ClaimRefused(
+                f"{files.base_path} of the table {owner.table} lies in a folder that is claimed, and the claim "
+                f"{path} {whose}: nothing is deleted or written here. If that table is gone for good, remove "
+                "its claim; else create this table at another base path"
+            )
+
+
+def refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
+    """Raise ``ClaimRefused`` when the files in the folder may be those of another table of the metastore."""
     if not isinstance(files, LocalFiles):
         # Object stores have no links: base paths that did not overlap at first never do.
         return
@@ -137,8 +158,8 @@ def _refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[Ta
     if other is not None:
         raise ClaimRefused(
             f"{files.base_path} of the table {owner.table} overlaps {other.base_path} of the table "
-            f"{other.table}: a link or a mount leads both to one folder, which has no claim yet, so nothing is "
-            "deleted or written here; remove the link or the mount, or drop one of the tables"
+            f"{other.table}: a link or a mount leads both to one folder, so nothing is deleted or written "
+            "here; remove the link or the mount, or drop one of the tables"
         )
 
 
@@ -164,7 +185,8 @@ def renew(
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
         if stored is None:
-            _refuse_overlap(files, owner, lambda: tables)
+            refuse_overlap(files, owner, lambda: tables)
+            refuse_claim_above(files, owner)
         outcome = Renewal.CLAIMED if stored is None else _judged(files, owner, stored, earlier_ids, force)
         if dry_run or outcome is Renewal.KEPT or _write(files, owner, stored):
             return outcome

@@ -83,6 +83,12 @@ class Files(Protocol):
     def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
         """A small object; None when it is not there. One beyond ``bytes_max`` is refused."""
 
+    def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
+        """The small objects of this path below each folder that the base path lies in, with their full paths.
+
+        Links in the base path are resolved first. An object store that refuses to read there has none.
+        """
+
     def create(self, path: str, body: bytes) -> bool:
         """Make an object that is there whole or not at all; False, and no change, when it exists already."""
 

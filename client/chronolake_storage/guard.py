@@ -1,9 +1,9 @@
 """The one door for deleting: every deletion of a table's files, by client or server, is ``Guard.delete``.
 
-It lets a file go only when all of this holds: the base path is claimed by this table; the path lies below the
-base path, and in no folder that another table has claimed; its name is that of a data file, or of a marker, of
-the instant; and no live slice, savepoint or reader of any table needs it. What one check does not let go stays,
-and is reported with the reason.
+It lets a file go only when all of this holds: the base path is claimed by this table, and overlaps no other's;
+the path lies below the base path, and in no folder that another table has claimed; its name is that of a data
+file, or of a marker, of the instant; and no live slice, savepoint or reader of any table needs it. What one
+check does not let go stays, and is reported with the reason.
 """
 
 from __future__ import annotations
@@ -51,17 +51,23 @@ class Metastore(Protocol):
         """The table as the metastore knows it at this moment; None when it was dropped."""
 
     def tables(self) -> Iterable[TablePlace]:
-        """All live tables of the metastore; asked only before a first claim on a local disk."""
+        """All live tables of the metastore; asked before a first claim and before deletions on a local disk."""
 
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """Which of the files may not be deleted, and why."""
 
 
 class Guard:
-    """Deletes files of one table. Threads may share it."""
+    """Deletes files of one table. Threads may share it.
 
-    def __init__(self, files: Files, owner: Owner, metastore: Metastore) -> None:
+    With ``own_files_only`` the caller wrote the files itself, and does not compare folders with other tables'.
+    """
+
+    def __init__(
+        self, files: Files, owner: Owner, metastore: Metastore, *, own_files_only: bool = False
+    ) -> None:
         self._files = files
+        self._own_files_only = own_files_only
         self._owner = owner
         self._metastore = metastore
 
@@ -88,6 +94,8 @@ class Guard:
         files = [path for path in paths if path not in refused and not is_marker(path)]
         refused |= check_other_claims(self._files, files)
         files = [path for path in files if path not in refused]
+        if files and not self._own_files_only:
+            check_overlaps(self._files, self._owner, self._metastore)
         if files:
             refused |= ask_needed(self._metastore, deleting, files)
         deleted = self._files.delete_unguarded(path for path in paths if path not in refused)
@@ -103,6 +111,15 @@ def refusal(deleting: Deleting, path: str) -> str | None:
 def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
     """Raise ``ClaimRefused`` unless the base path is this table's, and no other's."""
     claims.hold(files, owner, metastore.owner, metastore.tables)
+
+
+def check_overlaps(files: Files, owner: Owner, metastore: Metastore) -> None:
+    """Raise ``ClaimRefused`` when another table's files may be below the base path, or around it.
+
+    A link or a mount may be newer than the claim, and two metastores may have claimed nested folders.
+    """
+    claims.refuse_overlap(files, owner, metastore.tables)
+    claims.refuse_claim_above(files, owner)
 
 
 def check_contained(path: str) -> str | None:

@@ -95,6 +95,16 @@ class LocalFiles:
             body = _read(folder, name, self._full(path), bytes_max)
         return None if body is None else Content(body, _tag(body))
 
+    def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
+        check_path(path)
+        folder = os.path.realpath(self._root)
+        while (above := os.path.dirname(folder)) != folder:
+            folder = above
+            full = f"{folder.rstrip('/')}/{path}"
+            body = _read(None, full, full, CONTENT_BYTES_MAX)
+            if body is not None:
+                yield full, body
+
     def create(self, path: str, body: bytes) -> bool:
         at, name = check_path(path)
         self.make_folder()
@@ -275,7 +285,8 @@ def _create(folder: int, name: str, full: str) -> bool:
     return True
 
 
-def _read(folder: int, name: str, full: str, bytes_max: int) -> bytes | None:
+def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | None:
+    """A small file of an open folder, or by its full path; None when there is none."""
     try:
         # A pipe of this name would be waited for without O_NONBLOCK.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -283,7 +294,7 @@ def _read(folder: int, name: str, full: str, bytes_max: int) -> bytes | None:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise StorageError(f"{full} is no regular file; remove it")
             body = file.read(bytes_max + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:
         if exc.errno == errno.ELOOP:

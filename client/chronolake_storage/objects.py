@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -60,23 +61,38 @@ def open_objects(base_path: str, options: Mapping[str, str]) -> ObjectFiles:
     if location.kind is Kind.HDFS:
         raise ValueError(f"{base_path!r}: HDFS has no conditional put to claim a folder: nothing is deleted")
     obstore, exceptions = _obstore(base_path)
-    try:
-        store = _s3(location, dict(options)) if location.kind is Kind.S3 else _other(base_path)
-    except (exceptions.BaseError, ValueError) as exc:
-        raise failed(base_path, exc) from exc
-    return ObjectFiles(base_path, location.kind, store, obstore, exceptions)
+
+    def opened(path: str) -> ObjectStore:
+        try:
+            if location.kind is Kind.S3:
+                return _s3(location.bucket, path, dict(options))
+            return _other(base_path.removesuffix("/").removesuffix(location.path) + path)
+        except (exceptions.BaseError, ValueError) as exc:
+            raise failed(base_path, exc) from exc
+
+    return ObjectFiles(base_path, location, opened, obstore, exceptions)
 
 
 class ObjectFiles:
     """As ``Files``, in an object store. There are no links and no folders."""
 
-    def __init__(self, base_path: str, kind: Kind, store: ObjectStore, obstore: Any, exceptions: Any) -> None:
+    def __init__(
+        self,
+        base_path: str,
+        location: Location,
+        opened: Callable[[str], ObjectStore],
+        obstore: Any,
+        exceptions: Any,
+    ) -> None:
         self._base_path = base_path
-        self._kind = kind
-        self._store = store
+        self._location = location
+        self._kind = location.kind
+        self._opened = opened
+        self._store = opened(location.path)
         self._obstore = obstore
         self._refusals = (exceptions.BaseError, OSError)
         self._exists = exceptions.AlreadyExistsError
+        self._forbidden = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
         self._changed = (exceptions.PreconditionError, exceptions.NotFoundError, FileNotFoundError)
 
     @property
@@ -121,6 +137,16 @@ class ObjectFiles:
             return None
         except self._refusals as exc:
             raise failed(self._full(path), exc) from exc
+
+    def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
+        if not self._location.path:
+            return
+        bucket = self._opened("")
+        parts = self._location.path.split("/")
+        paths = ["/".join([*parts[:depth], _checked(path)]) for depth in range(len(parts))]
+        for above, body in zip(paths, _in_threads(partial(self._read_in, bucket), paths), strict=True):
+            if body is not None:
+                yield f"{self._kind}://{self._location.bucket}/{above}", body
 
     def create(self, path: str, body: bytes) -> bool:
         try:
@@ -174,6 +200,18 @@ class ObjectFiles:
         except (*self._refusals, ValueError) as exc:
             raise failed(self._full(path), exc) from exc
 
+    def _read_in(self, store: ObjectStore, path: str) -> bytes | None:
+        try:
+            found = self._obstore.get(store, path)
+            if found.meta["size"] > CONTENT_BYTES_MAX:
+                raise too_large(path)
+            return bytes(found.bytes())
+        except (FileNotFoundError, *self._forbidden):
+            # Credentials for the base path alone cannot tell whether there is such an object.
+            return None
+        except self._refusals as exc:
+            raise failed(path, exc) from exc
+
     def _refuse_missing_bucket(self, exc: BaseException) -> None:
         if "NoSuchBucket" in str(exc):
             raise BasePathMissing(f"{self._base_path}: there is no such bucket") from exc
@@ -212,7 +250,7 @@ def _other(base_path: str) -> ObjectStore:
     return store.from_url(base_path, retry_config=_retries())
 
 
-def _s3(location: Location, options: dict[str, str]) -> ObjectStore:
+def _s3(bucket: str, path: str, options: dict[str, str]) -> ObjectStore:
     from obstore import store  # noqa: PLC0415
 
     config: Any = {_OPTION_NAMES[name]: text for name, text in options.items() if text}
@@ -221,10 +259,10 @@ def _s3(location: Location, options: dict[str, str]) -> ObjectStore:
         # pyarrow takes https for granted too.
         config["endpoint"] = endpoint if "://" in endpoint else f"https://{endpoint}"
     elif "region" not in config and not _variable(_REGIONS):
-        config |= _region_of(location.bucket)
+        config |= _region_of(bucket)
     return store.S3Store(
-        location.bucket,
-        prefix=location.path or None,
+        bucket,
+        prefix=path or None,
         config=config,
         client_options={"allow_http": config.get("endpoint", "").startswith("http://")},
         retry_config=_retries(),

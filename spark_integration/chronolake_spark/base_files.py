@@ -84,7 +84,8 @@ class Attempt:
         deleting = Deleting(self.requested_time, self.requested_time)
         with contextlib.suppress(StorageError):
             files = opening.open_files(self.base_path, self.storage_options)
-            list(Guard(files, self.owner, NotReported()).delete(deleting, paths))
+            guard = Guard(files, self.owner, NotReported(), own_files_only=True)
+            list(guard.delete(deleting, paths))
 
 
 def file_schema(table_schema: pa.Schema) -> pa.Schema:

@@ -220,5 +220,10 @@ def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
         refused = claim(dsn, "--table", "shop.other")
 
         assert (refused.returncode, "not claimed" in refused.stdout) == (1, True)
-        first.rollback(write.requested_time, writer="gone")
-        assert not path.exists()
+        # Files of the other table, which has no claim, may be in the folder.
+        with pytest.raises(errors.StorageFailed, match=r"overlaps .* of the table shop\.other"):
+            first.rollback(write.requested_time, writer="gone")
+        assert path.exists()
+        (lake.parent / "alias").unlink()
+        # The server executes the rollback, which waits.
+        becomes(lambda: not path.exists())

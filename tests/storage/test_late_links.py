@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage import claims, opening, overlaps
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused
+from chronolake_storage.guard import Deleting, Guard
 from chronolake_storage.overlaps import TablePlace
 
+INSTANT = "20260101000000000"
+NAME = base_file_name(bucket_file_id(0), "0-0-0", INSTANT)
 OURS = Owner("metastore-1", "table-b", "shop.b")
 
 
@@ -96,6 +100,38 @@ def test_tables_are_not_asked_for_once_there_is_a_claim(lake: Path) -> None:
         raise AssertionError("a claim was there")
 
     claims.hold(files, OURS, present, unasked)
+
+
+class Lists:
+    """A metastore with these tables, which needs no file."""
+
+    def __init__(self, *tables: TablePlace) -> None:
+        self._tables = tables
+
+    def owner(self) -> Owner:
+        return OURS
+
+    def tables(self) -> Sequence[TablePlace]:
+        return self._tables
+
+    def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize("target", ["real/orders", "real/orders/day=1"], ids=["itself", "within"])
+def test_nothing_is_deleted_where_a_link_newer_than_the_claim_leads_to_another_table(
+    lake: Path, target: str
+) -> None:
+    files = opening.open_files(str(lake / "real" / "orders"))
+    claims.hold(files, OURS, present, list)
+    list(files.create_all_empty([f"day=1/{NAME}"]))
+    link(lake, "other", target)
+    guard = Guard(files, OURS, Lists(place(lake / "real" / "orders", "b"), place(lake / "other")))
+
+    with pytest.raises(ClaimRefused, match="overlaps"):
+        list(guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"]))
+    (lake / "other").unlink()
+    assert [one.failure for one in guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"])] == [None]
 
 
 def test_folders_of_one_device_and_inode_overlap_whatever_their_paths_say(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_storage import claims
+from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
+from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.files import Files
 from chronolake_storage.guard import Deleting, Guard
 from chronolake_storage.overlaps import TablePlace
@@ -57,6 +59,35 @@ def test_a_file_in_a_folder_that_another_table_has_claimed_stays(files: Files, i
     assert failures[ours] is None
     assert all(f"{inner} is claimed by another table" in str(failures[path]) for path in (theirs, deeper))
     assert [size is not None for size in files.sizes([theirs, deeper, ours])] == [True, True, False]
+
+
+def claim_of(owner: Owner) -> bytes:
+    return msgspec.json.encode(claims.Claim(1, owner.metastore_id, owner.table_id, owner.table, "2026-01-01"))
+
+
+@pytest.mark.parametrize("claim", [claim_of(INNER), b"{}"], ids=["another metastore", "unreadable"])
+def test_nothing_is_claimed_or_deleted_below_a_folder_that_another_metastore_has_claimed(
+    store: Store, files: Files, claim: bytes
+) -> None:
+    below = opening.open_files(f"{store.base_path}/day=1/part=2", store.options)
+    list(below.create_all_empty([NAME, "new/notes"]))
+    claims.hold(below, OUTER, lambda: OUTER, list)
+    new = opening.open_files(f"{store.base_path}/day=1/part=2/new", store.options)
+    files.create(claims.PATH, claim)
+
+    with pytest.raises(ClaimRefused, match=r"lies in a folder that is claimed"):
+        delete(below, NAME)
+    with pytest.raises(ClaimRefused, match=r"lies in a folder that is claimed"):
+        claims.hold(new, OUTER, lambda: OUTER, list)
+    assert list(below.sizes([NAME])) == [0]
+
+
+def test_a_claim_above_of_a_dropped_table_of_the_metastore_does_not_matter(store: Store, files: Files) -> None:
+    below = opening.open_files(f"{store.base_path}/day=1", store.options)
+    list(below.create_all_empty([NAME]))
+    files.create(claims.PATH, claim_of(Owner("metastore-1", "table-0", "shop.dropped")))
+
+    assert delete(below, NAME) == {NAME: None}
 
 
 def test_a_link_among_the_folders_hides_no_claim(tmp_path: Path) -> None:
