@@ -1,7 +1,8 @@
-"""The database's history: alembic revisions, each the SQL file of its name.
+"""The schema of the database: alembic revisions, which run SQL scripts.
 
-A revision, once released, is never edited. Expand first (a change that old servers do not notice), contract
-in a later release.
+``baseline/`` is the schema of the first revision, one object per file. ``versions/`` has the revisions, and the
+SQL of all but the first. ``roles.sql`` and ``grants.sql`` run at each migration. A released revision is never
+edited.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What alembic runs: each revision in a transaction of its own, then the roles and their grants.
+"""What alembic runs: the revisions that are missing, the roles and their rights, in one transaction.
 
-The database is the one that ``chronolake-metastore migrate`` was told, or CHRONOLAKE_DSN for alembic's own
-command line.
+The database is the one of ``chronolake-metastore migrate``, or CHRONOLAKE_DSN for alembic's own command line.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from alembic import context
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, pool, text
 
-from chronolake_migrations import ADVISORY_LOCK, sql
+from chronolake_migrations import ADVISORY_LOCK, scripts
 
 SCHEMA = "chronolake"
 
@@ -21,30 +20,28 @@ SCHEMA = "chronolake"
 def _migrate(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": ADVISORY_LOCK})
     context.config.attributes["login"] = connection.execute(text("SELECT current_user")).scalar_one()
-    # alembic keeps its own table in our schema, and asks for it before the first revision has run. Looked for
-    # first: IF NOT EXISTS asks for the right to make it even where it is there.
+    # alembic keeps its table in this schema, and reads it before the first revision runs. IF NOT EXISTS would
+    # need the right to create a schema even where there is one.
     if connection.execute(text("SELECT to_regnamespace(:name) IS NULL"), {"name": SCHEMA}).scalar_one():
         connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
     connection.commit()
     before = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
     context.config.attributes["before"] = before.get_current_revision()
     connection.commit()
-    context.configure(connection=connection, version_table_schema=SCHEMA, transaction_per_migration=True)
+    context.configure(connection=connection, version_table_schema=SCHEMA)
     with context.begin_transaction():
         context.run_migrations()
-    _grant(connection)
-    connection.commit()
+        _grant(connection)
 
 
 def _grant(connection: Connection) -> None:
-    """Make the roles, and grant them what they need, where that is missing; only the schema's owner can."""
+    """Make the roles and grant their rights, where they are missing; only the owner of the schema can grant."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
-    driver.execute(sql.read("roles.sql"))
+    driver.execute(scripts.read("roles.sql"))
     owner = text("SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = :name")
     if connection.execute(owner, {"name": SCHEMA}).scalar_one():
-        for statement in sql.grants():
-            driver.execute(statement)
+        driver.execute(scripts.read("grants.sql"))
 
 
 def _connect(dsn: str) -> psycopg.Connection:
@@ -53,10 +50,10 @@ def _connect(dsn: str) -> psycopg.Connection:
     return connection
 
 
-def _note(said: psycopg.errors.Diagnostic) -> None:
-    # What is only a notice tells that something is there already, which is as it should be.
-    if said.severity_nonlocalized == "WARNING":
-        context.config.attributes.setdefault("warnings", []).append(said.message_primary)
+def _note(message: psycopg.errors.Diagnostic) -> None:
+    # A notice only says that something is there already.
+    if message.severity_nonlocalized == "WARNING":
+        context.config.attributes.setdefault("warnings", []).append(message.message_primary)
 
 
 def _run() -> None:

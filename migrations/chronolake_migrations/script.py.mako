@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronolake_migrations.sql import execute
+from chronolake_migrations.scripts import execute
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
@@ -11,4 +11,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    execute("${up_revision}_${message.replace(' ', '_')}.sql")
+    execute("versions/${up_revision}_${message.replace(' ', '_')}.sql")

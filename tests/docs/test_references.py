@@ -95,7 +95,7 @@ def test_a_noun_is_in_the_glossary(noun: str) -> None:
 
 
 def test_every_sql_table_is_explained() -> None:
-    scripts = (ROOT / "migrations/chronolake_migrations/sql").glob("*.sql")
+    scripts = (ROOT / "migrations/chronolake_migrations").rglob("*.sql")
     tables = {
         name for path in scripts for name in re.findall(r"CREATE TABLE chronolake\.(\w+)", path.read_text())
     }

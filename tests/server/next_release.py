@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 from chronolake_metastore.store import schema
 
@@ -17,21 +17,20 @@ MIGRATION = """
 """The worst that a release may do to those before it: they cannot append to the log any more."""
 
 
-def write_migrations(folder: str) -> None:
+def write_migrations(folder: str, migration: str = MIGRATION) -> None:
     """Add the next revision to a copy of the migrations."""
-    path = os.path.join(folder, "chronolake_migrations", "versions", f"{NEXT_REVISION}_next.py")
-    with open(path, "w", encoding="utf-8") as revision:
-        revision.write(
-            "from __future__ import annotations\n"
-            "from alembic import op\n"
-            "from chronolake_migrations.sql import execute\n"
-            f"revision, down_revision = {NEXT_REVISION!r}, {schema.REVISION!r}\n"
-            "branch_labels = depends_on = None\n"
-            "def upgrade() -> None:\n"
-            "    execute('next.sql')\n"
-        )
-    with open(os.path.join(folder, "chronolake_migrations", "sql", "next.sql"), "w", encoding="utf-8") as sql:
-        sql.write(f"SET LOCAL chronolake.release = 'next';\n{MIGRATION};\n")
+    versions = Path(folder, "chronolake_migrations", "versions")
+    script = f"versions/{NEXT_REVISION}_next.sql"
+    (versions / f"{NEXT_REVISION}_next.py").write_text(
+        "from __future__ import annotations\n"
+        "from chronolake_migrations.scripts import execute\n"
+        f"revision, down_revision = {NEXT_REVISION!r}, {schema.REVISION!r}\n"
+        "branch_labels = depends_on = None\n"
+        "def upgrade() -> None:\n"
+        f"    execute({script!r})\n",
+        encoding="utf-8",
+    )
+    (versions.parent / script).write_text(f"SET LOCAL chronolake.release = 'next';\n{migration};\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import chronolake_migrations
+from chronolake_metastore.store import schema
 from tests.fix_server import ServerProcess
 from tests.server import database, next_release, rest
 from tests.server.load import Load
@@ -51,11 +52,16 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
 
 
-def run_next(*arguments: str) -> str:
-    """Run the command line of the next release, and give what it printed."""
-    ended = subprocess.run(
+def start_next(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line of the next release."""
+    return subprocess.run(
         [sys.executable, *NEXT, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
+
+
+def run_next(*arguments: str) -> str:
+    """Run the command line of the next release, which succeeds, and give its output."""
+    ended = start_next(*arguments)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
@@ -103,3 +109,23 @@ def test_a_server_of_the_release_before_writes_no_more_and_nothing_is_lost(migra
     assert all(earlier["time"] < later["time"] for earlier, later in pairwise(log))
     assert all(cycle.completion_time > cycle.requested_time for cycle in migrated.load.cycles)
     assert all(cycle.requested_time > cycle.acknowledged_before for cycle in migrated.load.cycles)
+
+
+def test_a_server_that_needs_a_later_schema_says_that_the_database_must_be_migrated(
+    dsn: str, later: None
+) -> None:
+    refused_to_serve = start_next("serve", "--dsn", dsn, "--port", "0")
+
+    assert refused_to_serve.returncode != 0
+    assert f"this server needs {next_release.NEXT_REVISION}" in refused_to_serve.stderr
+    assert "run chronolake-metastore migrate" in refused_to_serve.stderr
+
+
+def test_a_migration_that_fails_leaves_the_schema_as_it_was(dsn: str, later: None, tmp_path: Path) -> None:
+    next_release.write_migrations(str(tmp_path), "CREATE TABLE chronolake.half_made (); SELECT 1 / 0")
+
+    migrated = start_next("migrate", "--dsn", dsn)
+
+    assert migrated.returncode != 0
+    assert database.query(dsn, "SELECT version_num FROM alembic_version") == [{"version_num": schema.REVISION}]
+    assert database.query(dsn, "SELECT to_regclass('chronolake.half_made') AS made") == [{"made": None}]

@@ -131,15 +131,25 @@ def test_a_role_that_is_missing_or_not_granted_is_said_with_the_grant(plain_logi
     assert f'GRANT "chronolake_auditor" TO "{login}"' in not_granted
 
 
-def test_a_schema_that_is_newer_is_told_from_one_that_is_older(dsn: str) -> None:
+def test_a_schema_of_a_later_release_is_refused(dsn: str) -> None:
     database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '9999'")
     newer, migrated = complaint(run("serve", "--dsn", dsn)), complaint(run("migrate", "--dsn", dsn))
-    database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '0001'")
-    older = complaint(run("serve", "--dsn", dsn))
 
     assert "does not know" in newer
     assert "does not know" in migrated
-    assert "run chronolake-metastore migrate" in older
+
+
+def test_a_schema_of_a_development_version_is_refused_with_what_to_do(dsn: str) -> None:
+    database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '0023'")
+
+    served, migrated = complaint(run("serve", "--dsn", dsn)), complaint(run("migrate", "--dsn", dsn))
+
+    for message in (served, migrated):
+        assert "schema 0023 of a development version" in message
+        assert "make a new database" in message
+    assert database.query(dsn, "SELECT version_num FROM chronolake.alembic_version") == [
+        {"version_num": "0023"}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -268,33 +268,6 @@ def reseal_answers(dsn: str) -> None:
     )
 
 
-def forget_answer_chains(dsn: str) -> None:
-    """Make the database what it was before the chains of answers, and before lists of events beside them."""
-    heads: dict[uuid.UUID, bytes] = {}
-    statements = []
-    for event in _log(dsn):
-        previous = heads.get(event.table_id, b"")
-        old = msgspec.structs.replace(event, previous_hash=previous, answers=None, answers_hash=None)
-        heads[event.table_id] = digest = events.hash_of(old)
-        statements.append(
-            rf"UPDATE event SET (previous_hash, hash) = ('\x{previous.hex()}', '\x{digest.hex()}') "
-            f"WHERE (table_id, version) = ('{event.table_id}', {event.version})"
-        )
-        statements.append(rf"UPDATE clock SET hash = '\x{digest.hex()}' WHERE table_id = '{event.table_id}'")
-    tamper(dsn, *statements)
-    with psycopg.connect(dsn) as connection:
-        connection.execute("SET search_path TO chronolake")
-        connection.execute("DROP TABLE event_entry CASCADE")
-        connection.execute("ALTER TABLE event DROP COLUMN payload_bytes")
-        connection.execute("DROP TABLE answer_chain, base_path")
-        connection.execute("GRANT UPDATE, DELETE ON clock, wall_clock TO chronolake_server")
-        connection.execute("DROP FUNCTION folder")
-        connection.execute("DROP TYPE folder_range")
-        connection.execute("ALTER TABLE outcome DROP COLUMN chain_id, DROP COLUMN number, DROP COLUMN hash")
-        connection.execute("ALTER TABLE event DROP COLUMN answers, DROP COLUMN answers_hash")
-        connection.execute("UPDATE alembic_version SET version_num = '0017'")
-
-
 def _log(dsn: str) -> Sequence[events.StoredEvent]:
     async def read() -> Sequence[events.StoredEvent]:
         database = Database(Settings(dsn=dsn))

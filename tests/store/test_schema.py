@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import psycopg
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from chronolake_metastore.domain.proof import Check
+import chronolake_migrations
 from chronolake_metastore.store import migrations, schema
 from chronolake_metastore.store.migrations import Migrated
-from tests.store import tampering
-from tests.store.history import History
 
 
 def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
@@ -51,81 +52,25 @@ def test_every_constraint_has_a_name_of_ours(dsn: str) -> None:
         assert not constraint.endswith(("_pkey", "_key", "_check", "_fkey"))
 
 
-BEFORE_SCHEMA_VERSIONS = """
-    UPDATE lake_table SET definition = definition - 'schema_version' - 'last_field_id'
-        || jsonb_build_object('schema', (
-            SELECT jsonb_agg(field - 'field_id') FROM jsonb_array_elements(definition -> 'schema') AS field
-        ));
-    DROP VIEW audit_schemas, audit_markers, audit_deletions;
-    DROP FUNCTION refuse_late_marker;
-    DROP TABLE marker, deleted_file, reader;
-    DROP TABLE schema_version, metastore;
-    DROP FUNCTION this_database;
-    ALTER TABLE instant DROP COLUMN schema_version, DROP COLUMN unswept_since;
-    ALTER TABLE write_stat DROP COLUMN column_stats;
-    ALTER TABLE file DROP COLUMN column_stats, DROP COLUMN schema_version, DROP COLUMN cleaned_by;
-    ALTER TABLE lake_table DROP COLUMN cleaned_before;
-    UPDATE alembic_version SET version_num = '0005';
-"""
-
-
-def test_tables_of_before_schema_versions_are_as_a_replay_of_their_log_would_make_them(dsn: str) -> None:
-    with History(dsn) as lake:
-        lake.make_namespace("shop")
-        lake.make_table("shop.orders")
-        lake.make_table("shop.dropped")
-        lake.drop_table("shop.dropped")
-    tampering.forget_answer_chains(dsn)
-    with psycopg.connect(dsn) as connection:
-        connection.execute("SET search_path TO chronolake")
-        connection.execute(BEFORE_SCHEMA_VERSIONS)
-
-    assert migrations.upgrade(dsn) == Migrated("0005", schema.REVISION, [])
-
-    report = tampering.verify(dsn)
-    assert (report.findings, report.not_compared) == ([], [])
+def test_every_text_column_is_in_the_order_of_its_bytes(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(
-            "SELECT DISTINCT schema_version, fields FROM chronolake.schema_version"
+            """
+            SELECT format('%I.%I', cls.relname, att.attname)
+            FROM pg_attribute att
+            JOIN pg_class cls ON cls.oid = att.attrelid
+            WHERE cls.relnamespace = 'chronolake'::regnamespace
+                AND cls.relkind IN ('r', 'p')
+                AND cls.relname <> 'alembic_version'
+                AND att.attcollation NOT IN (0, (SELECT oid FROM pg_collation WHERE collname = 'C'))
+            """
         ).fetchall()
-    assert rows == [(1, [{"field_id": 1, "name": "id", "type": "bigint", "nullable": True}])]
+    assert rows == []
 
 
-def test_deletions_of_before_sweeps_are_due_as_a_replay_of_their_log_would_have_them(dsn: str) -> None:
-    tampering.make(dsn)
-    tampering.report_deletions(dsn)
-    tampering.forget_answer_chains(dsn)
-    due = "SELECT requested_time, unswept_since FROM chronolake.instant WHERE unswept_since IS NOT NULL"
-    with psycopg.connect(dsn) as connection:
-        known = connection.execute(due).fetchall()
-        connection.execute("ALTER TABLE chronolake.instant DROP COLUMN unswept_since")
-        connection.execute("DROP TABLE chronolake.metastore")
-        connection.execute("DROP FUNCTION chronolake.this_database")
-        connection.execute("UPDATE chronolake.alembic_version SET version_num = '0014'")
-
-    assert migrations.upgrade(dsn) == Migrated("0014", schema.REVISION, [])
-
-    assert tampering.verify(dsn).findings == []
-    with psycopg.connect(dsn) as connection:
-        assert connection.execute(due).fetchall() == known != []
-
-
-CHAINED = "SELECT request_id, chain_id, number, hash FROM chronolake.outcome ORDER BY request_id"
-
-
-def test_outcomes_of_before_their_chains_are_put_into_them_as_servers_would_have_done(dsn: str) -> None:
-    tampering.make(dsn)
-    tampering.refuse(dsn)
-    tampering.refuse(dsn, "shop.orders", "shop.none")
-    with psycopg.connect(dsn) as connection:
-        chained = connection.execute(CHAINED).fetchall()
-    tampering.forget_answer_chains(dsn)
-
-    assert migrations.upgrade(dsn) == Migrated("0017", schema.REVISION, [])
-
-    with psycopg.connect(dsn) as connection:
-        assert connection.execute(CHAINED).fetchall() == chained
-    tampering.stage(dsn)
-    assert tampering.verify(dsn).findings == []
-    tampering.tamper(dsn, "UPDATE refusal SET actor = 'mallory' WHERE table_name = 'shop.none'")
-    assert [finding.check for finding in tampering.verify(dsn).findings] == [Check.OUTCOME]
+def test_each_script_of_the_baseline_runs() -> None:
+    [folder] = chronolake_migrations.__path__
+    baseline = Path(folder, "baseline")
+    scripts = sorted(path.relative_to(baseline).with_suffix("").as_posix() for path in baseline.rglob("*.sql"))
+    revision = importlib.import_module("chronolake_migrations.versions.0024_baseline")
+    assert sorted(revision.OBJECTS) == scripts

@@ -18,7 +18,7 @@ from chronolake_model.times import Micros, Tick
 _LOCK_NAMES: Final = statements.load("clocks/lock_table_names")
 _LOCK: Final = statements.load("clocks/lock")
 _SAVE: Final = statements.load("clocks/save")
-_NOW: Final = "SELECT greatest(now_us(), (SELECT micros(told) FROM wall_clock))"
+_NOW: Final = "SELECT greatest(now_us(), (SELECT micros(last_time) FROM wall_clock))"
 _TELL: Final = statements.load("clocks/advance_wall_clock")
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 

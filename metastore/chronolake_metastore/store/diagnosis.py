@@ -112,16 +112,22 @@ async def _refuse_ungranted(
         )
 
 
-def of_revision(found: str | None) -> str:
+def of_revision(revision: str | None) -> str:
     """What to do about a database whose schema is not the one that this server knows."""
-    if found is None:
+    if revision is None:
         return "the database has no schema of Chronolake yet; run chronolake-metastore migrate"
-    if found < schema.REVISION:
+    if revision < schema.BASELINE:
         return (
-            f"the database has schema {found}, this server needs {schema.REVISION}; "
+            f"the database has schema {revision} of a development version, which cannot be migrated to "
+            f"{schema.REVISION}; make a new database (CREATE DATABASE), or name another --data-dir for the "
+            "embedded one, then run chronolake-metastore migrate, create the tables and write their data again"
+        )
+    if revision < schema.REVISION:
+        return (
+            f"the database has schema {revision}, this server needs {schema.REVISION}; "
             "run chronolake-metastore migrate"
         )
     return (
-        f"the database has schema {found}, which this server does not know: it knows {schema.REVISION}; "
-        "run the server, and the migrate, of the release that made it"
+        f"the database has schema {revision}, which this server does not know: it knows {schema.REVISION}; "
+        "run serve and migrate of the release that made it"
     )

@@ -11,7 +11,9 @@ from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, T
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-REVISION: Final = "0023"
+BASELINE: Final = "0024"
+"""The first revision of the database. Databases of earlier ones were made by development versions."""
+REVISION: Final = "0024"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)

@@ -1,3 +1,3 @@
 UPDATE wall_clock
-SET told = greatest(told, moment(now_us()))
-RETURNING micros(told), greatest(micros(told), (SELECT micros(max(last_time)) FROM clock))
+SET last_time = greatest(last_time, moment(now_us()))
+RETURNING micros(last_time), greatest(micros(last_time), (SELECT micros(max(c.last_time)) FROM clock c))

@@ -1,0 +1,3 @@
+CREATE FUNCTION chronolake.micros(moment timestamptz) RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (extract(epoch FROM moment) * 1000000)::bigint;

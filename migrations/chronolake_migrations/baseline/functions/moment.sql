@@ -1,0 +1,3 @@
+CREATE FUNCTION chronolake.moment(us bigint) RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN timestamptz 'epoch' + us * interval '1 microsecond';

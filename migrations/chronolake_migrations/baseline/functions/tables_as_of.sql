@@ -1,0 +1,74 @@
+-- A function, because the moment is a parameter. It runs with the rights of its owner: a caller does not need to read the
+-- projections. Its names are bound here, so no search_path of a caller changes what it does.
+CREATE FUNCTION chronolake.tables_as_of(at timestamptz)
+    RETURNS TABLE (
+        table_name text,
+        table_id uuid,
+        table_type text,
+        base_path text,
+        created_at timestamptz,
+        dropped_at timestamptz,
+        requested_time timestamptz,
+        requested_digits text,
+        completion_time timestamptz,
+        completion_digits text,
+        files bigint,
+        size_bytes numeric,
+        records numeric
+    )
+    LANGUAGE sql STABLE SECURITY DEFINER
+BEGIN ATOMIC
+    SELECT
+        t.namespace || '.' || t.name,
+        t.table_id,
+        t.definition ->> 'type',
+        t.definition ->> 'base_path',
+        t.created_at,
+        t.dropped_at,
+        latest.requested_time,
+        chronolake.instant_time(latest.requested_time, c.tick_us),
+        latest.completion_time,
+        chronolake.instant_time(latest.completion_time, c.tick_us),
+        live.files,
+        live.size_bytes,
+        live.records
+    FROM chronolake.lake_table t
+    JOIN chronolake.clock c ON c.table_id = t.table_id
+    LEFT JOIN LATERAL (
+        SELECT done.requested_time, done.completion_time
+        FROM (
+            (
+                SELECT i.requested_time, i.completion_time
+                FROM chronolake.instant i
+                WHERE i.table_id = t.table_id AND i.completion_time <= at
+                ORDER BY i.completion_time DESC
+                LIMIT 1
+            )
+            UNION ALL
+            (
+                SELECT i.requested_time, i.undone_completion_time
+                FROM chronolake.instant i
+                WHERE i.table_id = t.table_id AND i.undone_completion_time <= at
+                ORDER BY i.undone_completion_time DESC
+                LIMIT 1
+            )
+        ) AS done (requested_time, completion_time)
+        ORDER BY done.completion_time DESC
+        LIMIT 1
+    ) AS latest ON true
+    CROSS JOIN LATERAL (
+        SELECT
+            count(*) AS files,
+            coalesce(sum(f.size_bytes), 0) AS size_bytes,
+            coalesce(sum(f.records) FILTER (WHERE f.kind = 'base'), 0) AS records
+        FROM chronolake.file f
+        WHERE f.table_id = t.table_id
+            AND f.live_from <= at
+            AND (f.superseded_at IS NULL OR f.superseded_at > at)
+    ) AS live
+    WHERE t.created_at <= at AND (t.dropped_at IS NULL OR t.dropped_at > at)
+    ORDER BY 1, t.created_at;
+END;
+
+COMMENT ON FUNCTION chronolake.tables_as_of(timestamptz) IS
+    'The tables at a moment, tables dropped since too: last completed instant, live files.';

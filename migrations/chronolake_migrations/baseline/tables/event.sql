@@ -1,0 +1,40 @@
+CREATE TABLE chronolake.event (
+    position       bigint GENERATED ALWAYS AS IDENTITY,
+    transaction_id xid8             NOT NULL DEFAULT pg_current_xact_id(),
+    table_id       uuid             NOT NULL,
+    version        bigint           NOT NULL,
+    type           text COLLATE "C" NOT NULL,
+    instant        timestamptz,
+    time           timestamptz      NOT NULL,
+    actor          text COLLATE "C" NOT NULL,
+    request_id     text COLLATE "C" NOT NULL,
+    payload        jsonb            NOT NULL,
+    previous_hash  bytea            NOT NULL,
+    hash           bytea            NOT NULL,
+    answers        bigint,
+    answers_hash   bytea,
+    -- A page of the log ends at a number of bytes, without reading the payloads that it leaves out.
+    payload_bytes  int              NOT NULL GENERATED ALWAYS AS (octet_length(payload::text)) STORED,
+    -- The order across tables: position alone is not the order of commits.
+    CONSTRAINT event_order PRIMARY KEY (transaction_id, position),
+    CONSTRAINT event_version_unique UNIQUE (table_id, version),
+    CONSTRAINT event_version_positive CHECK (version >= 1),
+    CONSTRAINT event_hash_length CHECK (length(hash) = 32)
+);
+
+COMMENT ON TABLE chronolake.event IS
+    'Every change of every table, in order: per table by version, across tables by (transaction_id, position). Append-only.';
+COMMENT ON COLUMN chronolake.event.table_id IS 'The table; all zeros for the catalog (namespaces).';
+COMMENT ON COLUMN chronolake.event.version IS 'Dense per table, from 1.';
+COMMENT ON COLUMN chronolake.event.instant IS 'The requested time of the instant that changed, if one did.';
+COMMENT ON COLUMN chronolake.event.time IS 'Issued by the table''s clock in the transaction that wrote this row; increasing with version.';
+COMMENT ON COLUMN chronolake.event.hash IS 'SHA-256 over the event and previous_hash: the chain of the table.';
+COMMENT ON COLUMN chronolake.event.answers IS
+    'How many outcomes the table''s chain of answers had before.';
+COMMENT ON COLUMN chronolake.event.answers_hash IS 'The hash of the last of them, which the hash of the event covers.';
+COMMENT ON COLUMN chronolake.event.payload_bytes IS 'The length of the payload as text.';
+
+CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.event
+    FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();
+-- ALWAYS: session_replication_role = replica does not switch it off.
+ALTER TABLE chronolake.event ENABLE ALWAYS TRIGGER event_append_only;

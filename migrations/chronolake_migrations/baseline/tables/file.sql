@@ -1,0 +1,43 @@
+-- Published data files. A row is one period in which the file is in the latest slice of its file group: a restore may
+-- bring a file back (docs/decisions/0012-lives-of-files.md).
+CREATE TABLE chronolake.file (
+    table_id        uuid             NOT NULL,
+    partition_path  text COLLATE "C" NOT NULL,
+    file_id         text COLLATE "C" NOT NULL,
+    requested_time  timestamptz      NOT NULL,
+    file_name       text COLLATE "C" NOT NULL,
+    kind            text COLLATE "C" NOT NULL,
+    size_bytes      bigint           NOT NULL,
+    records         bigint           NOT NULL,
+    completion_time timestamptz      NOT NULL,
+    superseded_at   timestamptz,
+    live_from       timestamptz      NOT NULL,
+    withdrawn_at    timestamptz,
+    column_stats    jsonb,
+    schema_version  int              NOT NULL,
+    cleaned_by      timestamptz,
+    CONSTRAINT file_name_unique
+        PRIMARY KEY (table_id, partition_path, file_id, requested_time, file_name, live_from),
+    CONSTRAINT file_lives_forwards CHECK (live_from >= completion_time)
+);
+
+CREATE INDEX file_superseded ON chronolake.file (table_id, superseded_at) WHERE superseded_at IS NOT NULL;
+CREATE INDEX file_live_from ON chronolake.file (table_id, live_from);
+-- The live files of a file group, oldest first. The order makes the planner choose this index, also while it has no
+-- statistics of the table: the index of the primary key begins with the same columns and seems to cost as much, but
+-- has all files that the group ever had.
+CREATE INDEX file_live ON chronolake.file (table_id, partition_path, file_id, completion_time)
+    WHERE superseded_at IS NULL;
+-- For planning a clean, oldest first: without files that were cleaned before, however long the history.
+CREATE INDEX file_to_clean ON chronolake.file (table_id, superseded_at)
+    WHERE superseded_at IS NOT NULL AND cleaned_by IS NULL;
+
+COMMENT ON TABLE chronolake.file IS 'The published data files of each table, and when each was in the latest slices.';
+COMMENT ON COLUMN chronolake.file.live_from IS
+    'From when it was in the latest slice of its file group: its completion, or that of a restore that brought it back.';
+COMMENT ON COLUMN chronolake.file.superseded_at IS 'From when it was not any more; null while it is.';
+COMMENT ON COLUMN chronolake.file.withdrawn_at IS 'When a restore undid the instant that wrote it.';
+COMMENT ON COLUMN chronolake.file.column_stats IS 'An object: for each field id min, max and nulls, as far as known.';
+COMMENT ON COLUMN chronolake.file.schema_version IS 'The version of the table''s schema that the file was written with.';
+COMMENT ON COLUMN chronolake.file.cleaned_by IS
+    'The clean whose plan says to delete it from storage; null as long as no plan of the server does.';

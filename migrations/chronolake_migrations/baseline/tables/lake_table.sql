@@ -1,0 +1,17 @@
+CREATE TABLE chronolake.lake_table (
+    table_id       uuid             NOT NULL,
+    namespace      text COLLATE "C" NOT NULL,
+    name           text COLLATE "C" NOT NULL,
+    definition     jsonb            NOT NULL,
+    created_at     timestamptz      NOT NULL,
+    dropped_at     timestamptz,
+    cleaned_before timestamptz,
+    CONSTRAINT lake_table_id_unique PRIMARY KEY (table_id)
+);
+
+CREATE UNIQUE INDEX lake_table_name_unique ON chronolake.lake_table (namespace, name) WHERE dropped_at IS NULL;
+CREATE INDEX lake_table_dropped ON chronolake.lake_table (namespace, name) WHERE dropped_at IS NOT NULL;
+
+COMMENT ON TABLE chronolake.lake_table IS 'The tables, dropped ones too. (TABLE is a reserved word of SQL.)';
+COMMENT ON COLUMN chronolake.lake_table.cleaned_before IS
+    'The first completion time that the table is served as of; null as long as no clean has said otherwise.';

@@ -1,0 +1,41 @@
+-- What each command was answered, by its idempotency key. Outcomes are kept as long as the log.
+CREATE TABLE chronolake.outcome (
+    request_id  text COLLATE "C" NOT NULL,
+    fingerprint bytea            NOT NULL,
+    table_id    uuid,
+    version     bigint,
+    status      smallint         NOT NULL,
+    answer      bytea            NOT NULL,
+    recorded_at timestamptz,
+    command     text COLLATE "C",
+    actor       text COLLATE "C",
+    address     text COLLATE "C",
+    chain_id    uuid             NOT NULL,
+    number      bigint           NOT NULL,
+    hash        bytea            NOT NULL,
+    CONSTRAINT outcome_request_unique PRIMARY KEY (request_id),
+    CONSTRAINT outcome_chain_unique UNIQUE (chain_id, number),
+    -- A refusal may concern no table.
+    CONSTRAINT outcome_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
+    CONSTRAINT outcome_success_has_table CHECK (status >= 400 OR table_id IS NOT NULL),
+    CONSTRAINT outcome_number_positive CHECK (number >= 1)
+);
+
+-- Rows lie in the order of their times, so this index costs almost nothing.
+CREATE INDEX outcome_recorded ON chronolake.outcome USING brin (recorded_at);
+
+COMMENT ON TABLE chronolake.outcome IS
+    'The answer to every command that was decided, refusals too, by request id. Append-only.';
+COMMENT ON COLUMN chronolake.outcome.fingerprint IS 'Of the request: another request under the same key is refused.';
+COMMENT ON COLUMN chronolake.outcome.version IS 'The version of the table''s log right after the command.';
+COMMENT ON COLUMN chronolake.outcome.address IS 'Where the connection came from; a proxy''s, behind a proxy.';
+COMMENT ON COLUMN chronolake.outcome.chain_id IS
+    'The chain: of the table, of the catalog (all zeros), or of outcomes that concern no table.';
+COMMENT ON COLUMN chronolake.outcome.number IS 'Dense per chain, from 1.';
+COMMENT ON COLUMN chronolake.outcome.hash IS
+    'SHA-256 over the outcome, its refusal, and the hash of the outcome before it in the chain.';
+
+CREATE TRIGGER outcome_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.outcome
+    FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();
+-- ALWAYS: session_replication_role = replica does not switch it off.
+ALTER TABLE chronolake.outcome ENABLE ALWAYS TRIGGER outcome_append_only;

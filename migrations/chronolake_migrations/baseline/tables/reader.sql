@@ -1,0 +1,16 @@
+-- The leases of readers (docs/decisions/0021-planned-cleans.md).
+CREATE TABLE chronolake.reader (
+    table_id      uuid             NOT NULL,
+    lease_id      uuid             NOT NULL,
+    reader        text COLLATE "C" NOT NULL,
+    as_of         timestamptz,
+    lease_seconds int              NOT NULL,
+    expires_at    timestamptz      NOT NULL,
+    CONSTRAINT reader_lease_unique PRIMARY KEY (table_id, lease_id)
+);
+
+CREATE INDEX reader_expiry ON chronolake.reader (expires_at);
+
+COMMENT ON TABLE chronolake.reader IS
+    'Who reads a table, as of when, and until when cleans keep its files: neither log nor projection.';
+COMMENT ON COLUMN chronolake.reader.as_of IS 'The completion time; null when nothing had completed.';

@@ -1,0 +1,39 @@
+CREATE TABLE chronolake.refusal (
+    position       bigint GENERATED ALWAYS AS IDENTITY,
+    transaction_id xid8             NOT NULL DEFAULT pg_current_xact_id(),
+    request_id     text COLLATE "C" NOT NULL,
+    refused_at     timestamptz      NOT NULL,
+    actor          text COLLATE "C" NOT NULL,
+    address        text COLLATE "C",
+    command        text COLLATE "C" NOT NULL,
+    table_name     text COLLATE "C",
+    table_id       uuid,
+    version        bigint,
+    instant        timestamptz,
+    status         smallint         NOT NULL,
+    code           text COLLATE "C" NOT NULL,
+    detail         text COLLATE "C" NOT NULL,
+    context        jsonb            NOT NULL,
+    CONSTRAINT refusal_request_unique PRIMARY KEY (request_id),
+    CONSTRAINT refusal_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
+    CONSTRAINT refusal_status CHECK (status BETWEEN 400 AND 499),
+    CONSTRAINT refusal_detail_bounded CHECK (length(detail) <= 1000),
+    CONSTRAINT refusal_context_bounded CHECK (octet_length(context::text) <= 16384)
+);
+
+CREATE INDEX refusal_table ON chronolake.refusal (table_id, refused_at);
+CREATE INDEX refusal_time ON chronolake.refusal USING brin (refused_at);
+
+COMMENT ON TABLE chronolake.refusal IS
+    'Every command that was refused, outside the logs of the tables. Append-only.';
+COMMENT ON COLUMN chronolake.refusal.refused_at IS 'The wall clock of the database.';
+COMMENT ON COLUMN chronolake.refusal.table_name IS 'The table that the command named; null for a namespace.';
+COMMENT ON COLUMN chronolake.refusal.table_id IS
+    'The table of that name then, if there was one; all zeros for the catalog (namespaces).';
+COMMENT ON COLUMN chronolake.refusal.version IS 'The version of the table''s log that it was decided on.';
+COMMENT ON COLUMN chronolake.refusal.context IS 'Long texts and lists are cut; outcome.answer has it whole.';
+
+CREATE TRIGGER refusal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.refusal
+    FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();
+-- ALWAYS: session_replication_role = replica does not switch it off.
+ALTER TABLE chronolake.refusal ENABLE ALWAYS TRIGGER refusal_append_only;

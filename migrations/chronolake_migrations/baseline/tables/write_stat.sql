@@ -1,0 +1,30 @@
+-- The files of a completed instant, as its writer reported them. A digest in the event binds them to it. Write stats
+-- that were staged have the version of the event that staged them; the event that completes the instant names it.
+CREATE TABLE chronolake.write_stat (
+    table_id       uuid             NOT NULL,
+    version        bigint           NOT NULL,
+    ordinal        int              NOT NULL,
+    partition_path text COLLATE "C" NOT NULL,
+    file_id        text COLLATE "C" NOT NULL,
+    file_name      text COLLATE "C" NOT NULL,
+    kind           text COLLATE "C" NOT NULL,
+    size_bytes     bigint           NOT NULL,
+    records        bigint           NOT NULL,
+    inserts        bigint           NOT NULL,
+    updates        bigint           NOT NULL,
+    deletes        bigint           NOT NULL,
+    -- json and not jsonb: the digest in the event that published the file is over this very text.
+    column_stats   json,
+    CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal),
+    CONSTRAINT write_stat_kind CHECK (kind IN ('base', 'log'))
+);
+
+COMMENT ON TABLE chronolake.write_stat IS
+    'The files of each completed instant, as written, and those that were staged before it completed. Append-only.';
+COMMENT ON COLUMN chronolake.write_stat.column_stats IS
+    'Bounds and nulls of columns, by field id, as the writer gave them; null when it gave none.';
+
+CREATE TRIGGER write_stat_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.write_stat
+    FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();
+-- ALWAYS: session_replication_role = replica does not switch it off.
+ALTER TABLE chronolake.write_stat ENABLE ALWAYS TRIGGER write_stat_append_only;

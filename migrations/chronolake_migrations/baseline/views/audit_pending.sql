@@ -1,0 +1,31 @@
+-- The wall clock decides whether a lease has expired; it is never behind the last time that a client was given.
+CREATE VIEW chronolake.audit_pending AS
+SELECT
+    t.namespace || '.' || t.name AS table_name,
+    i.table_id,
+    i.requested_time,
+    chronolake.instant_time(i.requested_time, c.tick_us) AS requested_digits,
+    i.state,
+    i.action,
+    i.operation,
+    i.writer,
+    e.actor AS last_actor,
+    e.time AS last_heard_at,
+    i.lease_seconds,
+    i.lease_expires_at,
+    CASE
+        WHEN i.lease_expires_at IS NULL THEN 'none'
+        WHEN i.lease_expires_at > wall.time THEN 'live'
+        ELSE 'expired'
+    END AS lease_state,
+    wall.time - i.lease_expires_at AS expired_for,
+    wall.time - i.requested_time AS running_for
+FROM chronolake.instant i
+JOIN chronolake.lake_table t ON t.table_id = i.table_id AND t.dropped_at IS NULL
+JOIN chronolake.clock c ON c.table_id = i.table_id
+JOIN chronolake.event e ON e.table_id = i.table_id AND e.version = i.version
+CROSS JOIN (SELECT greatest(chronolake.moment(chronolake.now_us()), last_time) AS time FROM chronolake.wall_clock) AS wall
+WHERE i.state IN ('requested', 'inflight');
+
+COMMENT ON VIEW chronolake.audit_pending IS
+    'The instants that are requested or inflight now, in tables that are not dropped, and their leases.';

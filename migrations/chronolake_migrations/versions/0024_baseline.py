@@ -1,0 +1,68 @@
+"""The schema, one object per file, where there is none.
+
+The revisions before were those of development versions; their databases are refused.
+"""
+
+from __future__ import annotations
+
+from chronolake_migrations.scripts import execute
+
+revision = "0024"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+# Each object behind those that it needs.
+OBJECTS = (
+    "types/folder_range",
+    "functions/folder",
+    "functions/now_us",
+    "functions/moment",
+    "functions/micros",
+    "functions/instant_time",
+    "functions/moment_of",
+    "functions/this_database",
+    "functions/refuse_change",
+    "functions/refuse_late_marker",
+    "functions/refuse_unknown_schema",
+    # Time.
+    "tables/wall_clock",
+    "tables/clock",
+    # The log.
+    "tables/event",
+    "tables/event_entry",
+    "tables/write_stat",
+    "tables/deleted_file",
+    "tables/outcome",
+    "tables/refusal",
+    "tables/metastore",
+    # The projections.
+    "tables/answer_chain",
+    "tables/namespace",
+    "tables/lake_table",
+    "tables/base_path",
+    "tables/schema_version",
+    "tables/instant",
+    "tables/file",
+    "tables/planned_group",
+    "tables/replaced_group",
+    # Neither.
+    "tables/marker",
+    "tables/reader",
+    # What auditors read.
+    "views/audit_commands",
+    "views/audit_conflicts",
+    "views/audit_deletions",
+    "views/audit_files",
+    "views/audit_history",
+    "views/audit_markers",
+    "views/audit_pending",
+    "views/audit_rollbacks",
+    "views/audit_schemas",
+    "functions/tables_as_of",
+)
+
+
+def upgrade() -> None:
+    """Make all objects."""
+    execute(*(f"baseline/{name}.sql" for name in OBJECTS))
