@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from chronolake_spark import sources
+from chronolake_spark import source_files
 from chronolake_spark.formats import Format
 
 PAIR_COLUMNS_MAX = 16
@@ -24,7 +24,7 @@ def pick(where: str) -> tuple[str, ...] | None:
 
     Numbers with fractions and nested values are no keys. Raises ``SourceUnreadable``.
     """
-    source = sources.find(where)
+    source = source_files.find(where)
     candidates: list[tuple[str, ...]] | None = None
     for file in source.files:
         table = _read(source.format, file)

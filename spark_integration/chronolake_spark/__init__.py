@@ -16,18 +16,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chronolake_spark.counting import RowCounts, row_counts
     from chronolake_spark.sessions import session
     from chronolake_spark.tables import SparkTable, create_table, table
+    from chronolake_spark.write_counts import RowCounts, row_counts
 
 __all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "table"]
 
 
 _MODULE_OF = {
-    "RowCounts": "counting",
+    "RowCounts": "write_counts",
     "SparkTable": "tables",
     "create_table": "tables",
-    "row_counts": "counting",
+    "row_counts": "write_counts",
     "session": "sessions",
     "table": "tables",
 }

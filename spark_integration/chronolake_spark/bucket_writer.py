@@ -24,8 +24,8 @@ from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_spark import base_files, columns, errors, merge
 from chronolake_spark.column_stats import Collector
-from chronolake_spark.marking import Marking
 from chronolake_spark.merge import Decision, Existing
+from chronolake_spark.task_markers import TaskMarkers
 from chronolake_storage.claims import Owner
 
 
@@ -100,14 +100,14 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers:
     Raises what ``Write.mark`` does, and ``AttemptGivenUp``.
     """
     folder = base_files.Folder.of(job.base_path, job.storage_options)
-    marking = Marking(markers)
+    task_markers = TaskMarkers(markers)
     stats: list[WriteStat] = []
     duplicates, sample = 0, None
     read, superseded, unchanged = 0, 0, 0
     try:
-        for group, rows in file_groups(_announced(batches, job, task, marking)):
+        for group, rows in file_groups(_announced(batches, job, task, task_markers)):
             seqno = sum(stat.inserts + stat.updates for stat in stats)
-            writer = _GroupWriter(folder, marking, job, task, group, seqno=seqno)
+            writer = _GroupWriter(folder, task_markers, job, task, group, seqno=seqno)
             decision, stat = writer.write(rows)
             read += len(rows)
             superseded += writer.superseded
@@ -115,9 +115,9 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers:
             duplicates += decision.duplicates
             sample = sample or decision.duplicate_key
             stats += [stat] if stat else []
-        marking.refuse_given_up()
+        task_markers.refuse_given_up()
     except BaseException:
-        _discard(job, [marker.path for marker in marking.created])
+        _discard(job, [marker.path for marker in task_markers.created])
         raise
     return Written(tuple(stats), duplicates, sample, read, superseded, unchanged)
 
@@ -160,7 +160,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
 
 
 def _announced(
-    batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, marking: Marking
+    batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, task_markers: TaskMarkers
 ) -> Iterator[pa.RecordBatch]:
     """The batches, each once those of its file groups are marked that are written whatever is stored.
 
@@ -168,7 +168,7 @@ def _announced(
     what is marked and not written has to be looked for before the instant can complete.
     """
     for batch in batches:
-        marking.create(
+        task_markers.create(
             _marker(job, task, group)
             for group, run in _runs(batch)
             if _is_written(job, group) and not pc.all(run[columns.DELETE]).as_py()
@@ -199,7 +199,7 @@ class _GroupWriter:
     def __init__(
         self,
         folder: base_files.Folder,
-        marking: Marking,
+        task_markers: TaskMarkers,
         job: WriteJob,
         task: Task,
         group: FileGroup,
@@ -207,7 +207,7 @@ class _GroupWriter:
         seqno: int,
     ) -> None:
         self._folder = folder
-        self._marking = marking
+        self._marking = task_markers
         self._job = job
         self._task = task
         self._group = group

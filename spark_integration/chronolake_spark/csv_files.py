@@ -17,7 +17,7 @@ import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, operations, texts
+from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, operations, text_files
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.csv_types import Unfit
 
@@ -45,7 +45,7 @@ class Reading:
     the record key, of which each row has a value. ``op_column`` says which rows delete.
     """
 
-    encoding: str = texts.UTF8
+    encoding: str = text_files.UTF8
     known: Mapping[str, Column] = field(default_factory=dict)
     default: Column | None = None
     key: tuple[str, ...] = ()
@@ -104,8 +104,8 @@ def header_of(file: Path, encoding: str) -> Header:
 
     Raises ``SourceUnreadable`` when one is blank or there twice, or something else than commas separates them.
     """
-    with texts.Utf8Stream(file, encoding) as stream:
-        _, names = next(texts.records(file, stream), (1, []))
+    with text_files.Utf8Stream(file, encoding) as stream:
+        _, names = next(text_files.records(file, stream), (1, []))
     if not names:
         raise errors.SourceUnreadable(f"{file} is empty: a CSV file begins with a line of column names")
     if len(names) == 1 and (separator := next((char for char in _OTHER_SEPARATORS if char in names[0]), None)):
@@ -140,8 +140,8 @@ class _Place:
 
     def line(self, index: int) -> int:
         """The line in which a row of the batch begins."""
-        with texts.Utf8Stream(self.file, self.encoding) as stream:
-            rows = texts.records(self.file, stream)
+        with text_files.Utf8Stream(self.file, self.encoding) as stream:
+            rows = text_files.records(self.file, stream)
             return next(itertools.islice(rows, self.start + index + 1, None))[0]
 
 
@@ -218,7 +218,7 @@ def _batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows as texts, and the number of each batch's first row in the file, from 0."""
     rows, header = 0, header_of(file, encoding)
-    with texts.Utf8Stream(file, encoding, check) as stream:
+    with text_files.Utf8Stream(file, encoding, check) as stream:
         try:
             for batch in _parsed(stream, header):
                 yield rows, batch
@@ -233,7 +233,7 @@ def _batches(
             _refuse_records(file, encoding, header, rows)
 
 
-def _parsed(stream: texts.Utf8Stream, header: Header) -> Iterator[pa.RecordBatch]:
+def _parsed(stream: text_files.Utf8Stream, header: Header) -> Iterator[pa.RecordBatch]:
     reader = pyarrow.csv.open_csv(
         stream,
         read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
@@ -253,8 +253,8 @@ def _parsed(stream: texts.Utf8Stream, header: Header) -> Iterator[pa.RecordBatch
 def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None = None) -> None:
     """Raise ``SourceUnreadable`` for the first record that is not a row of the header's columns."""
     count = -1
-    with texts.Utf8Stream(file, encoding) as stream:
-        for line, record in texts.records(file, stream):
+    with text_files.Utf8Stream(file, encoding) as stream:
+        for line, record in text_files.records(file, stream):
             count += 1
             if len(record) != len(header):
                 raise errors.SourceUnreadable(

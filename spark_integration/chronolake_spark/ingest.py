@@ -25,7 +25,7 @@ from chronolake_model.vocabulary import TableType
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from chronolake_spark.ingestion import Batch, Committed, Ingestion, Prepared
+    from chronolake_spark.ingest_job import Batch, Committed, IngestJob, Prepared
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
@@ -110,9 +110,9 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
 ) -> None:
     """Load files into a table through Spark: insert, update and, with --op-column, delete."""
     # Here and not above: they import Spark, which takes a second.
-    from chronolake_spark import sessions, sources  # noqa: PLC0415
+    from chronolake_spark import sessions, source_files  # noqa: PLC0415
+    from chronolake_spark.ingest_job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest_request import Request  # noqa: PLC0415
-    from chronolake_spark.ingestion import Ingestion  # noqa: PLC0415
 
     request = Request(
         table=table,
@@ -135,16 +135,16 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     with context.client() as client:
         # A server or files that are not there shall be reported soon, and before Spark has started.
         client.time()
-    starting = f"Starting Spark to {'look at' if dry_run else 'load'} {sources.find(source).summary}"
+    starting = f"Starting Spark to {'look at' if dry_run else 'load'} {source_files.find(source).summary}"
     with (
-        _told_of_ctrl_c(console),
+        _ctrl_c_announced(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
         sessions.borrowed(lambda: _progress(console, starting)) as spark,
         _Stopping(spark, console) as stopping,
     ):
-        ingestion = Ingestion(client, spark, request, stopping.check)
-        stopping.outcome = lambda commits: _outcome(ingestion, commits, dry_run=dry_run)
-        result = _run(ingestion, console, stopping, dry_run=dry_run)
+        job = IngestJob(client, spark, request, stopping.check)
+        stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
+        result = _run(job, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
 
 
@@ -158,7 +158,7 @@ def _progress(console: Console, step: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told_of_ctrl_c(console: Console) -> Iterator[None]:
+def _ctrl_c_announced(console: Console) -> Iterator[None]:
     """Print that Ctrl-C ended the command while Spark starts or stops; ``_Stopping`` covers the rest."""
     try:
         yield
@@ -224,26 +224,26 @@ class _Stopping:
 
 
 def _encoding(name: str) -> str:
-    from chronolake_spark import texts  # noqa: PLC0415
+    from chronolake_spark import text_files  # noqa: PLC0415
 
     try:
-        texts.check_encoding(name)
+        text_files.check_encoding(name)
     except ValueError as exc:
         raise typer.BadParameter(str(exc)) from exc
     return name
 
 
-def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run: bool) -> IngestResult:
-    with _progress(console, f"Looking at {ingestion.source.summary}"):
-        prepared = ingestion.prepare()
-    _print_prepared(console, ingestion, prepared)
-    request = ingestion.request
+def _run(job: IngestJob, console: Console, stopping: _Stopping, *, dry_run: bool) -> IngestResult:
+    with _progress(console, f"Looking at {job.source.summary}"):
+        prepared = job.prepare()
+    _print_prepared(console, job, prepared)
+    request = job.request
     commits: list[Committed] = []
-    rows = ingestion.rehearse(prepared) if dry_run else None
+    rows = job.rehearse(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("commits", total=len(prepared.batches))
-        for batch, committed in ingestion.run(prepared) if not dry_run else ():
+        for batch, committed in job.run(prepared) if not dry_run else ():
             progress.advance(bar)
             progress.console.print(_line(batch, committed))
             if committed is not None:
@@ -263,9 +263,9 @@ def _run(ingestion: Ingestion, console: Console, stopping: _Stopping, *, dry_run
     )
 
 
-def _outcome(ingestion: Ingestion, commits: int, *, dry_run: bool) -> str:
+def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
     """What an ingest that was stopped after ``commits`` commits has done."""
-    table = ingestion.request.table
+    table = job.request.table
     if dry_run:
         return "It was a dry run: nothing was written."
     if commits:
@@ -273,9 +273,9 @@ def _outcome(ingestion: Ingestion, commits: int, *, dry_run: bool) -> str:
             f"{_plural(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
             "Run the same command again to load the other files."
         )
-    if ingestion.has_made_table:
+    if job.has_made_table:
         return f"{table} was made, and could not be dropped again. Run the same command again to load into it."
-    if not ingestion.table_exists:
+    if not job.table_exists:
         return f"{table} was not made, and nothing was loaded."
     return f"Nothing was loaded into {table}."
 
@@ -284,11 +284,11 @@ def _columns(prepared: Prepared) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in prepared.struct or ()}
 
 
-def _print_prepared(console: Console, ingestion: Ingestion, prepared: Prepared) -> None:
+def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> None:
     """What is about to be loaded: nobody shall learn the types of a table from the table."""
     into = "To make: the table" if prepared.table is None else "Into the table"
-    path = ingestion.request.base_path if prepared.table is None else prepared.table.base_path
-    console.print(f"{into} {ingestion.request.table} at {path}: {ingestion.source.summary}")
+    path = job.request.base_path if prepared.table is None else prepared.table.base_path
+    console.print(f"{into} {job.request.table} at {path}: {job.source.summary}")
     for name, type_ in _columns(prepared).items():
         note = f"  ({prepared.notes[name]})" if name in prepared.notes else ""
         console.print(f"  {name}: {type_}{note}", markup=False)

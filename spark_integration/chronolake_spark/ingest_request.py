@@ -13,7 +13,7 @@ from chronolake import _base_paths
 from chronolake_model import base_paths
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import errors, failures, schema, texts
+from chronolake_spark import errors, schema, spark_failures, text_files
 from chronolake_spark.formats import Format
 
 DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
@@ -41,7 +41,7 @@ class Request:
     table_type: TableType = TableType.COPY_ON_WRITE
     schema: str = ""
     all_strings: bool = False
-    encoding: str = texts.UTF8
+    encoding: str = text_files.UTF8
     load_changed_files: bool = False
     reuse_base_path: bool = False
 
@@ -52,16 +52,17 @@ def stated_types(request: Request) -> dict[str, str]:
         return {}
     try:
         fields = schema.fields_of(StructType.fromDDL(request.schema))
-    except failures.FAILURES as exc:
+    except spark_failures.EXCEPTIONS as exc:
         raise errors.SchemaMismatch(
-            f"the schema {request.schema!r} is no DDL like 'id BIGINT, name STRING': {failures.said_in(exc)}"
+            f"the schema {request.schema!r} is no DDL like 'id BIGINT, name STRING': "
+            f"{spark_failures.message_of(exc)}"
         ) from exc
     return {field.name.lower(): field.type for field in fields}
 
 
 def check_format(format_: Format, request: Request) -> None:
     """Refuse options that files of this format have no use for."""
-    if format_ is not Format.CSV and codecs.lookup(request.encoding).name != texts.UTF8:
+    if format_ is not Format.CSV and codecs.lookup(request.encoding).name != text_files.UTF8:
         raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
     if format_ is Format.PARQUET and request.all_strings:
         raise errors.SourceUnreadable(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import json_patterns, json_records, operations, texts
+from chronolake_spark import json_patterns, json_records, operations, text_files
 from chronolake_spark.json_records import Record
 from chronolake_spark.json_shape import Shape
 
@@ -55,11 +55,11 @@ class _Reader:
 
     def read(self, file: Path) -> None:
         """Add all records of ``file`` to the shape."""
-        if texts.is_json_array(file):
+        if text_files.is_json_array(file):
             for record in json_records.records(file, self._check):
                 self._add(record)
             return
-        stream = texts.Utf8Stream(file, texts.UTF8, self._check, advice=texts.JSON_ADVICE)
+        stream = text_files.Utf8Stream(file, text_files.UTF8, self._check, advice=text_files.JSON_ADVICE)
         with io.BufferedReader(stream, _BLOCK_BYTES) as buffered:
             line_number = 1
             for block in _blocks(cast("BinaryIO", buffered)):

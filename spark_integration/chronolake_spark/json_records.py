@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from chronolake_spark import errors, texts
+from chronolake_spark import errors, text_files
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -81,8 +81,8 @@ def records(file: Path, check: Callable[[], None] = lambda: None) -> Iterator[Re
     ``check`` is called for each chunk of the file, and may raise to end the reading. Raises
     ``SourceUnreadable`` for anything but records.
     """
-    is_array = texts.is_json_array(file)
-    stream = texts.Utf8Stream(file, texts.UTF8, check, advice=texts.JSON_ADVICE)
+    is_array = text_files.is_json_array(file)
+    stream = text_files.Utf8Stream(file, text_files.UTF8, check, advice=text_files.JSON_ADVICE)
     with io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig") as text:
         if is_array:
             yield from _elements(file, text.read())

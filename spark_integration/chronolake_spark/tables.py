@@ -15,7 +15,7 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
-from chronolake_spark import datasource, errors, filters, read, schema, write
+from chronolake_spark import errors, filters, read, schema, spark_data_source, write
 from chronolake_spark.filters import Wanted
 from chronolake_spark.merge import Existing
 
@@ -40,7 +40,7 @@ class SparkTable:
     """
 
     def __init__(self, spark: SparkSession, client: chronolake.Client, table: chronolake.Table) -> None:
-        datasource.register(spark)
+        spark_data_source.register(spark)
         self._spark = spark
         self._client = client
         self._table = table

@@ -29,7 +29,17 @@ from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
-from chronolake_spark import casts, columns, counting, datasource, errors, evolution, failures, keys, schema
+from chronolake_spark import (
+    casts,
+    columns,
+    errors,
+    evolution,
+    keys,
+    schema,
+    spark_data_source,
+    spark_failures,
+    write_counts,
+)
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import (
     SECRETS_OPTION,
@@ -113,7 +123,7 @@ def run(
 
     So does a file of ``file_states`` that is in another state before the completion.
     """
-    counting.refuse_reserved(extra_metadata or {})
+    write_counts.refuse_reserved(extra_metadata or {})
     definition = table.definition
     frame = by_file_group(rows, definition)
     # Nothing is written where another table, or another metastore, has the claim.
@@ -141,8 +151,8 @@ def run(
             SECRETS_OPTION: secrets_to_json(table.storage_options),
         }
         try:
-            frame.write.format(datasource.FORMAT).options(**told).mode("append").save()
-        except failures.FAILURES as exc:
+            frame.write.format(spark_data_source.FORMAT).options(**told).mode("append").save()
+        except spark_failures.EXCEPTIONS as exc:
             if _has_completed(write):
                 return write.instant
             raise _typed(exc) from exc
@@ -156,7 +166,7 @@ def rehearse(df: DataFrame, table: Table, **how: Any) -> int:
     rows = tagged(df, writable(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
     try:
         rows.write.format("noop").mode("overwrite").save()
-    except failures.FAILURES as exc:
+    except spark_failures.EXCEPTIONS as exc:
         raise _typed(exc) from exc
     return int(counted.get["rows"])
 
@@ -283,4 +293,4 @@ def _typed(exc: Exception) -> Exception:
     """The error that ``exc`` carries in its text, or ``exc`` itself, or what a trace of Java comes to."""
     if carried := errors.carried_in(str(exc)):
         return carried
-    return exc if isinstance(exc, PySparkException) else errors.SparkJobFailed(failures.said_in(exc))
+    return exc if isinstance(exc, PySparkException) else errors.SparkJobFailed(spark_failures.message_of(exc))

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake import _deletions
-from chronolake_spark.datasource import ChronolakeDataSource, ChronolakeWriter, Message
 from chronolake_spark.options import WriteOptions
+from chronolake_spark.spark_data_source import ChronolakeDataSource, ChronolakeWriter, Message
 
 Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
 

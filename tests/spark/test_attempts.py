@@ -12,7 +12,7 @@ from chronolake import Action, MarkersType, State
 from chronolake.errors import ChronolakeError, InstantRolledBack
 from chronolake.storage import open_storage
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_spark import SparkTable, datasource
+from chronolake_spark import SparkTable, spark_data_source
 from tests.spark import faults
 from tests.spark.faults import Fault
 from tests.spark.prices import BUCKETS, IDS, orphans_of, priced, rows_of
@@ -26,7 +26,7 @@ NewTable = Callable[..., SparkTable]
 def meet(spark: SparkSession) -> Iterator[Callable[[Fault], None]]:
     """Lets the attempts of what is written next meet a fault."""
     yield lambda fault: spark.dataSource.register(faults.source_with(fault))
-    datasource.register(spark)
+    spark_data_source.register(spark)
 
 
 @pytest.mark.parametrize("type", MarkersType)

@@ -23,7 +23,7 @@ import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake_model.vocabulary import State, TimeOrder
-from chronolake_spark import SparkTable, columns, ingestion
+from chronolake_spark import SparkTable, columns, ingest_job
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +67,7 @@ def ingested(
         assert exit_code == 0
         table = chronolake_spark.table(spark, name, client=client)
         commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
-        assert [commit.extra_metadata[ingestion.SOURCE] for commit in commits] == [
+        assert [commit.extra_metadata[ingest_job.SOURCE] for commit in commits] == [
             f"{revision:03d}.parquet" for revision in range(60)
         ]
         return table, [str(commit.completion_time) for commit in commits]

@@ -21,7 +21,7 @@ from chronolake_spark import (
     errors,
     json_files,
     missing_keys,
-    texts,
+    text_files,
 )
 from chronolake_spark.csv_files import Column, Reading
 from chronolake_spark.formats import Format
@@ -259,7 +259,7 @@ def test_a_file_of_a_named_encoding_is_read(file: Path, encoding: str):
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", ""])
 def test_an_unknown_encoding_is_refused(name: str):
     with pytest.raises(ValueError, match=f"there is no encoding called '{name}'"):
-        texts.check_encoding(name)
+        text_files.check_encoding(name)
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ import chronolake
 from chronolake.cli import main as command_line
 from chronolake.errors import NamespaceNotFound, TableNotFound
 from chronolake_spark import SparkTable, errors, table as spark_table
+from chronolake_spark.ingest_job import IngestJob
 from chronolake_spark.ingest_request import Request
-from chronolake_spark.ingestion import Ingestion
 
 pytestmark = pytest.mark.spark
 
@@ -320,11 +320,11 @@ def test_of_two_ingests_that_would_make_a_table_both_succeed(
         file = tmp_path / f"{number}.csv"
         file.write_text(f"id,n\n{number},1\n")
         requests.append(Request(name, str(file), ("id",), str(tmp_path / "table")))
-    ingestions = [Ingestion(client, spark, request) for request in requests]
+    jobs = [IngestJob(client, spark, request) for request in requests]
     # Both find no table, and mean to make one.
-    both = [(ingestion, ingestion.prepare()) for ingestion in ingestions]
-    for ingestion, prepared in both:
-        list(ingestion.run(prepared))
+    both = [(job, job.prepare()) for job in jobs]
+    for job, prepared in both:
+        list(job.run(prepared))
 
     assert rows_of(table()) == [(0, 1), (1, 1)]
 
@@ -396,12 +396,12 @@ def test_a_file_that_changes_while_it_is_loaded_is_rolled_back(
 ) -> None:
     file = tmp_path / "in" / "a.csv"
     file.write_text("id,n\n1,10\n")
-    ingestion = Ingestion(client, spark, Request(name, str(file), ("id",), str(tmp_path / "table")))
-    prepared = ingestion.prepare()
+    job = IngestJob(client, spark, Request(name, str(file), ("id",), str(tmp_path / "table")))
+    prepared = job.prepare()
     file.write_text("id,n\n1,11\n")
 
     with pytest.raises(errors.SourceChanged, match=r"changed while they were loaded: .*a\.csv; .* again"):
-        list(ingestion.run(prepared))
+        list(job.run(prepared))
     with pytest.raises(TableNotFound):
         client.table(name)
     assert ingest("--key", "id")["commits"][0]["inserts"] == 1

@@ -16,8 +16,8 @@ from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import ingest, ingest_request
 from chronolake_spark.errors import TableMismatch
+from chronolake_spark.ingest_job import Batch, Prepared
 from chronolake_spark.ingest_request import Request
-from chronolake_spark.ingestion import Batch, Prepared
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
 from chronolake_spark import bucket_writer, columns, errors, file_states
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
-from chronolake_spark.counting import RowCounts
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
+from chronolake_spark.write_counts import RowCounts
 from chronolake_storage.claims import Owner
 
 FORMAT = "chronolake"

@@ -25,7 +25,7 @@ from chronolake_spark import (
     json_types,
     parquet_files,
     text_columns,
-    texts,
+    text_files,
 )
 from chronolake_spark.csv_files import Reading
 from chronolake_spark.csv_profiles import Profile
@@ -151,7 +151,7 @@ def _alike(source: Source, files: Sequence[Path]) -> list[list[Path]]:
     """``files`` in groups that Spark reads with the same options."""
     if source.format is not Format.JSON:
         return [list(files)]
-    arrays = [file for file in files if texts.is_json_array(file)]
+    arrays = [file for file in files if text_files.is_json_array(file)]
     lines = [file for file in files if file not in arrays]
     return [group for group in (lines, arrays) if group]
 
@@ -192,7 +192,7 @@ def _numbered(spark: SparkSession, placed: DataFrame, files: Sequence[Path]) -> 
 def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None) -> DataFrame:
     options = _OPTIONS[source.format]
     if source.format is Format.JSON:
-        options = {**options, "multiLine": str(texts.is_json_array(files[0])).lower()}
+        options = {**options, "multiLine": str(text_files.is_json_array(files[0])).lower()}
     reader = spark.read.options(**options)
     nanos = parquet_files.nanosecond_columns(files) if source.format is Format.PARQUET else {}
     if nanos:

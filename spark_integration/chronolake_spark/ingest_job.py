@@ -30,23 +30,24 @@ from chronolake_spark import (
     csv_files,
     csv_types,
     errors,
-    failures,
     file_states,
     ingest_request,
-    loaded,
+    loaded_files,
     missing_keys,
     operations,
     parquet_files,
     schema,
-    sources,
+    source_files,
+    spark_failures,
     tables,
-    texts,
+    text_files,
     write,
 )
-from chronolake_spark.counting import RowCounts, row_counts
 from chronolake_spark.csv_files import Reading
 from chronolake_spark.formats import Format
 from chronolake_spark.ingest_request import Request
+from chronolake_spark.loaded_files import LoadedFiles
+from chronolake_spark.write_counts import RowCounts, row_counts
 
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
@@ -107,7 +108,7 @@ class Prepared:
         return [file.name for file in self.digests if file not in new]
 
 
-class Ingestion:
+class IngestJob:
     """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
 
     ``check`` is called now and then, and may raise to end the ingest. ``table_exists`` says that ``prepare``
@@ -123,9 +124,9 @@ class Ingestion:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.namespace, _ = split_table_name(request.table)
-        texts.check_encoding(request.encoding)
+        text_files.check_encoding(request.encoding)
         self.request = request
-        self.source = sources.find(request.source)
+        self.source = source_files.find(request.source)
         ingest_request.check_format(self.source.format, request)
         self._client = client
         self._spark = spark
@@ -151,10 +152,8 @@ class Ingestion:
         self.table_exists = table is not None
         # Before the digests: what changes later is loaded under no digest of another content.
         self._file_states = {str(file): file_states.state_of(file) for file in self.source.files}
-        digests = {file: sources.digest(file) for file in self.source.files}
-        known = (
-            loaded.LoadedFiles.of(self._client.table(self.request.table)) if table else loaded.LoadedFiles({})
-        )
+        digests = {file: source_files.digest(file) for file in self.source.files}
+        known = LoadedFiles.of(self._client.table(self.request.table)) if table else LoadedFiles({})
         changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
         _check_changed(changed, table, self.request)
         batches = tuple(_batches(self.source.files, digests, known, self.request))
@@ -207,7 +206,7 @@ class Ingestion:
         with _readable(batch.name), self._locating(batch.files):
             instant = table.upsert(
                 self._frame(batch.files),
-                extra_metadata={SOURCE: batch.name, **loaded.metadata(digests)},
+                extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests)},
                 file_states={str(file): self._file_states[str(file)] for file in batch.files},
                 **self._how(),
             )
@@ -348,21 +347,21 @@ class Ingestion:
             self.request.op_column,
         )
 
-    def _look(self, files: Sequence[Path]) -> sources.Looked:
+    def _look(self, files: Sequence[Path]) -> source_files.Looked:
         """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
         source = replace(self.source, files=tuple(files))
         try:
-            return sources.look(self._spark, source, self._reading, self._check)
-        except failures.FAILURES:
+            return source_files.look(self._spark, source, self._reading, self._check)
+        except spark_failures.EXCEPTIONS:
             for file in files:
                 with _readable(str(file)):
-                    sources.look(self._spark, replace(source, files=(file,)), self._reading, self._check)
+                    source_files.look(self._spark, replace(source, files=(file,)), self._reading, self._check)
             if self.source.format is Format.PARQUET:
                 parquet_files.refuse_different_types(files)
             with _readable(self.request.source):
                 raise
 
-    def _check_inferred(self, looked: sources.Looked) -> None:
+    def _check_inferred(self, looked: source_files.Looked) -> None:
         """Refuse to make a table of types that nothing decides, or that would order its rows wrongly."""
         unknown = [name for name in looked.struct.names if self._reading.column(name) is None]
         csv_advice.check_types_known(unknown, looked.rows)
@@ -383,7 +382,7 @@ class Ingestion:
     def _frame(self, files: Sequence[Path]) -> DataFrame:
         """The rows of ``files`` with the columns that the partitions derive from them."""
         assert self._struct is not None, "prepare comes first"
-        frame = sources.read(self._spark, self.source, files, self._struct, self._reading)
+        frame = source_files.read(self._spark, self.source, files, self._struct, self._reading)
         for text in self.request.partition:
             if derived := ingest_request.DERIVED.fullmatch(text):
                 if derived["name"].lower() in {name.lower() for name in frame.columns}:
@@ -401,7 +400,7 @@ class Ingestion:
 
 
 def _batches(
-    files: Sequence[Path], digests: Mapping[Path, str], known: loaded.LoadedFiles, request: Request
+    files: Sequence[Path], digests: Mapping[Path, str], known: LoadedFiles, request: Request
 ) -> Iterator[Batch]:
     """The commits to be, in order, each without the files that the table has, or that came before."""
     seen: set[str] = set()
@@ -440,7 +439,7 @@ def _readable(what: str) -> Iterator[None]:
     """Turn what Spark says of bad files or expressions into an error that names them."""
     try:
         yield
-    except (*failures.FAILURES, errors.SparkJobFailed) as exc:
+    except (*spark_failures.EXCEPTIONS, errors.SparkJobFailed) as exc:
         if carried := errors.carried_in(str(exc)):
             raise carried from exc
-        raise errors.SourceUnreadable(f"{what} cannot be ingested: {failures.said_in(exc)}") from exc
+        raise errors.SourceUnreadable(f"{what} cannot be ingested: {spark_failures.message_of(exc)}") from exc

@@ -12,7 +12,7 @@ from chronolake_model.markers import MARKERS_MAX, Marker
 from chronolake_spark import errors
 
 
-class Marking:
+class TaskMarkers:
     """Creates markers, each once."""
 
     def __init__(self, markers: chronolake.Markers) -> None:

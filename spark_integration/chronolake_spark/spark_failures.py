@@ -1,0 +1,37 @@
+"""The messages of Spark's exceptions without Java's traces: most failures reach Python only as text."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+EXCEPTIONS: Final = (PySparkException, Py4JJavaError)
+"""The exceptions that a call of Spark raises: PySpark converts some of Java's exceptions, and passes others."""
+
+_MESSAGE_CHARS_MAX = 2_000
+_CALL = re.compile(r"\AAn error occurred while calling [^\n]*\n: ")
+_CLASS = re.compile(r"\A(?:[\w$]+\.)+[\w$]+(?:: |$)")
+_CONDITION = re.compile(r"\A\[[A-Z0-9_.]+\] ")
+_STATE = re.compile(r"\s*SQLSTATE: \w+")
+_CAUSE = re.compile(r"^Caused by: ", re.MULTILINE)
+_TRACE = re.compile(r"\n\s+at |\n\s*JVM stacktrace|\n\s+\.\.\. \d+ more")
+
+
+def message_of(exc: BaseException) -> str:
+    """The message of the failure, followed by that of its innermost cause."""
+    failure, *causes = _CAUSE.split(_CALL.sub("", str(exc)))
+    message = _plain_message(failure)
+    if causes and (cause := _plain_message(causes[-1])) not in message:
+        # Further lines of a failure with a cause advise to read less strictly.
+        message = f"{message.splitlines()[0].rstrip('.')}: {cause}"
+    return message[:_MESSAGE_CHARS_MAX]
+
+
+def _plain_message(text: str) -> str:
+    """The message of one exception, without its class, its condition and its trace."""
+    message = _TRACE.split(text, maxsplit=1)[0].strip()
+    plain = _STATE.sub("", _CONDITION.sub("", _CLASS.sub("", message)))
+    return plain.strip().rstrip(".") or message
