@@ -46,13 +46,13 @@ from chronolake_metastore.api.addresses import Application
 from chronolake_metastore.api.commands import provide_caller
 from chronolake_metastore.api.parameters import refuse_unknown
 from chronolake_metastore.api.requests import StrictRequest
-from chronolake_metastore.bell import Bell
+from chronolake_metastore.batching.markers import MarkerBatcher
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.followers import Followers
-from chronolake_metastore.marker_batcher import MarkerBatcher
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.workers import reaper
@@ -130,17 +130,17 @@ def create_app(settings: Settings) -> Application:
     """
     database = Database(settings)
     metrics = Metrics()
-    bell = Bell()
+    notifier = Notifier()
     followers = Followers(settings, metrics)
     catching_up = CatchingUp(database, settings.catch_up_bytes)
     probe = readiness.Probe(database)
-    sequencer = Sequencer(database, settings, metrics, bell)
+    sequencer = Sequencer(database, settings, metrics, notifier)
     marker_batcher = MarkerBatcher(database, settings, metrics)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
-            running = [Tail(database, followers, bell).run(), followers.wake(), hanging_up.run(followers)]
+            running = [Tail(database, followers, notifier).run(), followers.wake(), hanging_up.run(followers)]
             if settings.reaper_seconds:
                 running.append(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
             if settings.deleter_seconds:

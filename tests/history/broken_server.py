@@ -28,7 +28,7 @@ from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.queries import files as queried_files
 from chronolake_metastore.store import feed, outcomes
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session, Statement, Transaction
+from chronolake_metastore.store.transaction import Query, Session, Statement, Transaction
 from chronolake_model.files import Snapshot
 from chronolake_model.times import Micros
 
@@ -92,7 +92,7 @@ def _go_by_own_clock(server: MonkeyPatch) -> None:
 def _forget_outcomes(server: MonkeyPatch) -> None:
     find, append = outcomes.find, outcomes.append
 
-    def find_nothing(_: Iterable[str]) -> Statement:
+    def find_nothing(_: Iterable[str]) -> Query[dict[str, outcomes.Outcome]]:
         return find(())
 
     def append_unless_there(decided: Sequence[outcomes.Outcome]) -> Statement:

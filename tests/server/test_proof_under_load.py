@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.bell import Bell
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, namespaces
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import engine
 from chronolake_metastore.store.engine import Database
@@ -160,7 +160,7 @@ async def submit_while_locked(settings: Settings, release_after: float) -> Answe
     target = Database(settings)
     async with await psycopg.AsyncConnection.connect(settings.dsn) as locking:
         await locking.execute("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE")
-        async with Sequencer(target, settings, Metrics(), Bell()).running() as sequencer:
+        async with Sequencer(target, settings, Metrics(), Notifier()).running() as sequencer:
             submitted = asyncio.create_task(sequencer.submit(create_namespace("waited")))
             with suppress(TimeoutError, errors.TimelineError):
                 await asyncio.wait_for(asyncio.shield(submitted), release_after)

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 import structlog
 
-from chronolake_metastore.bell import Bell
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leader_election
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
@@ -32,7 +32,7 @@ async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Sequencer, Metric
     """What a server reaps with, in this process."""
     settings = Settings(dsn=dsn)
     database, metrics = Database(settings), Metrics()
-    async with Sequencer(database, settings, metrics, Bell()).running() as sequencer:
+    async with Sequencer(database, settings, metrics, Notifier()).running() as sequencer:
         yield database, sequencer, metrics
     await database.close()
 

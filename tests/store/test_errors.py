@@ -9,11 +9,11 @@ import pytest
 from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
-from chronolake_metastore.bell import Bell
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain.namespaces import DropNamespace
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.sequencer import Sequencer
+from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import engine
 from chronolake_metastore.store.engine import Database
@@ -43,7 +43,7 @@ def test_a_sequencer_that_has_stopped_says_so(dsn: str) -> None:
     async def submit_too_late() -> None:
         settings = Settings(dsn=dsn)
         database = Database(settings)
-        async with Sequencer(database, settings, Metrics(), Bell()).running() as sequencer:
+        async with Sequencer(database, settings, Metrics(), Notifier()).running() as sequencer:
             pass
         await sequencer.submit(Request(DropNamespace("shop"), "request", b"", "test"))
 

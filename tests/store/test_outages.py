@@ -16,7 +16,7 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.outages import QUIET_SECONDS, Outages
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.transaction import Query, Session, no_rows
 
 POOL = 4
 
@@ -54,10 +54,10 @@ def is_lost(_type: type[BaseException] | None, exc: BaseException | None, _tb: T
 async def use_lost_sessions(sessions: list[Session], dsn: str) -> list[errors.ConnectionLost]:
     """What is raised when connections are used that ended while they were idle."""
     for session in sessions:
-        await session.run_alone(("SELECT 1", {}))
+        await session.run_alone(Query("SELECT 1", {}, no_rows))
     end_all_connections(dsn)
     failures = await asyncio.gather(
-        *(session.run_alone(("SELECT 1", {})) for session in sessions), return_exceptions=True
+        *(session.run_alone(Query("SELECT 1", {}, no_rows)) for session in sessions), return_exceptions=True
     )
     return [failure for failure in failures if isinstance(failure, errors.ConnectionLost)]
 

@@ -11,9 +11,9 @@ from litestar import Request as LitestarRequest, Response
 from chronolake_metastore.api import addresses, parameters, problems
 from chronolake_metastore.api.parameters import KEY_HEADER, ActorHeader, IdempotencyKey
 from chronolake_metastore.api.requests import refuse_nul
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands
-from chronolake_metastore.sequencer import Sequencer
 
 ANONYMOUS = "anonymous"
 

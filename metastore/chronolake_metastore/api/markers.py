@@ -13,8 +13,8 @@ from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.problems import InvalidRequest
+from chronolake_metastore.batching.markers import MarkerBatcher, outcome
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.marker_batcher import MarkerBatcher, outcome
 from chronolake_metastore.queries import markers as queries
 from chronolake_metastore.store.engine import Database
 from chronolake_model import markers as wire

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.commands.lake import Lake
 from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.times import Micros
 
@@ -25,7 +25,7 @@ def answer(status: int, document: msgspec.Struct, table_id: UUID) -> Answer:
     return Answer(status, msgspec.json.encode(document), table_id)
 
 
-def answer_instant(status: int, lake: Lake, table: Table, requested_time: Micros) -> Answer:
+def answer_instant(status: int, state: State, table: Table, requested_time: Micros) -> Answer:
     """An instant as it stands now."""
-    document = instants.document(table, lake.instants[table.table_id, requested_time])
+    document = instants.document(table, state.instants[table.table_id, requested_time])
     return answer(status, document, table.table_id)

@@ -1,61 +1,42 @@
-"""A group of commands in one transaction: lock, load, carry each out, append and project, commit.
+"""A group of commands in one transaction: lock, load, decide each, append and project, commit.
 
-A command that is refused is answered with its own error, which is recorded as an answer is, and leaves its
-neighbours alone; a group costs the same few statements whatever its size.
+A command that is refused is answered with its own error, which is recorded as an answer is, and does not affect
+the others; a group costs the same few statements whatever its size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from itertools import chain
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import (
-    base_paths as claiming,
-    cleans as cleaning,
-    deleting,
-    needs,
-    planning,
-    reconciling,
-    staging,
-)
+from chronolake_metastore.commands import projecting
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.carry_out import carry_out
-from chronolake_metastore.commands.lake import Lake
-from chronolake_metastore.domain import restores
+from chronolake_metastore.commands.handler import Loading, Names, Sharing, at_once, fetch, together
+from chronolake_metastore.commands.registry import AnyHandler, handler_of
 from chronolake_metastore.domain.answers import START, grow
 from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import Origin
-from chronolake_metastore.domain.lists import Entry
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
+from chronolake_metastore.domain.state import Loaded, State
 from chronolake_metastore.store import (
     answers,
-    base_paths,
     catalog,
-    cleans,
     clocks,
-    deletions,
-    event_lists,
-    event_log,
     file_groups,
-    files as stored_files,
-    identity,
-    instants as stored_instants,
+    instants,
     outcomes,
+    reconciling,
     refusals,
-    schemas,
 )
-from chronolake_metastore.store.event_lists import OfEvent
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
-
-_NOTHING: Final[Mapping[OfEvent, Sequence[Entry]]] = {}
-_ALONE = (claiming.makes_table, staging.completes_staged, deleting.reports, cleaning.plans)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -69,6 +50,19 @@ class Request(msgspec.Struct, frozen=True):
     address: str | None = None
     size_bytes: int = 0
     """The length of the command in its canonical form."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A request, the handler of its command, and what the command names."""
+
+    request: Request
+    handler: AnyHandler
+    names: Names
+
+    @property
+    def command(self) -> Command:
+        """The command."""
+        return self.request.command
 
 
 Result = Answer | errors.TimelineError
@@ -87,7 +81,7 @@ class _Records(msgspec.Struct):
         self.known[outcome.request_id] = outcome
 
 
-class CarriedOut(msgspec.Struct, frozen=True):
+class GroupResult(msgspec.Struct, frozen=True):
     """The results of a group, in the order of its requests, and what it did to the clocks of its tables.
 
     ``commit_waits`` is how long each result is to be held back, in seconds; ``drift_us`` how far the clock that
@@ -99,139 +93,135 @@ class CarriedOut(msgspec.Struct, frozen=True):
     drift_us: int
 
 
-async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
-    """Carry ``requests`` out, in their order, in one transaction; what follows a restore in another.
+def task_of(request: Request) -> Task:
+    """The request with its handler."""
+    handler = handler_of(request.command)
+    return Task(request, handler, handler.names(request.command))
+
+
+async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> GroupResult:
+    """Execute ``requests``, in their order, in one transaction if they may share one.
 
     Raises ``DatabaseUnavailable``, ``OutcomeRaced``, ``MarkedMeanwhile`` or what else ended the transaction.
-    It is unknown then whether the requests were carried out, and they may be run again: their request ids tell.
+    It is unknown then whether the requests were executed, and they may be run again: their request ids tell.
     """
-    done = [await _run_together(session, together, drift_max_us) for together in _cut(requests)]
-    return CarriedOut(
-        [result for one in done for result in one.results],
-        [wait for one in done for wait in one.commit_waits],
-        max((one.drift_us for one in done), default=0),
+    return await run_tasks(session, [task_of(request) for request in requests], drift_max_us)
+
+
+async def run_tasks(session: Session, tasks: Sequence[Task], drift_max_us: int) -> GroupResult:
+    """Execute ``tasks``; see ``run``."""
+    groups = [await _run_together(session, group, drift_max_us) for group in _split(tasks)]
+    return GroupResult(
+        [result for group in groups for result in group.results],
+        [wait for group in groups for wait in group.commit_waits],
+        max((group.drift_us for group in groups), default=0),
     )
 
 
-def _cut(requests: Sequence[Request]) -> list[list[Request]]:
-    """Requests that may share a transaction.
-
-    A restore brings back what was in file groups before, which nothing loads that does not ask for it; nor does
-    anything else know the file groups of what was staged, what of a report of deletions cannot be, which files
-    a clean may delete, or which tables a base path overlaps with.
-    """
-    cut: list[list[Request]] = [[]]
-    for request in requests:
-        is_alone = any(is_alone(request.command) for is_alone in _ALONE)
-        if is_alone:
-            cut.append([])
-        cut[-1].append(request)
-        if is_alone or isinstance(request.command, restores.RestoreTable):
-            cut.append([])
-    return [together for together in cut if together]
+def _split(tasks: Sequence[Task]) -> list[list[Task]]:
+    """The tasks by transaction, as far as they may share one."""
+    groups: list[list[Task]] = [[]]
+    for task in tasks:
+        sharing = task.handler.sharing(task.command)
+        if sharing is Sharing.ALONE:
+            groups.append([])
+        groups[-1].append(task)
+        if sharing is not Sharing.SHARED:
+            groups.append([])
+    return [group for group in groups if group]
 
 
-async def _run_together(session: Session, requests: Sequence[Request], drift_max_us: int) -> CarriedOut:
+async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: int) -> GroupResult:
     async with session.begin() as tx:
-        commands = [request.command for request in requests]
-        ahead = await staging.look_ahead(tx, commands)
-        reconciled = await reconciling.look_ahead(tx, commands)
-        contradicted = await deleting.look_ahead(tx, commands)
-        lake, now, known = await _load(tx, commands, requests)
-        await staging.load(tx, lake, commands, ahead)
-        await reconciling.load(tx, lake, commands, reconciled)
-        await deleting.load(tx, lake, commands, contradicted)
-        await cleaning.load(tx, lake, commands, now)
-        await planning.load(tx, lake, commands)
-        await claiming.load(tx, lake, commands)
-        before = dict(lake.clocks)
+        ahead = await fetch(tx, together(_look_ahead(task) for task in tasks))
+        state, now, known = await _load_state(tx, tasks)
+        evidence = await _load_evidence(tx, state, tasks, ahead, now)
+        before = dict(state.clocks)
         records = _Records(known)
-        results = [_decide(lake, request, now, records) for request in requests]
+        results = [
+            _decide(state, task, found, now, records) for task, found in zip(tasks, evidence, strict=True)
+        ]
         if records.decided:
-            await tx.commit(_save(lake, records))
+            await tx.commit([*_record(state, records), *projecting.write(state)])
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()
-        if (wait_us := commit_wait(clock, lake.clocks[table_id], now, drift_max_us))
+        if (wait_us := commit_wait(clock, state.clocks[table_id], now, drift_max_us))
     }
-    waits_of = [_commit_wait(lake, one.command, waits) for one in requests] if waits else [0.0] * len(requests)
-    return CarriedOut(results, waits_of, max((drift(clock, now) for clock in lake.clocks.values()), default=0))
+    commit_waits = [_commit_wait(state, task.names, waits) if waits else 0.0 for task in tasks]
+    drift_us = max((drift(clock, now) for clock in state.clocks.values()), default=0)
+    return GroupResult(results, commit_waits, drift_us)
 
 
-def _commit_wait(lake: Lake, command: Command, waits: Mapping[UUID, float]) -> float:
+def _look_ahead(task: Task) -> Loading[Any]:
+    loading = task.handler.look_ahead(task.command)
+    return task.handler.no_evidence if loading is None else (yield from loading)
+
+
+async def _load_evidence(
+    tx: Transaction, state: State, tasks: Sequence[Task], ahead: Sequence[Any], now: Micros
+) -> list[Any]:
+    """What each handler loads under the locks, in the order of the tasks."""
+    loadings = [_load(state, task, found, now) for task, found in zip(tasks, ahead, strict=True)]
+    if any(task.handler.locks_instants(state, task.command) for task in tasks):
+        # All instants of the transaction, in the order in which transactions that create markers lock them.
+        loadings.insert(0, at_once(reconciling.lock_instants(state.instants)))
+        return (await fetch(tx, together(loadings)))[1:]
+    return await fetch(tx, together(loadings))
+
+
+def _load(state: State, task: Task, ahead: Any, now: Micros) -> Loading[Any]:
+    loading = task.handler.load(state, task.command, ahead, now)
+    return ahead if loading is None else (yield from loading)
+
+
+def _commit_wait(state: State, names: Names, waits: Mapping[UUID, float]) -> float:
     """How long the answer to a command is held back: as long as the slowest of its logs asks for."""
-    tables = [lake.tables.get(name) for name in needs.tables_of(command)]
-    logs = [*needs.catalog_if_named([command]), *(table.table_id for table in tables if table is not None)]
-    return max(waits.get(table_id, 0.0) for table_id in logs) if logs else 0.0
+    tables = [state.tables.get(name) for name in names.tables]
+    logs = [table.table_id for table in tables if table is not None]
+    return max((waits.get(table_id, 0.0) for table_id in [*_catalog(names), *logs]), default=0.0)
 
 
-async def _load(
-    tx: Transaction, commands: Sequence[Command], requests: Sequence[Request]
-) -> tuple[Lake, Micros, dict[str, outcomes.Outcome]]:
-    lake = Lake()
-    (
-        _,
-        locked,
-        now,
-        known,
-        found_namespaces,
-        found_tables,
-        dropped,
-        found_instants,
-        found_concurrent,
-        found_clean_histories,
-        found_identity,
-        found_answers,
-        *more,
-    ) = await tx.batch(
-        [
-            *clocks.lock(needs.tables_named(commands), needs.catalog_if_named(commands)),
-            clocks.read_now(),
-            outcomes.find(request.request_id for request in requests),
-            catalog.find_namespaces(needs.namespaces_named(commands)),
-            catalog.find_tables(needs.tables_named(commands)),
-            catalog.find_last_times(needs.tables_made(commands)),
-            stored_instants.find(needs.instants_named(commands), needs.instants_ended(commands)),
-            file_groups.find_concurrent(needs.file_groups_named(commands)),
-            cleans.find_clean_histories(needs.cleans_of(commands)),
-            identity.find() if needs.tables_made(commands) else None,
-            answers.find(needs.tables_named(commands), needs.catalog_if_named(commands)),
-            *_find_for_undoing(commands),
-        ]
+def _catalog(names: Names) -> list[UUID]:
+    return [CATALOG_ID] if names.catalog else []
+
+
+async def _load_state(
+    tx: Transaction, tasks: Sequence[Task]
+) -> tuple[State, Micros, dict[str, outcomes.Outcome]]:
+    """Lock and read what the commands name, in one round trip."""
+    named = [task.names for task in tasks]
+    table_names = {table for names in named for table in names.tables}
+    catalog_ids = [CATALOG_ID] if any(names.catalog for names in named) else []
+    ending = {name for names in named if names.ending for name in names.instants}
+    groups = file_groups.with_previous(chain.from_iterable(names.file_groups for names in named))
+    locked = clocks.lock(table_names, catalog_ids)
+    now = clocks.read_now()
+    known = outcomes.find(task.request.request_id for task in tasks)
+    namespaces = catalog.find_namespaces(chain.from_iterable(names.namespaces for names in named))
+    tables = catalog.find_tables(table_names)
+    found = instants.find(chain.from_iterable(names.instants for names in named), ending)
+    concurrent = file_groups.find_concurrent(groups)
+    heads = answers.find(table_names, catalog_ids)
+    more = [query for names in named for query in names.more_instants]
+    lock_names = clocks.lock_names(table_names, catalog_ids)
+    await tx.fetch([lock_names, locked, now, known, namespaces, tables, found, concurrent, heads, *more])
+    all_instants = [*found.result.instants, *chain.from_iterable(query.result for query in more)]
+    loaded = Loaded(
+        clocks=locked.result,
+        answer_heads=heads.result,
+        namespaces={namespace.name: namespace for namespace, _ in namespaces.result},
+        table_counts={namespace.name: count for namespace, count in namespaces.result},
+        tables={table.name: table for table in tables.result},
+        instants={(table_id, instant.requested_time): instant for table_id, instant in all_instants},
+        marks=found.result.marks,
+        concurrent=concurrent.result,
     )
-    lake.clocks = clocks.locked(locked)
-    lake.answers = answers.found(found_answers)
-    for namespace, tables_in in catalog.found_namespaces(found_namespaces):
-        lake.namespaces[namespace.name] = namespace
-        lake.tables_in[namespace.name] = tables_in
-    for table in catalog.found_tables(found_tables):
-        lake.know_table(table)
-    lake.last_times = catalog.found_last_times(dropped)
-    for rows in (found_instants, *more):
-        for table_id, instant in stored_instants.found(rows):
-            lake.instants[table_id, instant.requested_time] = instant
-        for table_id, time, has_markers, had_deletions in stored_instants.found_marks(rows):
-            lake.know_marks((table_id, time), has_markers=has_markers, had_deletions=had_deletions)
-    lake.concurrent = file_groups.found_concurrent(found_concurrent)
-    lake.clean_histories = cleans.found_clean_histories(found_clean_histories)
-    if found_identity:
-        lake.metastore_id = identity.found(found_identity).metastore_id
-    return lake, clocks.now_from(now), outcomes.found(known)
+    return State(loaded), now.result, known.result
 
 
-def _find_for_undoing(commands: Sequence[Command]) -> list[Statement]:
-    """What only rollbacks, savepoints and restores need: they are rare, the rest should not pay for them."""
-    found = []
-    if undone := needs.instants_undone(commands):
-        found.append(stored_instants.find_rollbacks(undone))
-    if saved := needs.tables_saved(commands):
-        found.append(stored_instants.find_savepoints(saved))
-    if restored := needs.savepoints_restored(commands):
-        found.append(stored_instants.find_behind_savepoints(restored))
-    return found
-
-
-def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Result:
+def _decide(state: State, task: Task, evidence: Any, now: Micros, records: _Records) -> Result:
+    request = task.request
     outcome = records.known.get(request.request_id)
     if outcome is not None:
         if outcome.fingerprint != request.fingerprint:
@@ -239,33 +229,32 @@ def _decide(lake: Lake, request: Request, now: Micros, records: _Records) -> Res
         return _result(outcome)
     refusal = None
     try:
-        answer = carry_out(lake, request.command, Origin(request.actor, request.request_id, now))
+        origin = Origin(request.actor, request.request_id, now)
+        answer = task.handler.decide(state, request.command, evidence, origin)
     except errors.Unavailable as exc:
         return exc
     except errors.TimelineError as exc:
-        refusal = _refusal(lake, request, now, exc)
+        refusal = _refusal(state, task, now, exc)
         records.refused.append(refusal)
         document = msgspec.json.encode(
             problem(exc.code, exc.detail, request.path, exc.context, idempotency_key=request.request_id)
         )
-        outcome = _outcome(lake, request, now, refusal.table_id, refusal.status, document)
+        outcome = _outcome(state, request, now, refusal.table_id, refusal.status, document)
     else:
-        outcome = _outcome(lake, request, now, answer.table_id, answer.status, answer.body)
-    outcome = _chained(lake, request.command, outcome, refusal)
+        outcome = _outcome(state, request, now, answer.table_id, answer.status, answer.body)
+    outcome = _chained(state, task.names, outcome, refusal)
     records.add(outcome)
     return _result(outcome)
 
 
 def _chained(
-    lake: Lake, command: Command, outcome: outcomes.Outcome, refusal: refusals.Refusal | None
+    state: State, names: Names, outcome: outcomes.Outcome, refusal: refusals.Refusal | None
 ) -> outcomes.Outcome:
     """The outcome as the next of its chain: of its table, or of the name of a table that is not there."""
-    chain_id = outcome.table_id
-    if chain_id is None:
-        chain_id = answers.chain_of(needs.tables_of(command)[0])
+    chain_id = answers.chain_of(names.tables[0]) if outcome.table_id is None else outcome.table_id
     columns = None if refusal is None else refusal.columns()
-    head = grow(lake.answers.get(chain_id, START), chain_id, outcome.columns(), columns)
-    lake.answers[chain_id] = head
+    head = grow(state.answer_heads.get(chain_id, START), chain_id, outcome.columns(), columns)
+    state.answer_heads[chain_id] = head
     return msgspec.structs.replace(outcome, chain_id=chain_id, number=head.number, hash=head.hash)
 
 
@@ -278,13 +267,13 @@ def _result(outcome: outcomes.Outcome) -> Result:
 
 
 def _outcome(
-    lake: Lake, request: Request, now: Micros, table_id: UUID | None, status: int, answer: bytes
+    state: State, request: Request, now: Micros, table_id: UUID | None, status: int, answer: bytes
 ) -> outcomes.Outcome:
     return outcomes.Outcome(
         request_id=request.request_id,
         fingerprint=request.fingerprint,
         table_id=table_id,
-        version=None if table_id is None else lake.clocks[table_id].version,
+        version=None if table_id is None else state.clocks[table_id].version,
         status=status,
         answer=answer,
         recorded_at=now,
@@ -294,19 +283,18 @@ def _outcome(
     )
 
 
-def _refusal(lake: Lake, request: Request, now: Micros, exc: errors.TimelineError) -> refusals.Refusal:
-    command = request.command
-    table_id = _table_meant(lake, command)
-    named = needs.tables_of(command)
+def _refusal(state: State, task: Task, now: Micros, exc: errors.TimelineError) -> refusals.Refusal:
+    request, command = task.request, task.command
+    table_id = _table_meant(state, task.names)
     return refusals.Refusal(
         request_id=request.request_id,
         refused_at=now,
         actor=request.actor,
         address=request.address,
         command=type(command).__name__,
-        table_name=named[0] if named else None,
+        table_name=task.names.tables[0] if task.names.tables else None,
         table_id=table_id,
-        version=None if table_id is None else lake.clocks[table_id].version,
+        version=None if table_id is None else state.clocks[table_id].version,
         instant=command.requested_time if isinstance(command, InstantCommand) else None,
         status=exc.code.status,
         code=exc.code,
@@ -315,68 +303,19 @@ def _refusal(lake: Lake, request: Request, now: Micros, exc: errors.TimelineErro
     )
 
 
-def _table_meant(lake: Lake, command: Command) -> UUID | None:
-    """The table that the command names, as far as it was locked; the catalog, for a namespace."""
-    named = needs.tables_of(command)
-    if not named:
+def _table_meant(state: State, names: Names) -> UUID | None:
+    """The first table that a command names, if it is locked; the catalog if it names none."""
+    if not names.tables:
         return CATALOG_ID
-    table = lake.tables.get(named[0])
-    return table.table_id if table is not None and table.table_id in lake.clocks else None
+    table = state.locked_table(names.tables[0])
+    return None if table is None else table.table_id
 
 
-def _save(lake: Lake, records: _Records) -> list[Statement]:
-    """The log first, then its projections; where all was refused, only the chains of answers have grown."""
+def _record(state: State, records: _Records) -> list[Statement]:
+    """Append the outcomes, with their chains, and the refusals."""
     grown = {outcome.chain_id for outcome in records.decided}
-    saved = [
-        outcomes.append(records.decided),
-        answers.save({chain_id: head for chain_id, head in lake.answers.items() if chain_id in grown}),
-    ]
+    heads = {chain_id: head for chain_id, head in state.answer_heads.items() if chain_id in grown}
+    statements = [outcomes.append(records.decided), answers.save(heads)]
     if records.refused:
-        saved.append(refusals.append(records.refused))
-    if not lake.events:
-        return saved
-    saved.append(event_log.append(lake.events))
-    if lake.written:
-        saved.append(event_log.append_write_stats(lake.written))
-    if lake.listed:
-        # Ahead of the projections, which are made of them.
-        saved.append(event_lists.append(lake.listed))
-    saved.extend(project(lake, {one.of: one.entries for one in lake.listed}))
-    # Behind the instant's row, which those who create markers hold before they come to the markers.
-    saved.extend(deletions.append(deleted) for deleted in lake.deleted)
-    # Behind all that ends instants.
-    late = reconciling.refuse_late(lake)
-    return saved if late is None else [*saved, late]
-
-
-def project(lake: Lake, listed: Mapping[OfEvent, Sequence[Entry]] = _NOTHING) -> list[Statement]:
-    """Write what has changed in ``lake`` into the projections.
-
-    ``listed`` has the files of cleans that were planned; the other lists are read where they are written to.
-    """
-    written: list[Statement] = []
-    if lake.dropped_namespaces:
-        written.append(catalog.delete_namespaces(lake.dropped_namespaces))
-    if lake.made_namespaces:
-        written.append(catalog.save_namespaces([lake.namespaces[name] for name in lake.made_namespaces]))
-    if lake.changed_tables:
-        written.append(catalog.save_tables(list(lake.changed_tables.values())))
-    written.extend(base_paths.save(lake.made_base_paths, lake.taken_base_paths))
-    if lake.schemas:
-        written.append(schemas.append(lake.schemas))
-    if lake.changed_instants:
-        # In one order with those who create markers, which hold the rows of several instants too.
-        written.append(
-            stored_instants.save([(key[0], lake.instants[key]) for key in sorted(lake.changed_instants)])
-        )
-    written.extend(file_groups.project_plans(lake.plans, lake.settled))
-    if lake.publications:
-        written.extend(stored_files.project(lake.publications))
-    if lake.replacements:
-        written.extend(file_groups.project_replacements(lake.replacements))
-    if lake.restored:
-        written.extend(file_groups.restore(lake.restored))
-    if lake.cleaned:
-        written.append(cleans.project([(one, listed[one.files]) for one in lake.cleaned]))
-    written.append(clocks.save(lake.clocks.values()))
-    return written
+        statements.append(refusals.append(records.refused))
+    return statements

@@ -29,12 +29,12 @@ async def collect(settings: Settings) -> Heads:
         async with session.begin() as tx:
             found = await proof.chain_heads(tx)
             found_answers = await answers.heads(tx)
-            [now] = await tx.batch([clocks.read_now()])
+            now = await tx.fetch_one(clocks.read_now())
     finally:
         await session.close()
         await database.close()
     return heads.seal(
-        clocks.now_from(now),
+        now,
         [
             Head(
                 table=CATALOG if head.table_id == CATALOG_ID else head.table,

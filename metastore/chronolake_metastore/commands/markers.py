@@ -26,7 +26,7 @@ from chronolake_metastore.store import (
     instants as stored_instants,
     markers as stored,
 )
-from chronolake_metastore.store.transaction import Session, Transaction
+from chronolake_metastore.store.transaction import Query, Session, Transaction
 from chronolake_model.times import Micros, format_time
 
 Result = list[bool] | errors.TimelineError
@@ -43,79 +43,67 @@ class _Known(msgspec.Struct, frozen=True):
     marked: dict[FileGroup, set[ConcurrentInstant]] = {}
 
 
-async def create(session: Session, asked: Sequence[CreateMarkers]) -> list[Result]:
-    """Create what is asked for, and give the results in that order, when all of it is durable.
+async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Result]:
+    """Create the markers, and give the results in the order of the requests, when all of it is durable.
 
     Raises ``DatabaseUnavailable`` or whatever else ended a transaction: it is unknown then what was
     created, and the same may be asked for again.
     """
-    rows = await session.run_alone(stored.create(asked))
-    results: list[Result | None] = list(stored.created(rows, asked))
+    at_once = await session.run_alone(stored.create(requests))
+    results: list[Result | None] = [*at_once]
     left: dict[str, list[int]] = defaultdict(list)
     for number, result in enumerate(results):
         if result is None:
-            left[asked[number].table].append(number)
+            left[requests[number].table].append(number)
     for table, numbers in sorted(left.items()):
-        looked_at = await _create_carefully(session, table, [asked[number] for number in numbers])
-        for number, result in zip(numbers, looked_at, strict=True):
+        created = await _create_checked(session, table, [requests[number] for number in numbers])
+        for number, result in zip(numbers, created, strict=True):
             results[number] = result
     return [result for result in results if result is not None]
 
 
-async def _create_carefully(session: Session, table: str, asked: Sequence[CreateMarkers]) -> list[Result]:
+async def _create_checked(session: Session, table: str, requests: Sequence[CreateMarkers]) -> list[Result]:
     async with session.begin() as tx:
-        known = await _look(tx, table, asked)
+        known = await _load(tx, table, requests)
         if known is None:
-            return [errors.TableNotFound(table)] * len(asked)
-        refusals = [_refusal(known, one) for one in asked]
-        admitted = [one for one, refusal in zip(asked, refusals, strict=True) if refusal is None]
-        [rows] = await tx.batch([stored.insert(_new(known.table, admitted)) if admitted else None])
-        created = iter(stored.inserted(rows, admitted))
+            return [errors.TableNotFound(table)] * len(requests)
+        refusals = [_refusal(known, request) for request in requests]
+        admitted = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
+        inserted = stored.insert(_new(known.table, admitted), admitted) if admitted else Query.known([])
+        new = await tx.fetch_one(inserted)
+        created = iter(new)
         return [next(created) if refusal is None else refusal for refusal in refusals]
 
 
-async def _look(tx: Transaction, name: str, asked: Sequence[CreateMarkers]) -> _Known | None:
-    """The table and its instants as they stay until the transaction ends."""
-    times = {one.requested_time for one in asked}
-    _, _, now, found_tables, found_instants = await tx.batch(
-        [
-            stored.lock(name),
-            stored.lock_instants(name, times),
-            clocks.read_now(),
-            catalog.find_tables([name]),
-            stored_instants.find((name, time) for time in times),
-        ]
-    )
-    tables = catalog.found_tables(found_tables)
-    if not tables:
+async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -> _Known | None:
+    """The table and its instants, locked until the transaction ends."""
+    times = {request.requested_time for request in requests}
+    now, tables = clocks.read_now(), catalog.find_tables([name])
+    instants = stored_instants.find((name, time) for time in times)
+    await tx.fetch([stored.lock(name), stored.lock_instants(name, times), now, tables, instants])
+    if not tables.result:
         return None
-    [table] = tables
-    instants = {instant.requested_time: instant for _, instant in stored_instants.found(found_instants)}
-    known = _Known(table, instants, clocks.now_from(now))
+    [table] = tables.result
+    by_time = {instant.requested_time: instant for _, instant in instants.result.instants}
     if not table.detects_early:
-        return known
-    groups = {group for one in asked for group in domain.groups(table, one.request.markers)}
-    named = ((name, group.partition_path, group.file_id) for group in groups)
-    # In this order: one that completes in between is found among the others. The other way round it would be
-    # found nowhere.
-    marked, others = await tx.batch(
-        [stored.find_marked(table.table_id, groups), file_groups.find_concurrent(named)]
-    )
-    return msgspec.structs.replace(
-        known,
-        others=file_groups.found_concurrent(others),
-        marked=stored.found_marked(table.table_id, marked),
-    )
+        return _Known(table, by_time, now.result)
+    groups = {group for request in requests for group in domain.groups(table, request.request.markers)}
+    marked = stored.find_marked(table.table_id, groups)
+    concurrent = file_groups.find_concurrent((name, group.partition_path, group.file_id) for group in groups)
+    # In this order: an instant that completes in between is found among the concurrent. The other way round it
+    # would be found nowhere.
+    await tx.fetch([marked, concurrent])
+    return _Known(table, by_time, now.result, concurrent.result, marked.result)
 
 
-def _refusal(known: _Known, one: CreateMarkers) -> errors.TimelineError | None:
-    """Why the markers of a request are not created; if they are, the next one finds their groups in hand."""
-    table, instant = known.table, known.instants.get(one.requested_time)
+def _refusal(known: _Known, request: CreateMarkers) -> errors.TimelineError | None:
+    """Why the markers of a request are not created; if they are, the next request finds their groups marked."""
+    table, instant = known.table, known.instants.get(request.requested_time)
     if instant is None:
-        return errors.InstantNotFound(table.name, format_time(one.requested_time, table.definition.tick))
-    markers = one.request.markers
+        return errors.InstantNotFound(table.name, format_time(request.requested_time, table.definition.tick))
+    markers = request.request.markers
     try:
-        domain.admit(table, instant, one)
+        domain.admit(table, instant, request)
         if table.detects_early:
             domain.refuse_early(table, instant, markers, known.concurrent, known.marked, known.now)
     except errors.TimelineError as exc:
@@ -127,7 +115,7 @@ def _refusal(known: _Known, one: CreateMarkers) -> errors.TimelineError | None:
 
 
 def _new(table: Table, admitted: Sequence[CreateMarkers]) -> stored.NewMarkers:
-    markers = [marker for one in admitted for marker in one.request.markers]
-    times = [time for one in admitted for time in [one.requested_time] * len(one.request.markers)]
+    markers = [marker for request in admitted for marker in request.request.markers]
+    times = [request.requested_time for request in admitted for _ in request.request.markers]
     file_ids = [group.file_id for group in domain.groups(table, markers)] if table.detects_early else None
     return stored.NewMarkers(table.table_id, times, markers, file_ids or [None] * len(markers))

@@ -12,10 +12,11 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.commands.group import project
-from chronolake_metastore.commands.lake import new_lake
+from chronolake_metastore.commands.projecting import project
+from chronolake_metastore.domain.changes import Changes
 from chronolake_metastore.domain.clock import Clock
-from chronolake_metastore.domain.events import Event, StoredEvent
+from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEvent
+from chronolake_metastore.domain.state import EMPTY, State
 from chronolake_metastore.store import event_lists, event_log, instants as stored_instants
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.shadows import Shadows
@@ -82,56 +83,55 @@ class LogReader:
 
 
 class Replay:
-    """The state of the lake, event by event, written into the shadows page by page.
+    """The state, event by event, written into the shadows page by page.
 
     It holds the clocks and the tables that are not dropped; instants come from the shadows when they change.
     """
 
     def __init__(self) -> None:
-        self._lake = new_lake()
-        self._clocks: dict[UUID, Clock] = dict(self._lake.clocks)
+        self._state = State(EMPTY)
+        self._clocks: dict[UUID, Clock] = dict(self._state.clocks)
         self.refused: dict[UUID, Refusal] = {}
         """By table, the first event that could not be applied; those behind it are passed over."""
 
     async def begin(self, tx: Transaction) -> None:
         """Write what is there before the first event."""
-        await tx.batch(project(self._lake))
+        await tx.batch(project(self._state))
 
     async def apply(self, tx: Transaction, events: Sequence[Event]) -> None:
         """Apply the next events of the log, in their order."""
         if not events:
             return
-        lake = self._lake
-        lake.clocks = {
+        state = self._state
+        state.clocks = {
             table_id: self._clocks[table_id] for table_id in _tables(events) if table_id in self._clocks
         }
         changed = [(event.table_id, event.instant) for event in events if event.instant is not None]
-        [rows] = await tx.batch([stored_instants.find_by_id(changed)])
-        lake.instants = {
-            (table_id, instant.requested_time): instant for table_id, instant in stored_instants.found(rows)
-        }
+        instants = await tx.fetch_one(stored_instants.find_by_id(changed))
+        state.instants = {(table_id, instant.requested_time): instant for table_id, instant in instants}
         for event in events:
-            self._apply_one(event)
-            if lake.restored or lake.cleaned:
+            self._evolve(event)
+            if state.changes.restored or state.changes.cleaned:
                 # What completes behind a restore is projected behind it, as it was when it happened. The list
                 # of a clean may be long, so only one is in memory at a time.
                 await self._project(tx)
         await self._project(tx)
 
     async def _project(self, tx: Transaction) -> None:
-        listed = {one.files: await event_lists.read(tx, one.files) for one in self._lake.cleaned}
-        await tx.batch(project(self._lake, listed))
-        self._clocks.update(self._lake.clocks)
-        self._lake.forget_changes()
+        cleaned = self._state.changes.cleaned
+        listed = {clean.files: await event_lists.read(tx, clean.files) for clean in cleaned}
+        await tx.batch(project(self._state, listed))
+        self._clocks.update(self._state.clocks)
+        self._state.changes = Changes()
+        self._state.concurrent.clear()
 
-    def _apply_one(self, event: Event) -> None:
+    def _evolve(self, event: Event) -> None:
         if event.table_id in self.refused:
             return
         try:
-            self._lake.apply(event)
-        # Live, the domain decides that an event may happen; a log that was tampered with says what it likes.
-        except (AssertionError, KeyError) as exc:
-            self.refused[event.table_id] = Refusal(event, str(exc) or "it does not follow from what was before")
+            self._state.evolve(event)
+        except ImpossibleEvent as exc:
+            self.refused[event.table_id] = Refusal(event, str(exc))
 
 
 def _tables(events: Iterable[Event]) -> set[UUID]:

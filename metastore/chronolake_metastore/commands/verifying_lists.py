@@ -8,12 +8,13 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.digests import Digest
 from chronolake_metastore.domain.events import Event, lists_of
 from chronolake_metastore.domain.lists import Entry, Sealed, entries_of
 from chronolake_metastore.domain.proof import NOTHING, Check, Finding
 from chronolake_metastore.store import event_lists
-from chronolake_metastore.store.event_lists import OfEvent, StoredEntry
+from chronolake_metastore.store.event_lists import StoredEntry
 from chronolake_metastore.store.transaction import Transaction
 
 Found = Callable[[Finding, UUID], None]
@@ -23,7 +24,7 @@ Found = Callable[[Finding, UUID], None]
 class _Proof:
     """One list while its rows come by."""
 
-    def __init__(self, of: OfEvent, sealed: Sealed[Any]) -> None:
+    def __init__(self, of: ListKey, sealed: Sealed[Any]) -> None:
         self._of = of
         self._sealed = sealed
         self._first = entries_of(sealed.first)
@@ -81,11 +82,11 @@ async def find_orphans(
     ]
 
 
-def _lists(events: Sequence[Event]) -> Iterator[tuple[OfEvent, Sealed[Any]]]:
+def _lists(events: Sequence[Event]) -> Iterator[tuple[ListKey, Sealed[Any]]]:
     for event in events:
         for name, sealed in lists_of(event.payload).items():
             if event.instant is not None:
-                yield OfEvent(event.table_id, event.instant, event.version, name), sealed
+                yield ListKey(event.table_id, event.instant, event.version, name), sealed
 
 
 def _said(entry: Entry) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
+from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Plan
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
 from chronolake_metastore.domain.tables import Table
@@ -32,7 +33,7 @@ class CleanHistory(msgspec.Struct, frozen=True):
     completed: Micros | None
 
 
-class PlanClean(msgspec.Struct, frozen=True, tag=True):
+class PlanClean(Command, frozen=True):
     table: str
     request: wire.PlanClean
 
@@ -69,14 +70,11 @@ class Deletable(msgspec.Struct, frozen=True):
     left_at: Micros
 
 
-class PlannedAhead(msgspec.Struct, frozen=True):
-    """What planning a clean finds: the one that is pending, or else the files that one may delete."""
+class Undeleted(msgspec.Struct, frozen=True):
+    """How many files of a plan were not reported as deleted, and one of them."""
 
-    pending: Instant | None = None
-    files: Sequence[Deletable] = ()
-
-
-NOTHING_PLANNED: Final = PlannedAhead()
+    files: int
+    path: str | None
 
 
 def wanted(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) -> Wanted | None:
@@ -150,15 +148,15 @@ def is_planned(instant: Instant) -> bool:
     return instant.plan is not None and instant.plan.cleaned_before is not None
 
 
-def refuse_undeleted(table: Table, clean: Instant, files: int, path: str | None) -> None:
-    """Raise ``UndeletedFiles`` when so many files of the plan were not reported, ``path`` one of them."""
-    if files:
+def refuse_undeleted(table: Table, clean: Instant, undeleted: Undeleted) -> None:
+    """Raise ``UndeletedFiles`` when files of the plan were not reported as deleted."""
+    if undeleted.files:
         time = format_time(clean.requested_time, table.definition.tick)
         raise errors.UndeletedFiles(
-            f"{files} file(s) of the plan of the clean {time} of {table.name!r} are not reported as deleted, "
-            f"one is {path!r}; {HOW_TO_DELETE}",
-            undeleted=files,
-            file=path,
+            f"{undeleted.files} file(s) of the plan of the clean {time} of {table.name!r} are not reported as "
+            f"deleted, one is {undeleted.path!r}; {HOW_TO_DELETE}",
+            undeleted=undeleted.files,
+            file=undeleted.path,
         )
 
 

@@ -1,4 +1,4 @@
-"""The closed list of commands, and what tells two requests of them apart."""
+"""Commands: what a request asks for, and what tells two requests apart."""
 
 from __future__ import annotations
 
@@ -6,43 +6,27 @@ import hashlib
 
 import msgspec
 
-from chronolake_metastore.domain.cleans import PlanClean
-from chronolake_metastore.domain.deletions import ReportDeletions
-from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
-from chronolake_metastore.domain.leases import RenewLease
-from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
-from chronolake_metastore.domain.restores import RestoreTable
-from chronolake_metastore.domain.rollbacks import RollbackInstant
-from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
-from chronolake_metastore.domain.schemas import ChangeSchema
-from chronolake_metastore.domain.staging import StageWriteStats
-from chronolake_metastore.domain.sweeps import RecordSweep
-from chronolake_metastore.domain.tables import CreateTable, DropTable
-from chronolake_metastore.domain.transactions import CompleteTogether
+from chronolake_model.times import Micros
 
-CatalogCommand = CreateNamespace | DropNamespace | CreateTable | DropTable
-InstantCommand = (
-    TakeInflight
-    | ReturnToRequested
-    | StageWriteStats
-    | ReportDeletions
-    | RecordSweep
-    | CompleteInstant
-    | RollbackInstant
-    | RenewLease
-    | ReleaseSavepoint
-)
-"""Commands that name one instant of one table."""
-TableCommand = BeginInstant | InstantCommand | CreateSavepoint | RestoreTable | ChangeSchema | PlanClean
-Command = CatalogCommand | TableCommand | CompleteTogether
+
+class Command(msgspec.Struct, frozen=True, tag=True):
+    """What a request asks for. Each kind has a handler (``commands/registry.py``)."""
+
+    def identity(self) -> Command:
+        """The command without what may differ when the same request is sent again."""
+        return self
+
+
+class InstantCommand(Command, frozen=True):
+    """A command that names one instant of one table."""
+
+    table: str
+    requested_time: Micros
 
 
 def canonical(command: Command) -> bytes:
     """The command in one form, whatever way it was written."""
-    if isinstance(command, CreateTable):
-        # Where links lead to is no part of the request, and may have changed when it is sent again.
-        command = msgspec.structs.replace(command, base_path_key=None)
-    return msgspec.json.encode(command, order="sorted")
+    return msgspec.json.encode(command.identity(), order="sorted")
 
 
 def fingerprint(canonical_command: bytes) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import cleans, files
+from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import FilesDeleted
 from chronolake_metastore.domain.instants import (
     Instant,
@@ -32,9 +33,7 @@ NAMED_MAX: Final = 100
 _REPORTS: Final = frozenset(State) - {State.ROLLED_BACK}
 
 
-class ReportDeletions(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class ReportDeletions(InstantCommand, frozen=True):
     request: wire.ReportDeletions
 
 

@@ -288,6 +288,13 @@ class Origin(msgspec.Struct, frozen=True):
     now: Micros
 
 
+class ImpossibleEvent(Exception):
+    """An event that does not follow from the state that the events before it made.
+
+    Live commands never make one; a log that was changed by hand may have one.
+    """
+
+
 def next_event(
     clock: Clock,
     origin: Origin,
@@ -302,7 +309,6 @@ def next_event(
     """
     time = next_time(clock, origin.now)
     if isinstance(payload, InstantRequested):
-        assert instant is None
         instant = time
     version = clock.version + 1
     said = type(payload).__name__, instant, time, origin.actor, origin.request_id, payload
@@ -322,10 +328,13 @@ def next_event(
 
 
 def advance(clock: Clock, event: Event) -> Clock:
-    """The clock after ``event``."""
-    assert event.version == clock.version + 1, "versions are dense"
-    assert event.time > clock.last_time, "times increase"
-    assert event.previous_hash == clock.head, "each event carries the hash of its predecessor"
+    """The clock after ``event``; raises ``ImpossibleEvent``."""
+    if event.version != clock.version + 1:
+        raise ImpossibleEvent("versions are dense")
+    if event.time <= clock.last_time:
+        raise ImpossibleEvent("times increase")
+    if event.previous_hash != clock.head:
+        raise ImpossibleEvent("each event carries the hash of its predecessor")
     return Clock(clock.table_id, clock.tick, event.time, event.version, event.hash)
 
 

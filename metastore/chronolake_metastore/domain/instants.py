@@ -14,8 +14,10 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, conflicts, files, lists, plans
+from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import (
     Event,
+    ImpossibleEvent,
     InstantCompleted,
     InstantInflight,
     InstantRequested,
@@ -72,26 +74,27 @@ class Instant(msgspec.Struct, frozen=True):
         return actions.begun_as(self.action, self.operation)
 
 
-class BeginInstant(msgspec.Struct, frozen=True, tag=True):
+class Marks(msgspec.Struct, frozen=True):
+    """Of an instant that may end: whether it has markers, and whether it had some that were deleted."""
+
+    has_markers: bool
+    had_deletions: bool
+
+
+class BeginInstant(Command, frozen=True):
     table: str
     request: wire.BeginInstant
 
 
-class ReturnToRequested(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class ReturnToRequested(InstantCommand, frozen=True):
     request: wire.ReturnToRequested
 
 
-class TakeInflight(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class TakeInflight(InstantCommand, frozen=True):
     request: wire.TakeInflight
 
 
-class CompleteInstant(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class CompleteInstant(InstantCommand, frozen=True):
     request: wire.CompleteInstant
 
 
@@ -246,12 +249,14 @@ def refuse_another(instant: Instant, writer: str | None) -> None:
 
 
 def evolve(instant: Instant | None, event: Event) -> Instant:
-    """The instant after ``event``: the only way its state changes, live and on rebuild."""
+    """The instant after ``event``: the only way in which it changes. Raises ``ImpossibleEvent``."""
     payload = event.payload
     if isinstance(payload, InstantRequested):
-        assert instant is None
+        if instant is not None:
+            raise ImpossibleEvent("the instant was requested before")
         return _begun(event, payload)
-    assert instant is not None
+    if instant is None:
+        raise ImpossibleEvent("there is no such instant")
     return msgspec.structs.replace(instant, version=event.version, **_change(instant, event))
 
 
@@ -312,7 +317,7 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "writer": payload.writer or instant.writer,
             }
         case _:
-            raise AssertionError(f"{event.type} is no event of an instant")
+            raise ImpossibleEvent(f"{event.type} is no event of an instant")
     return change
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import LeaseRenewed
 from chronolake_metastore.domain.instants import (
     PENDING,
@@ -18,9 +17,7 @@ from chronolake_model import instants as wire
 from chronolake_model.times import Micros
 
 
-class RenewLease(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class RenewLease(InstantCommand, frozen=True):
     request: wire.Heartbeat
 
 

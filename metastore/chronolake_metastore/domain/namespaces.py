@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import NamespaceCreated, NamespaceDropped
 from chronolake_model import tables as wire
 from chronolake_model.times import Micros, to_datetime
@@ -18,11 +19,11 @@ class Namespace(msgspec.Struct, frozen=True):
     created_at: Micros
 
 
-class CreateNamespace(msgspec.Struct, frozen=True, tag=True):
+class CreateNamespace(Command, frozen=True):
     request: wire.CreateNamespace
 
 
-class DropNamespace(msgspec.Struct, frozen=True, tag=True):
+class DropNamespace(Command, frozen=True):
     name: str
 
 

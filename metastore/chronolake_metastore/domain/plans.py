@@ -69,7 +69,7 @@ def check_touched(
         raise errors.InvalidPlan("a clustering replaces all file groups of its plan, and no others")
 
 
-def asked_of_plan(
+def groups_of_plan(
     action: Action, written: Sequence[WriteStat], replaced: Sequence[FileGroupName]
 ) -> list[FileGroupName]:
     """The file groups of a request that the plan of an instant with this action has to name."""

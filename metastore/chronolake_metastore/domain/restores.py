@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from chronolake_metastore import errors
 from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import WRITES
+from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantRequested, InstantRolledBack, Plan
 from chronolake_metastore.domain.instants import Instant, illegal
 from chronolake_metastore.domain.rollbacks import RollbackInstant, at_once
@@ -28,7 +27,7 @@ UNDONE_REASON_CHARS_MAX = 200
 """Of the reason of a restore, with each instant that it rolls back."""
 
 
-class RestoreTable(msgspec.Struct, frozen=True, tag=True):
+class RestoreTable(Command, frozen=True):
     table: str
     savepoint: Micros
     request: wire.RestoreTable

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from chronolake_metastore import errors
 from chronolake_metastore.domain import files, lists
+from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantInflight,
@@ -40,9 +39,7 @@ UNDONE_BY_NOBODY = frozenset({Action.ROLLBACK, Action.RESTORE})
 """What undoes others: it is finished, not undone."""
 
 
-class RollbackInstant(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class RollbackInstant(InstantCommand, frozen=True):
     request: wire.RollbackInstant
 
 

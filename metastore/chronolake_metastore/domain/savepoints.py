@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from chronolake_metastore import errors
 from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
+from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import InstantRequested, SavepointReleased
 from chronolake_metastore.domain.instants import Instant, illegal
 from chronolake_metastore.domain.rollbacks import at_once
@@ -22,7 +21,7 @@ from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State
 
 
-class CreateSavepoint(msgspec.Struct, frozen=True, tag=True):
+class CreateSavepoint(Command, frozen=True):
     """``target`` is the instant to pin; none for the latest that has completed."""
 
     table: str
@@ -30,9 +29,7 @@ class CreateSavepoint(msgspec.Struct, frozen=True, tag=True):
     request: wire.CreateSavepoint
 
 
-class ReleaseSavepoint(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class ReleaseSavepoint(InstantCommand, frozen=True):
     request: wire.ReleaseSavepoint
 
 

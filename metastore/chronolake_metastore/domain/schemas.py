@@ -13,7 +13,8 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import column_types, tables
-from chronolake_metastore.domain.events import TableSchemaChanged
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
 from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_model import schemas as wire
 from chronolake_model.tables import COLUMNS_MAX, SCHEMA_BYTES_MAX, Field, SchemaField, refuse_larger
@@ -31,7 +32,7 @@ class Schema(msgspec.Struct, frozen=True):
     version: int
 
 
-class ChangeSchema(msgspec.Struct, frozen=True, tag=True):
+class ChangeSchema(Command, frozen=True):
     table: str
     request: wire.ChangeSchema
 
@@ -68,8 +69,9 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
 
 
 def evolve(table: Table, event: TableSchemaChanged) -> Table:
-    """The table after ``event``."""
-    assert event.schema_version == table.definition.schema_version + 1, "versions are dense"
+    """The table after ``event``; raises ``ImpossibleEvent``."""
+    if event.schema_version != table.definition.schema_version + 1:
+        raise ImpossibleEvent("versions of the schema are dense")
     definition = msgspec.structs.replace(
         table.definition,
         schema=event.fields,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from chronolake_metastore.domain import conflicts, files, plans
+from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import WriteStatsStaged
 from chronolake_metastore.domain.instants import Instant, refuse_another, refuse_unless
 from chronolake_metastore.domain.tables import Table
@@ -20,9 +19,7 @@ from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import State
 
 
-class StageWriteStats(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class StageWriteStats(InstantCommand, frozen=True):
     request: wire.StageWriteStats
 
 

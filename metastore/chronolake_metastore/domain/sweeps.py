@@ -11,21 +11,20 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore.domain import deletions
+from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.deletions import Contradicted
 from chronolake_metastore.domain.events import DeletionsSwept, Event, FilesDeleted
 from chronolake_metastore.domain.instants import Instant, refuse_unless
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import sweeps as wire
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, State
 
 ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
 """Before its end an instant may write a file again that was deleted: nobody looks for it then."""
 
 
-class RecordSweep(msgspec.Struct, frozen=True, tag=True):
-    table: str
-    requested_time: Micros
+class RecordSweep(InstantCommand, frozen=True):
     request: wire.RecordSweep
 
 

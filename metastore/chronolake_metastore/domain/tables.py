@@ -8,10 +8,12 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import base_paths, column_types
 from chronolake_metastore.domain.base_paths import Neighbour
+from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import base_paths as keys, record_keys, storage, tables as wire
@@ -97,14 +99,19 @@ class Table(msgspec.Struct, frozen=True):
         return int(self.definition.properties.get(GRACE_PROPERTY, GRACE_SECONDS_DEFAULT))
 
 
-class CreateTable(msgspec.Struct, frozen=True, tag=True):
+class CreateTable(Command, frozen=True):
     """``base_path_key`` is the key with local links resolved, if somebody resolved them."""
 
     request: wire.CreateTable
     base_path_key: str | None = None
 
+    @override
+    def identity(self) -> Command:
+        # Where links lead to is no part of the request, and may have changed when it is sent again.
+        return msgspec.structs.replace(self, base_path_key=None)
 
-class DropTable(msgspec.Struct, frozen=True, tag=True):
+
+class DropTable(Command, frozen=True):
     name: str
 
 

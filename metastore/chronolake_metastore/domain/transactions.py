@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from chronolake_metastore import errors
+from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import CompleteInstant
 
 
-class CompleteTogether(msgspec.Struct, frozen=True, tag=True):
+class CompleteTogether(Command, frozen=True):
     """In the order of the request."""
 
     members: list[CompleteInstant]

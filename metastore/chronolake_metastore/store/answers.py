@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.answers import ChainHead, StoredAnswer, chain_of_name
 from chronolake_metastore.store import advisory_locks, statements
-from chronolake_metastore.store.transaction import Rows, Statement, Transaction
+from chronolake_metastore.store.transaction import Query, Rows, Statement, Transaction
 from chronolake_model.names import split_table_name
 
 _FIND: Final = statements.load("answers/find_chains")
@@ -70,22 +70,22 @@ def chain_of(name: str) -> UUID:
     return chain_of_name(advisory_locks.key_of_name(name))
 
 
-def find(tables: Iterable[str], others: Iterable[UUID]) -> Statement:
-    """Read the heads that commands on these tables, and on the ``others``, may append to.
+def find(tables: Iterable[str], others: Iterable[UUID]) -> Query[dict[UUID, ChainHead]]:
+    """The heads, by chain, that commands on these tables, and on the ``others``, may append to.
 
     They must be locked. A table that is not there has the chain of its name.
     """
     named = sorted(set(tables))
     names = [split_table_name(table) for table in named]
-    return _FIND, {
+    parameters = {
         "namespaces": [namespace for namespace, _ in names],
         "tables": [name for _, name in names],
         "others": [*others, *{chain_of(name) for name in named}],
     }
+    return Query(_FIND, parameters, _heads)
 
 
-def found(rows: Rows) -> dict[UUID, ChainHead]:
-    """The heads that ``find`` found, by chain."""
+def _heads(rows: Rows) -> dict[UUID, ChainHead]:
     return {chain_id: ChainHead(number, bytes(digest)) for chain_id, number, digest in rows}
 
 

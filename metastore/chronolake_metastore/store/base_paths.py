@@ -9,7 +9,7 @@ from uuid import UUID
 from chronolake_metastore.domain.base_paths import BasePath, Neighbour
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Statement
 
 _FIND_NEIGHBOURS: Final = statements.load("base_paths/find_overlapping_tables")
 _SAVE: Final = statements.load("base_paths/save")
@@ -17,14 +17,10 @@ _TAKE: Final = statements.load("base_paths/take_over")
 _TOOK_OVER: Final = statements.load("base_paths/find_taken_over")
 
 
-def find_neighbours(key: str, limit: int) -> Statement:
-    """Look for tables whose folders overlap with that of ``key``, live ones first."""
-    return _FIND_NEIGHBOURS, {"key": key, "limit": limit}
-
-
-def found_neighbours(rows: Rows) -> list[Neighbour]:
-    """The tables that ``find_neighbours`` found."""
-    return [Neighbour(*row) for row in rows]
+def find_neighbours(key: str, limit: int) -> Query[list[Neighbour]]:
+    """Tables whose folders overlap with that of ``key``, live ones first."""
+    parameters = {"key": key, "limit": limit}
+    return Query(_FIND_NEIGHBOURS, parameters, lambda rows: [Neighbour(*row) for row in rows])
 
 
 async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:

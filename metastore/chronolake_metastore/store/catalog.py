@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_metastore.store import schema, statements
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -25,14 +25,13 @@ _FIND_LAST_TIMES: Final = statements.load("tables/find_last_times_of_dropped")
 _SAVE_TABLES: Final = statements.load("tables/save")
 
 
-def find_namespaces(names: Iterable[str]) -> Statement | None:
-    """Look for namespaces and the number of their tables."""
+def find_namespaces(names: Iterable[str]) -> Query[list[tuple[Namespace, int]]]:
+    """Namespaces, each with the number of its tables."""
     named = sorted(set(names))
-    return (_FIND_NAMESPACES, {"names": named}) if named else None
+    return Query(_FIND_NAMESPACES, {"names": named}, _namespaces) if named else Query.known([])
 
 
-def found_namespaces(rows: Rows) -> list[tuple[Namespace, int]]:
-    """Each namespace with the number of its tables."""
+def _namespaces(rows: Rows) -> list[tuple[Namespace, int]]:
     return [
         (Namespace(name, msgspec.json.decode(properties), Micros(created_at)), tables)
         for name, properties, created_at, tables in rows
@@ -53,36 +52,23 @@ def delete_namespaces(names: Iterable[str]) -> Statement:
     return _DELETE_NAMESPACES, {"names": sorted(names)}
 
 
-def find_tables(names: Iterable[str]) -> Statement | None:
-    """Look for tables that are not dropped."""
+def find_tables(names: Iterable[str]) -> Query[list[Table]]:
+    """Tables that are not dropped."""
     parts = [split_table_name(name) for name in sorted(set(names))]
     if not parts:
-        return None
-    return _FIND_TABLES, {
+        return Query.known([])
+    parameters = {
         "namespaces": [namespace for namespace, _ in parts],
         "tables": [table for _, table in parts],
     }
+    return Query(_FIND_TABLES, parameters, lambda rows: [table_of(*row) for row in rows])
 
 
-def find_last_times(names: Iterable[str]) -> Statement | None:
-    """Look for the last times of dropped tables of these names."""
-    parts = [split_table_name(name) for name in sorted(set(names))]
-    if not parts:
-        return None
-    return _FIND_LAST_TIMES, {
-        "namespaces": [namespace for namespace, _ in parts],
-        "tables": [table for _, table in parts],
-    }
-
-
-def found_last_times(rows: Rows) -> dict[str, Micros]:
-    """The last time that any dropped table of a name has issued."""
-    return {name: Micros(last_time) for name, last_time in rows}
-
-
-def found_tables(rows: Rows) -> list[Table]:
-    """The tables that ``find_tables`` found."""
-    return [table_of(*row) for row in rows]
+def find_last_time(name: str) -> Query[Micros | None]:
+    """The last time that any dropped table of this name has issued, if there was one."""
+    namespace, table = split_table_name(name)
+    parameters = {"namespaces": [namespace], "tables": [table]}
+    return Query(_FIND_LAST_TIMES, parameters, lambda rows: Micros(rows[0][1]) if rows else None)
 
 
 def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: int | None) -> Table:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.store import advisory_locks, statements
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
 
@@ -25,50 +25,42 @@ _TICKS: Final = {tick.micros: tick for tick in Tick}
 _LAST_TIME: Final = "SELECT micros(last_time) FROM clock WHERE table_id = %(table_id)s"
 
 
-def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> list[Statement]:
-    """Lock the clocks of the named tables and of the ``others``, in one fixed order, and read them last.
+def lock_names(tables: Iterable[str], others: Iterable[UUID] = ()) -> Query[None]:
+    """Lock the names of tables, whether there are such tables or not, and the ids of the ``others``."""
+    keys = {advisory_locks.key_of_name(name) for name in [*set(tables), *map(str, others)]}
+    return Query(_LOCK_NAMES, {"lock": AdvisoryLock.TABLE_NAME.value, "keys": sorted(keys)}, no_rows)
 
-    What is asked for behind it in the same round trip is read when the locks are held. A table that is not
-    there has no clock.
+
+def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> Query[dict[UUID, Clock]]:
+    """Lock and read the clocks of the named tables and of the ``others``, in one fixed order.
+
+    Their names must be locked. Whatever is read behind it, in the same round trip too, is read under the locks.
+    A table that is not there has no clock.
     """
-    ids = sorted(others)
-    named = sorted(set(tables))
-    names = [split_table_name(table) for table in named]
-    keys = {advisory_locks.key_of_name(name) for name in [*named, *map(str, ids)]}
-    return [
-        (_LOCK_NAMES, {"lock": AdvisoryLock.TABLE_NAME.value, "keys": sorted(keys)}),
-        (
-            _LOCK,
-            {
-                "namespaces": [namespace for namespace, _ in names],
-                "tables": [name for _, name in names],
-                "others": ids,
-            },
-        ),
-    ]
+    names = [split_table_name(table) for table in sorted(set(tables))]
+    parameters = {
+        "namespaces": [namespace for namespace, _ in names],
+        "tables": [name for _, name in names],
+        "others": sorted(others),
+    }
+    return Query(_LOCK, parameters, _clocks)
 
 
-def lock_dropped(tables: Iterable[UUID]) -> Statement:
-    """Lock the clocks of dropped tables; ``locked`` reads them. Nobody else asks for several of them."""
-    return _LOCK, {"namespaces": [], "tables": [], "others": sorted(tables)}
+def lock_dropped(tables: Iterable[UUID]) -> Query[dict[UUID, Clock]]:
+    """Lock and read the clocks of dropped tables. Only creating a table locks several of them."""
+    return lock([], tables)
 
 
-def locked(rows: Rows) -> dict[UUID, Clock]:
-    """The clocks that ``lock`` read."""
+def _clocks(rows: Rows) -> dict[UUID, Clock]:
     return {
         table_id: Clock(table_id, _TICKS[tick_us], Micros(last_time), version, bytes(head))
         for table_id, tick_us, last_time, version, head in rows
     }
 
 
-def read_now() -> Statement:
+def read_now() -> Query[Micros]:
     """The wall clock of the database, never behind what was told; to be asked for when locks are held."""
-    return _NOW, {}
-
-
-def now_from(rows: Rows) -> Micros:
-    """The time that ``read_now`` gave."""
-    return Micros(rows[0][0])
+    return Query(_NOW, {}, lambda rows: Micros(rows[0][0]))
 
 
 def save(clocks: Iterable[Clock]) -> Statement:

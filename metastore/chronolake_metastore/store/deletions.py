@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Final
-from uuid import UUID
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.changes import ReportedFiles
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.markers import OfInstant
-from chronolake_metastore.store.transaction import Statement, Transaction
+from chronolake_metastore.store.transaction import Query, Rows, Statement
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import DeletedFile
 from chronolake_model.names import split_table_name
@@ -28,30 +28,22 @@ FIRST: Final = DeletedFile("", "")
 """Before all files of an instant."""
 
 
-class DeletedFiles(msgspec.Struct, frozen=True):
-    """The files that the event of this ``version`` reported, in their order, and whose markers named them."""
-
-    table_id: UUID
-    version: int
-    marked_by: Micros
-    files: Sequence[DeletedFile]
-
-
-async def unmarked(
-    tx: Transaction, table: str, requested_time: Micros, files: Sequence[DeletedFile]
-) -> list[DeletedFile]:
+def unmarked(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
     """Those of ``files`` that never were marked by the instant, or by the target of a rollback."""
     namespace, name = split_table_name(table)
     named = {"namespace": namespace, "name": name, "requested_time": requested_time}
-    return [DeletedFile(*row) for row in await tx.query(_FIND_UNMARKED, named | _columns(files))]
+    return Query(_FIND_UNMARKED, named | _columns(files), _files)
 
 
-async def published(tx: Transaction, of: OfInstant, files: Sequence[DeletedFile]) -> list[DeletedFile]:
+def published(of: OfInstant, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
     """Those of ``files`` that the instant has published; files that are not data files never are."""
     named = [(file, file_id) for file in files if (file_id := _file_id(file)) is not None]
     columns = _columns([file for file, _ in named]) | {"file_ids": [file_id for _, file_id in named]}
-    parameters = msgspec.structs.asdict(of) | columns
-    return [DeletedFile(*row) for row in await tx.query(_FIND_PUBLISHED, parameters)]
+    return Query(_FIND_PUBLISHED, msgspec.structs.asdict(of) | columns, _files)
+
+
+def _files(rows: Rows) -> list[DeletedFile]:
+    return [DeletedFile(*row) for row in rows]
 
 
 async def reported(
@@ -62,7 +54,7 @@ async def reported(
     return [DeletedFile(*row) for row in rows]
 
 
-def append(deleted: DeletedFiles) -> Statement:
+def append(deleted: ReportedFiles) -> Statement:
     """Append the files of one report; their markers go."""
     return _APPEND, {
         "table_id": deleted.table_id,

@@ -9,9 +9,10 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.changes import ListKey, ListOfEvent
 from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Rows, Statement, Transaction
+from chronolake_metastore.store.transaction import Query, Statement, Transaction
 from chronolake_model.files import FileGroupName
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
@@ -30,33 +31,17 @@ _READ_ALL: Final = """
 """
 
 
-class OfEvent(msgspec.Struct, frozen=True):
-    """A list, and the event that it belongs to: of the instant with this requested time."""
-
-    table_id: UUID
-    instant: Micros
-    version: int
-    name: ListName
-
-
-class StoredList(msgspec.Struct, frozen=True):
-    """A list to append, with its entries."""
-
-    of: OfEvent
-    entries: Sequence[Entry]
-
-
 class StoredEntry(msgspec.Struct, frozen=True):
     """One row."""
 
-    of: OfEvent
+    of: ListKey
     ordinal: int
     entry: Entry
 
 
-def append(lists: Sequence[StoredList]) -> Statement:
+def append(lists: Sequence[ListOfEvent]) -> Statement:
     """Append the entries of lists."""
-    rows = [(one.of, ordinal, entry) for one in lists for ordinal, entry in enumerate(one.entries)]
+    rows = [(listed.key, ordinal, entry) for listed in lists for ordinal, entry in enumerate(listed.entries)]
     return _APPEND, {
         "table_id": [of.table_id for of, _, _ in rows],
         "instant": [of.instant for of, _, _ in rows],
@@ -68,36 +53,32 @@ def append(lists: Sequence[StoredList]) -> Statement:
     }
 
 
-def find_unplanned_groups(table_id: UUID, instant: Micros, groups: Iterable[FileGroupName]) -> Statement:
-    """Look for those of ``groups`` that the plan of the instant does not name."""
+def unplanned_groups(
+    table_id: UUID, instant: Micros, groups: Iterable[FileGroupName]
+) -> Query[list[FileGroupName]]:
+    """Those of ``groups`` that the plan of the instant does not name."""
     names = list(groups)
-    return _FIND_UNPLANNED_GROUPS, {
+    parameters = {
         "table_id": table_id,
         "instant": instant,
         "partition_paths": [name.partition_path for name in names],
         "file_ids": [name.file_id for name in names],
     }
+    return Query(_FIND_UNPLANNED_GROUPS, parameters, lambda rows: [FileGroupName(*row) for row in rows])
 
 
-def found_unplanned_groups(rows: Rows) -> list[FileGroupName]:
-    """What ``find_unplanned_groups`` found."""
-    return [FileGroupName(*row) for row in rows]
-
-
-async def unplanned_files(
-    tx: Transaction, table_id: UUID, instant: Micros, files: Sequence[DeletedFile]
-) -> list[DeletedFile]:
+def unplanned_files(table_id: UUID, instant: Micros, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
     """Those of ``files`` that the plan of the instant does not name, in order."""
-    named = {
+    parameters = {
         "table_id": table_id,
         "instant": instant,
-        "partition_paths": [one.partition_path for one in files],
-        "file_names": [one.file_name for one in files],
+        "partition_paths": [file.partition_path for file in files],
+        "file_names": [file.file_name for file in files],
     }
-    return sorted(DeletedFile(*row) for row in await tx.query(_FIND_UNPLANNED_FILES, named))
+    return Query(_FIND_UNPLANNED_FILES, parameters, lambda rows: sorted(DeletedFile(*row) for row in rows))
 
 
-async def read(tx: Transaction, of: OfEvent) -> list[Entry]:
+async def read(tx: Transaction, of: ListKey) -> list[Entry]:
     """All entries of one list."""
     named = {"table_id": of.table_id, "instant": of.instant, "list": of.name.value}
     return [Entry(*row) for row in await tx.query(_READ_ALL, named)]
@@ -129,7 +110,7 @@ async def page(
     return found, bool(rows) and (len(rows) == limit or len(rows) < rows[0][3])
 
 
-async def entries(tx: Transaction, lists: Sequence[OfEvent]) -> AsyncIterator[StoredEntry]:
+async def entries(tx: Transaction, lists: Sequence[ListKey]) -> AsyncIterator[StoredEntry]:
     """The entries of lists, one by one, each list's in their order, however many there are."""
     named = {
         "table_ids": [of.table_id for of in lists],
@@ -137,7 +118,7 @@ async def entries(tx: Transaction, lists: Sequence[OfEvent]) -> AsyncIterator[St
         "lists": [of.name.value for of in lists],
     }
     async for table_id, instant, name, ordinal, version, partition_path, entry in tx.stream(_READ, named):
-        of = OfEvent(table_id, Micros(instant), version, ListName(name))
+        of = ListKey(table_id, Micros(instant), version, ListName(name))
         yield StoredEntry(of, ordinal, Entry(partition_path, entry))
 
 

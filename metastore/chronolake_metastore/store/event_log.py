@@ -11,6 +11,7 @@ from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
+from chronolake_metastore.domain.changes import WrittenFiles
 from chronolake_metastore.domain.events import Event, StoredEvent, encode_payload
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Statement, Transaction
@@ -47,14 +48,6 @@ _STAT_COLUMNS: Final = (
     "updates",
     "deletes",
 )
-
-
-class WrittenFiles(msgspec.Struct, frozen=True):
-    """The write stats that the event of this ``version`` staged or published."""
-
-    table_id: UUID
-    version: int
-    write_stats: Sequence[WriteStat]
 
 
 def append(events: Sequence[Event]) -> Statement:

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
-import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
+from chronolake_metastore.domain.changes import PlannedGroups, Replacement, Restored
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of, planned_change
 from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.plans import previous_group
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement, read
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
@@ -34,44 +35,37 @@ _RESTORE: Final = tuple(
 )
 _PLANNED: Final = "planned"
 
-
-class PlannedGroups(msgspec.Struct, frozen=True):
-    """An instant whose plan names file groups: rows beside its request."""
-
-    table_id: UUID
-    requested_time: Micros
+Concurrent = dict[FileGroup, tuple[ConcurrentInstant, ...]]
 
 
-class Replacement(msgspec.Struct, frozen=True):
-    """An instant with whose completion file groups disappear: rows beside its completion."""
-
-    table_id: UUID
-    requested_time: Micros
-    completion_time: Micros
-
-
-class Restored(msgspec.Struct, frozen=True):
-    """A restore that completed: it goes back to what its savepoint pins."""
-
-    table_id: UUID
-    requested_time: Micros
+def with_previous(groups: Iterable[tuple[str, FileGroupName]]) -> set[tuple[str, str, str]]:
+    """File groups by table name, partition path and file id, and of each the one before it in its bucket."""
+    return {
+        (table, group.partition_path, group.file_id)
+        for table, name in groups
+        for group in (name, previous_group(name))
+        if group is not None
+    }
 
 
-def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Statement | None:
-    """Look for who touched file groups, or plans to, by table name, partition path and file id."""
+def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Query[Concurrent]:
+    """What others did to file groups, or plan to do, by table name, partition path and file id.
+
+    Of each group the latest completed instant of each change, and all that are pending.
+    """
     keys = [(*split_table_name(table), partition, file_id) for table, partition, file_id in sorted(named)]
     if not keys:
-        return None
-    return _FIND_CONCURRENT, {
+        return Query.known({})
+    parameters = {
         "namespaces": [key[0] for key in keys],
         "tables": [key[1] for key in keys],
         "partition_paths": [key[2] for key in keys],
         "file_ids": [key[3] for key in keys],
     }
+    return Query(_FIND_CONCURRENT, parameters, _concurrent)
 
 
-def found_concurrent(rows: Rows) -> dict[FileGroup, tuple[ConcurrentInstant, ...]]:
-    """By file group, the latest completed of each change and all that is pending."""
+def _concurrent(rows: Rows) -> Concurrent:
     found: dict[FileGroup, tuple[ConcurrentInstant, ...]] = {}
     for table_id, partition_path, file_id, touch, action, operation, state, requested, completed, lease in rows:
         begun = begun_as(Action(action), Operation(operation))
@@ -91,16 +85,10 @@ def found_concurrent(rows: Rows) -> dict[FileGroup, tuple[ConcurrentInstant, ...
     return found
 
 
-async def concurrent_in(
-    connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]
-) -> dict[FileGroup, tuple[ConcurrentInstant, ...]]:
+async def concurrent_in(connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]) -> Concurrent:
     """The same, of file groups of one table, for reading."""
-    wanted = find_concurrent({(table, group.partition_path, group.file_id) for group in groups})
-    if wanted is None:
-        return {}
-    statement, parameters = wanted
-    rows = await statements.execute(connection, statement, dict(parameters))
-    return found_concurrent([tuple(row) for row in rows])
+    query = find_concurrent({(table, group.partition_path, group.file_id) for group in groups})
+    return query.result if query.is_known else await read(connection, query)
 
 
 def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, Micros]]) -> list[Statement]:

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.changes import Publication
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Statement
 from chronolake_model.file_names import FileKind
@@ -25,15 +26,6 @@ GroupKey = tuple[str, str]
 """Partition path and file id: a file group within its table, and the order of pages."""
 FIRST: Final[GroupKey] = ("", "")
 """Before all file groups."""
-
-
-class Publication(msgspec.Struct, frozen=True):
-    """An event that published the files of an instant."""
-
-    table_id: UUID
-    version: int
-    requested_time: Micros
-    completion_time: Micros
 
 
 class PublishedFile(msgspec.Struct, frozen=True):

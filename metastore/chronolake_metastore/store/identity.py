@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows
 from chronolake_metastore.store.waiting import Place, place_of
 
 _GET: Final = (
@@ -34,20 +34,19 @@ class Identity(msgspec.Struct, frozen=True):
     is_here: bool
 
 
-def find() -> Statement:
-    """Look for the present identity."""
-    return _GET, {}
+def find() -> Query[Identity]:
+    """The present identity."""
+    return Query(_GET, {}, _identity)
 
 
-def found(rows: Rows) -> Identity:
-    """The identity that ``find`` found."""
+def _identity(rows: Rows) -> Identity:
     [[metastore_id, is_here]] = rows
     return Identity(metastore_id, is_here)
 
 
 async def get(connection: Reader) -> Identity:
     """The present identity."""
-    return found([tuple(row) for row in await statements.execute(connection, _GET)])
+    return _identity([tuple(row) for row in await statements.execute(connection, _GET)])
 
 
 async def known(connection: Reader) -> list[UUID]:

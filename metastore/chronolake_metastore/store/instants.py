@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, Select, Text, cast, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
-from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.store import schema, statements
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement
 from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
@@ -33,6 +33,17 @@ _NTH_COMPLETION: Final = statements.load("instants/nth_completion")
 _FIND_COMPLETION_TIMES: Final = statements.load("instants/completion_times")
 
 
+InstantsById = list[tuple[UUID, Instant]]
+"""Instants, each with the id of its table."""
+
+
+class FoundInstants(msgspec.Struct, frozen=True):
+    """Instants, and the marks of those that may end."""
+
+    instants: InstantsById = []
+    marks: dict[tuple[UUID, Micros], Marks] = {}
+
+
 class Filter(msgspec.Struct, frozen=True):
     """Which instants of a table are asked for. Ranges are (from, to]; nothing given means no limit."""
 
@@ -50,42 +61,46 @@ class Filter(msgspec.Struct, frozen=True):
 
 def find(
     named: Iterable[tuple[str, Micros]], ending: Set[tuple[str, Micros]] = frozenset()
-) -> Statement | None:
-    """Look for instants by the names of their tables and their requested times.
+) -> Query[FoundInstants]:
+    """Instants by the names of their tables and their requested times.
 
-    Of those that are ``ending``, ``found_marks`` tells whether they have markers.
+    Of those that are ``ending``, the marks too.
     """
     ordered = sorted(set(named))
+    if not ordered:
+        return Query.known(FoundInstants())
     ends = [name in ending for name in ordered]
-    return (_FIND, _names(ordered) | {"ends": ends}) if ordered else None
+    return Query(_FIND, _names(ordered) | {"ends": ends}, _found)
 
 
-def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Statement:
-    """Look for what undid instants, by the names of their tables and their requested times."""
-    return _FIND_ROLLBACKS, _names(named)
+def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Query[InstantsById]:
+    """What undid instants, by the names of their tables and their requested times."""
+    return Query(_FIND_ROLLBACKS, _names(named), decode)
 
 
-def find_savepoints(tables: Iterable[str]) -> Statement:
-    """Look for the savepoints of tables, and for the last write that completed in each."""
+def find_savepoints(tables: Iterable[str]) -> Query[InstantsById]:
+    """The savepoints of tables, and the last write that completed in each."""
     names = [split_table_name(table) for table in sorted(tables)]
-    return _FIND_SAVEPOINTS, {
+    parameters = {
         "namespaces": [namespace for namespace, _ in names],
         "tables": [name for _, name in names],
     }
+    return Query(_FIND_SAVEPOINTS, parameters, decode)
 
 
-def find_behind_savepoints(named: Iterable[tuple[str, Micros]]) -> Statement:
-    """Look for savepoints, the instants that they pin, and what going back to them would undo."""
-    return _FIND_BEHIND_SAVEPOINTS, _names(named)
+def find_behind_savepoints(named: Iterable[tuple[str, Micros]]) -> Query[InstantsById]:
+    """Savepoints, the instants that they pin, and what going back to them would undo."""
+    return Query(_FIND_BEHIND_SAVEPOINTS, _names(named), decode)
 
 
-def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Statement:
-    """Look for instants by the ids of their tables, dropped ones too, and their requested times."""
+def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Query[InstantsById]:
+    """Instants by the ids of their tables, dropped ones too, and their requested times."""
     named = sorted(set(keys))
-    return _FIND_BY_ID, {
+    parameters = {
         "table_ids": [table_id for table_id, _ in named],
         "requested_times": [requested_time for _, requested_time in named],
     }
+    return Query(_FIND_BY_ID, parameters, decode)
 
 
 def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
@@ -97,18 +112,18 @@ def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
     }
 
 
-def found(rows: Rows) -> list[tuple[UUID, Instant]]:
+def decode(rows: Rows) -> InstantsById:
     """Each instant with the id of its table."""
     return [(row[0], instant_of(row[1:_COLUMNS])) for row in rows]
 
 
-def found_marks(rows: Rows) -> list[tuple[UUID, Micros, bool, bool]]:
-    """Which instants of those that may be ended have markers, and which had some deleted."""
-    return [
-        (row[0], Micros(row[1]), row[_COLUMNS], row[_COLUMNS + 1])
+def _found(rows: Rows) -> FoundInstants:
+    marks = {
+        (row[0], Micros(row[1])): Marks(row[_COLUMNS], row[_COLUMNS + 1])
         for row in rows
-        if len(row) > _COLUMNS and row[_COLUMNS] is not None
-    ]
+        if row[_COLUMNS] is not None
+    }
+    return FoundInstants(decode(rows), marks)
 
 
 def instant_of(columns: Sequence[object]) -> Instant:

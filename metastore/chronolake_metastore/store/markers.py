@@ -17,7 +17,7 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.store import advisory_locks, statements
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, no_rows
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
@@ -63,13 +63,18 @@ class NewMarkers(msgspec.Struct, frozen=True):
     file_ids: Sequence[str | None]
 
 
-def create(asked: Sequence[CreateMarkers]) -> Statement:
-    """Create what is asked for, of instants that are pending; it is to be a transaction of its own."""
-    named = _numbered(asked)
+def create(requests: Sequence[CreateMarkers]) -> Query[list[list[bool] | None]]:
+    """Create markers of instants that are pending; it is to be a transaction of its own.
+
+    The result says of each request which markers were new; None where the instant did not take them.
+    """
+    named = _numbered(requests)
     names = [(*split_table_name(table), requested_time, writer) for table, requested_time, writer in named]
-    markers = [marker for one in asked for marker in one.request.markers]
-    numbers = [number for one in asked for number in [named[_name_of(one)]] * len(one.request.markers)]
-    return _CREATE, {
+    markers = [marker for request in requests for marker in request.request.markers]
+    numbers = [
+        number for request in requests for number in [named[_name_of(request)]] * len(request.request.markers)
+    ]
+    parameters = {
         "namespaces": [name[0] for name in names],
         "tables": [name[1] for name in names],
         "requested_times": [name[2] for name in names],
@@ -78,60 +83,58 @@ def create(asked: Sequence[CreateMarkers]) -> Statement:
         "markers": len(markers),
         **_columns(markers),
     }
+    return Query(_CREATE, parameters, lambda rows: _created(rows, requests))
 
 
-def created(rows: Rows, asked: Sequence[CreateMarkers]) -> list[list[bool] | None]:
-    """Of each request which markers were new; nothing where the instant did not take them."""
+def _created(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool] | None]:
     admitted = {number: tuple(instant) for _, number, *instant, _, _, _ in rows if number is not None}
-    all_new = bool(rows) and rows[0][0] == sum(len(one.request.markers) for one in asked)
+    all_new = bool(rows) and rows[0][0] == sum(len(request.request.markers) for request in requests)
     new = Counter(tuple(key) for _, number, *key in rows if number is None)
-    named = _numbered(asked)
-    found: list[list[bool] | None] = []
-    for one in asked:
-        instant = admitted.get(named[_name_of(one)])
+    named = _numbered(requests)
+    results: list[list[bool] | None] = []
+    for request in requests:
+        instant = admitted.get(named[_name_of(request)])
         if instant is None:
-            found.append(None)
+            results.append(None)
         elif all_new:
-            found.append([True] * len(one.request.markers))
+            results.append([True] * len(request.request.markers))
         else:
-            found.append(_taken(new, instant, one.request.markers))
-    return found
+            results.append(_taken(new, instant, request.request.markers))
+    return results
 
 
-def lock(table: str) -> Statement:
+def lock(table: str) -> Query[None]:
     """Lock a table's markers until the transaction ends, against others that read them before they create some.
 
     Commands do not wait for this lock.
     """
-    return _LOCK, {"lock": AdvisoryLock.MARKERS_OF_TABLE.value, "key": advisory_locks.key_of_name(table)}
+    key = advisory_locks.key_of_name(table)
+    return Query(_LOCK, {"lock": AdvisoryLock.MARKERS_OF_TABLE.value, "key": key}, no_rows)
 
 
-def lock_instants(table: str, requested_times: Iterable[Micros]) -> Statement:
-    """Keep instants of a table as they are until the transaction ends; read them behind it."""
+def lock_instants(table: str, requested_times: Iterable[Micros]) -> Query[None]:
+    """Lock instants of a table against changes until the transaction ends; read them behind it."""
     namespace, name = split_table_name(table)
-    return _LOCK_INSTANTS, {
-        "namespace": namespace,
-        "table": name,
-        "requested_times": sorted(set(requested_times)),
-    }
+    parameters = {"namespace": namespace, "table": name, "requested_times": sorted(set(requested_times))}
+    return Query(_LOCK_INSTANTS, parameters, no_rows)
 
 
-def find_marked(table_id: UUID, groups: Iterable[FileGroup]) -> Statement:
-    """Look for pending instants that have markers in file groups of a table."""
+def find_marked(table_id: UUID, groups: Iterable[FileGroup]) -> Query[dict[FileGroup, set[ConcurrentInstant]]]:
+    """Pending instants that have markers in file groups of a table, by file group."""
     named = sorted({(group.partition_path, group.file_id) for group in groups})
-    return _FIND_MARKED, {
+    parameters = {
         "table_id": table_id,
         "partition_paths": [partition_path for partition_path, _ in named],
         "file_ids": [file_id for _, file_id in named],
     }
+    return Query(_FIND_MARKED, parameters, lambda rows: _marked(table_id, rows))
 
 
-def found_marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[ConcurrentInstant]]:
-    """Who has markers in each file group."""
-    found: dict[FileGroup, set[ConcurrentInstant]] = defaultdict(set)
+def _marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[ConcurrentInstant]]:
+    marked: dict[FileGroup, set[ConcurrentInstant]] = defaultdict(set)
     for partition_path, file_id, kind, action, operation, state, requested_time, lease_expires_at in rows:
         touch = Touch.LOG if kind == MarkerKind.APPEND else Touch.BASE
-        found[FileGroup(table_id, partition_path, file_id)].add(
+        marked[FileGroup(table_id, partition_path, file_id)].add(
             ConcurrentInstant(
                 change=change_of(begun_as(Action(action), Operation(operation)), touch),
                 action=Action(action),
@@ -140,23 +143,26 @@ def found_marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[ConcurrentIn
                 lease_expires_at=None if lease_expires_at is None else Micros(lease_expires_at),
             )
         )
-    return found
+    return marked
 
 
-def insert(new: NewMarkers) -> Statement:
-    """Insert markers of instants that are held; ``inserted`` tells which were new."""
-    return _INSERT, {
+def insert(new: NewMarkers, requests: Sequence[CreateMarkers]) -> Query[list[list[bool]]]:
+    """Insert the markers of ``requests``, whose instants are locked.
+
+    The result says of each request which markers were new; of two that ask for the same it is the first's.
+    """
+    parameters = {
         "table_id": new.table_id,
         "requested_times": new.requested_times,
         "file_ids": new.file_ids,
         **_columns(new.markers),
     }
+    return Query(_INSERT, parameters, lambda rows: _inserted(rows, requests))
 
 
-def inserted(rows: Rows, asked: Sequence[CreateMarkers]) -> list[list[bool]]:
-    """Of each request which markers were new; of two that ask for the same it is the first's."""
+def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]:
     new = Counter(tuple(row) for row in rows)
-    return [_taken(new, (one.requested_time,), one.request.markers) for one in asked]
+    return [_taken(new, (request.requested_time,), request.request.markers) for request in requests]
 
 
 async def page(
@@ -190,13 +196,13 @@ async def delete(
 _Name = tuple[str, Micros, str | None]
 
 
-def _name_of(one: CreateMarkers) -> _Name:
-    return one.table, one.requested_time, one.request.writer
+def _name_of(request: CreateMarkers) -> _Name:
+    return request.table, request.requested_time, request.request.writer
 
 
-def _numbered(asked: Iterable[CreateMarkers]) -> dict[_Name, int]:
+def _numbered(requests: Iterable[CreateMarkers]) -> dict[_Name, int]:
     """Instants, each once, with the numbers that they have in the statement."""
-    return {name: number for number, name in enumerate(dict.fromkeys(map(_name_of, asked)), start=1)}
+    return {name: number for number, name in enumerate(dict.fromkeys(map(_name_of, requests)), start=1)}
 
 
 def _columns(markers: Sequence[Marker]) -> dict[str, list[object]]:

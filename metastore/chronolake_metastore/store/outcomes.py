@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import answers
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
 
 _FIND: Final = statements.load("outcomes/find")
@@ -67,13 +67,12 @@ class Recorded(msgspec.Struct, frozen=True):
     recorded_at: Micros | None
 
 
-def find(request_ids: Iterable[str]) -> Statement:
-    """Look for the outcomes of requests that were decided before."""
-    return _FIND, {"request_ids": list(request_ids)}
+def find(request_ids: Iterable[str]) -> Query[dict[str, Outcome]]:
+    """The outcomes of requests that were decided before, by request id."""
+    return Query(_FIND, {"request_ids": list(request_ids)}, _by_request_id)
 
 
-def found(rows: Rows) -> dict[str, Outcome]:
-    """The outcomes that ``find`` found, by request id."""
+def _by_request_id(rows: Rows) -> dict[str, Outcome]:
     return {
         request_id: Outcome(
             request_id=request_id,

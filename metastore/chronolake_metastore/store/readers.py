@@ -12,14 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.transaction import Query, no_rows
 from chronolake_model.times import Micros
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(%(lock)s::integer, hashtext(%(table_id)s::uuid::text))"
 _LOCK_SHARED: Final = (
     "SELECT pg_advisory_xact_lock_shared(%(lock)s::integer, hashtext(%(table_id)s::uuid::text))"
 )
-_FORGET_EXPIRED: Final = (
+_DELETE_EXPIRED_OF: Final = (
     "DELETE FROM reader WHERE table_id = %(table_id)s::uuid AND expires_at <= moment(%(now)s)"
 )
 _INSERT: Final = """
@@ -48,14 +48,15 @@ class Reader(msgspec.Struct, frozen=True):
     expires_at: Micros
 
 
-def lock(table_id: UUID) -> Statement:
+def lock(table_id: UUID) -> Query[None]:
     """Lock the leases of a table until the transaction ends: none is taken or renewed meanwhile."""
-    return _LOCK, {"lock": AdvisoryLock.READERS_OF_TABLE.value, "table_id": table_id}
+    parameters = {"lock": AdvisoryLock.READERS_OF_TABLE.value, "table_id": table_id}
+    return Query(_LOCK, parameters, no_rows)
 
 
-def forget_expired(table_id: UUID, now: Micros) -> Statement:
-    """Delete the leases of a table that have ended: what a clean has passed over is not renewed."""
-    return _FORGET_EXPIRED, {"table_id": table_id, "now": now}
+def delete_expired_of(table_id: UUID, now: Micros) -> Query[None]:
+    """Delete the leases of a table that have ended: a lease that a clean did not heed is not renewed."""
+    return Query(_DELETE_EXPIRED_OF, {"table_id": table_id, "now": now}, no_rows)
 
 
 async def lock_shared(connection: AsyncConnection, table_id: UUID) -> None:

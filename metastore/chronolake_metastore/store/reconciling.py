@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.reconciling import NAMED_MAX, Counted, Reconciliation
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows
 from chronolake_model.files import WriteStat
 from chronolake_model.markers import DeletedFile
 from chronolake_model.names import split_table_name
@@ -31,28 +31,23 @@ class MarkedInstant(msgspec.Struct, frozen=True):
     staged: Sequence[int] = ()
 
 
-def count(instant: MarkedInstant) -> Statement:
-    """Count an instant's markers, and its files that were reported deleted."""
-    return _COUNT, _named(instant)
+def count(instant: MarkedInstant) -> Query[Counted]:
+    """How many markers an instant has, and how many files reported deleted; none if it is not there."""
+    return Query(_COUNT, _named(instant), lambda rows: Counted(*rows[0]) if rows else Counted())
 
 
-def counted(rows: Rows) -> Counted:
-    """How many there are; none of an instant that is not there."""
-    return Counted(*rows[0]) if rows else Counted()
-
-
-def reconcile(instant: MarkedInstant) -> Statement:
+def reconcile(instant: MarkedInstant) -> Query[Reconciliation]:
     """Compare an instant's markers with its write stats."""
-    return _RECONCILE, _named(instant) | {
+    compared = {
         "versions": list(instant.staged),
         "partition_paths": [stat.partition_path for stat in instant.write_stats],
         "file_names": [stat.file_name for stat in instant.write_stats],
         "named": NAMED_MAX,
     }
+    return Query(_RECONCILE, _named(instant) | compared, _reconciliation)
 
 
-def reconciled(rows: Rows) -> Reconciliation:
-    """What came of comparing."""
+def _reconciliation(rows: Rows) -> Reconciliation:
     [(markers, deletions, left, *_)] = [row for row in rows if row[3] is None]
     odd = [(is_marked, DeletedFile(*name)) for _, _, _, is_marked, *name in rows if is_marked is not None]
     return Reconciliation(
@@ -63,9 +58,9 @@ def reconciled(rows: Rows) -> Reconciliation:
     )
 
 
-def lock_instants(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
-    """Have no markers of these instants created until the transaction ends; read them behind it."""
-    return _LOCK_INSTANTS, _keys(instants)
+def lock_instants(instants: Iterable[tuple[UUID, Micros]]) -> Query[None]:
+    """Lock instants against new markers until the transaction ends; read their markers behind it."""
+    return Query(_LOCK_INSTANTS, _keys(instants), no_rows)
 
 
 def refuse_late(instants: Iterable[tuple[UUID, Micros]]) -> Statement:

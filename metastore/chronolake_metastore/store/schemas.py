@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import Select, Text, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.store import schema, statements
 from chronolake_metastore.store.transaction import Statement
@@ -17,13 +18,6 @@ from chronolake_model.tables import SchemaField
 from chronolake_model.times import Micros
 
 _APPEND: Final = statements.load("schemas/append")
-
-
-class SchemaOfTable(msgspec.Struct, frozen=True):
-    """A version of the schema of a table."""
-
-    table_id: UUID
-    schema: Schema
 
 
 def append(made: Sequence[SchemaOfTable]) -> Statement:

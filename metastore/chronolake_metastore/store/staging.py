@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from chronolake_metastore.domain.files import Touched
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Statement, Transaction
+from chronolake_metastore.store.transaction import Query, Rows, no_rows
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name
@@ -22,8 +22,8 @@ _FIND_GROUPS: Final = statements.load("staging/find_groups_to_check")
 _SUMMARY: Final = msgspec.json.Decoder(WriteSummary)
 
 # Lanes look rows up one by one; here as many are compared as an instant has files.
-_IN_SETS: Final[Statement] = ("SET LOCAL enable_hashjoin = on", {})
-_ONE_BY_ONE: Final[Statement] = ("SET LOCAL enable_hashjoin = off", {})
+_IN_SETS: Final = "SET LOCAL enable_hashjoin = on"
+_ONE_BY_ONE: Final = "SET LOCAL enable_hashjoin = off"
 
 
 class StagedVersions(msgspec.Struct, frozen=True):
@@ -44,25 +44,39 @@ class StagedVersions(msgspec.Struct, frozen=True):
         }
 
 
-async def chunks(tx: Transaction, versions: StagedVersions) -> dict[int, WriteSummary]:
+def chunks(versions: StagedVersions) -> Query[dict[int, WriteSummary]]:
     """The totals of what was staged for the instant under each of the versions; of others nothing."""
-    rows = await tx.query(_FIND, versions.parameters())
-    return {version: _SUMMARY.decode(summary) for version, summary in rows}
+    return Query(_FIND, versions.parameters(), _summaries)
 
 
-async def repeated(tx: Transaction, versions: StagedVersions) -> list[tuple[str, str, str]]:
-    """What was staged twice, if anything was: what it is, its partition path and its name."""
-    *_, rows, _ = await tx.batch([_IN_SETS, (_FIND_REPEATED, versions.parameters()), _ONE_BY_ONE])
-    return [(what, partition_path, name) for what, partition_path, name in rows]
+def repeated(versions: StagedVersions) -> Query[list[tuple[str, str, str]]]:
+    """What was staged twice, if anything was: what it is, its partition path and its name.
+
+    To be fetched ``in_sets``.
+    """
+    return Query(_FIND_REPEATED, versions.parameters(), lambda rows: [(row[0], row[1], row[2]) for row in rows])
 
 
-async def groups_to_look_at(
-    tx: Transaction, versions: StagedVersions, replaced: Sequence[FileGroupName]
-) -> list[Touched]:
-    """The file groups among what was staged that others may have touched since, or that are checked anyway."""
+def groups_to_check(versions: StagedVersions, replaced: Sequence[FileGroupName]) -> Query[list[Touched]]:
+    """The file groups among what was staged that others may have touched since, or that are checked anyway.
+
+    To be fetched ``in_sets``.
+    """
     parameters = versions.parameters() | {
         "partition_paths": [name.partition_path for name in replaced],
         "file_ids": [name.file_id for name in replaced],
     }
-    *_, rows, _ = await tx.batch([_IN_SETS, (_FIND_GROUPS, parameters), _ONE_BY_ONE])
+    return Query(_FIND_GROUPS, parameters, _touched)
+
+
+def in_sets(query: Query[Any]) -> list[Query[Any]]:
+    """The query between the statements that let PostgreSQL compare sets for it, in one round trip."""
+    return [Query(_IN_SETS, {}, no_rows), query, Query(_ONE_BY_ONE, {}, no_rows)]
+
+
+def _summaries(rows: Rows) -> dict[int, WriteSummary]:
+    return {version: _SUMMARY.decode(summary) for version, summary in rows}
+
+
+def _touched(rows: Rows) -> list[Touched]:
     return [(Touch(kind), FileGroupName(partition_path, file_id)) for kind, partition_path, file_id in rows]

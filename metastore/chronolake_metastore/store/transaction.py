@@ -7,18 +7,20 @@ pipeline), so that a group costs a few round trips, whatever its number of comma
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import psycopg
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import arrays, engine, schema
+from chronolake_metastore.store import arrays, engine, schema, statements
 from chronolake_metastore.store.connections import BoundedConnection
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
+ResultT = TypeVar("ResultT")
 
 _OUTCOME_UNIQUE = "outcome_request_unique"
 _NO_LATE_MARKER = "marker_seen"
@@ -28,12 +30,55 @@ _BEGIN: Statement = ("BEGIN ISOLATION LEVEL READ COMMITTED", {})
 _COMMIT: Statement = ("COMMIT", {})
 
 
-class OutcomeRaced(Exception):
-    """Another transaction has recorded a request id of the group; run the group again and it is found."""
+class Query(Generic[ResultT]):
+    """A statement that reads, and its result once a transaction has fetched it."""
+
+    def __init__(self, sql: str, parameters: Mapping[str, Any], decode: Callable[[Rows], ResultT]) -> None:
+        self.sql = sql
+        self.parameters = parameters
+        self.decode = decode
+        self.is_known = False
+        self._result: list[ResultT] = []
+
+    @classmethod
+    def known(cls, result: ResultT) -> Query[ResultT]:
+        """A query whose result is known already: no statement is sent for it."""
+        query = cls("", {}, lambda _: result)
+        query.is_known = True
+        query.answer([])
+        return query
+
+    def answer(self, rows: Rows) -> None:
+        """Decode the rows that the statement gave."""
+        self._result = [self.decode(rows)]
+
+    @property
+    def result(self) -> ResultT:
+        """What the rows mean; the query must have been fetched."""
+        [result] = self._result
+        return result
 
 
-class MarkedMeanwhile(Exception):
-    """An instant that was to end without markers has got some; run the group again and they are found."""
+async def read(connection: AsyncConnection, query: Query[ResultT]) -> ResultT:
+    """Run a query on a connection for reading."""
+    rows = await statements.execute(connection, query.sql, query.parameters)
+    return query.decode([tuple(row) for row in rows])
+
+
+def no_rows(rows: Rows) -> None:
+    """The result of a statement that gives no rows worth reading, such as a lock."""
+
+
+class TransactionRaced(Exception):
+    """Another transaction came first. What it did is found when the same is run again."""
+
+
+class OutcomeRaced(TransactionRaced):
+    """Another transaction has recorded a request id of the group."""
+
+
+class MarkedMeanwhile(TransactionRaced):
+    """An instant that was to end without markers has got some."""
 
 
 class Transaction:
@@ -43,13 +88,12 @@ class Transaction:
         self._connection = connection
         self._is_open = is_open
 
-    async def batch(self, statements: Sequence[Statement | None]) -> list[Rows]:
-        """Run ``statements`` in their order, in one round trip; none of them has rows where there is none."""
-        wanted = [statement for statement in statements if statement is not None]
+    async def batch(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Run ``statements`` in their order, in one round trip, and give the rows of each."""
         opening = [] if self._is_open else [_BEGIN]
         self._is_open = True
-        answered = iter((await self._connection.run_together([*opening, *wanted]))[len(opening) :])
-        return [[] if statement is None else next(answered).rows for statement in statements]
+        answered = await self._connection.run_together([*opening, *statements])
+        return [answer.rows for answer in answered[len(opening) :]]
 
     async def commit(self, statements: Sequence[Statement] = ()) -> None:
         """Run the last ``statements`` and commit, in one round trip. Nothing may be run after it.
@@ -63,6 +107,18 @@ class Transaction:
         self._is_open = False
         if committed.tag != "COMMIT":
             raise psycopg.OperationalError(f"the commit was answered {committed.tag}")
+
+    async def fetch(self, queries: Sequence[Query[Any]]) -> None:
+        """Run ``queries`` in their order, in one round trip; each has its result then."""
+        asked = [query for query in queries if not query.is_known]
+        rows = await self.batch([(query.sql, query.parameters) for query in asked])
+        for query, rows_of_query in zip(asked, rows, strict=True):
+            query.answer(rows_of_query)
+
+    async def fetch_one(self, query: Query[ResultT]) -> ResultT:
+        """Run one query and give its result."""
+        await self.fetch([query])
+        return query.result
 
     async def query(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
         """Run one statement and give its rows."""
@@ -120,14 +176,13 @@ class Session:
                     await self._database.refuse_unknown_schema(exc)
                     raise
 
-    async def run_alone(self, statement: Statement) -> Rows:
-        """Run a statement that is a transaction of its own, in one round trip; raises as ``begin`` does."""
-        sql, parameters = statement
+    async def run_alone(self, query: Query[ResultT]) -> ResultT:
+        """Run a query that is a transaction of its own, in one round trip; raises as ``begin`` does."""
         try:
             with self._database.errors():
                 connection = await self._connected()
-                [answered] = await connection.run_together([(sql, parameters)])
-                return answered.rows
+                [answered] = await connection.run_together([(query.sql, query.parameters)])
+                return query.decode(answered.rows)
         except errors.DatabaseUnavailable:
             await self.close()
             raise

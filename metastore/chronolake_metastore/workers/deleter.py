@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leader_election, waiting
 from chronolake_metastore.store.advisory_locks import AdvisoryLock

@@ -10,12 +10,12 @@ import asyncio
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain import actions
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import ReturnToRequested
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.store import leader_election, leases
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database

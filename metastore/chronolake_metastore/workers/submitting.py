@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.sequencer import Sequencer
 
 
 async def submit(sequencer: Sequencer, command: Command, worker: str, actor: str) -> Answer:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.sequencer import Sequencer
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leader_election, sweeps
 from chronolake_metastore.store.advisory_locks import AdvisoryLock

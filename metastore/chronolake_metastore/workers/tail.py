@@ -10,8 +10,8 @@ import asyncio
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.bell import Bell
 from chronolake_metastore.followers import Followers
+from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import following
 from chronolake_metastore.queries.following import Position
 from chronolake_metastore.store.engine import Database
@@ -31,10 +31,10 @@ _log = telemetry.logger(__name__)
 class Tail:
     """The tail of one server process."""
 
-    def __init__(self, database: Database, followers: Followers, bell: Bell) -> None:
+    def __init__(self, database: Database, followers: Followers, notifier: Notifier) -> None:
         self._database = database
         self._followers = followers
-        self._bell = bell
+        self._notifier = notifier
         self._held_back_seconds = HELD_BACK_SECONDS
 
     async def run(self) -> None:
@@ -63,7 +63,7 @@ class Tail:
                 # Before anybody reads from it: what was before, followers read from the database.
                 self._followers.ring.start(await following.end(self._database))
             # It listens before it looks: what is committed meanwhile rings, and is looked for at once.
-            ringing = asyncio.ensure_future(self._bell.wait(POLL_SECONDS))
+            ringing = asyncio.ensure_future(self._notifier.wait(POLL_SECONDS))
             try:
                 await asyncio.sleep(0)
                 seconds = await self._look()
@@ -73,7 +73,7 @@ class Tail:
                 ringing.cancel()
 
     async def _look(self) -> float:
-        """Read what is new; gives for how long nothing more is to be expected unless the bell rings."""
+        """Read what is new; gives for how long nothing more is to be expected unless the notifier rings."""
         ring = self._followers.ring
         found = await following.page(
             self._database, Position(place=ring.head), EVENTS_MAX, following.TAIL_BYTES

@@ -1,27 +1,24 @@
--- For tables and a time each: the last change of the table's files by that time, and the table's last completion of all.
+-- When the files of a table last changed by a time, and when anything last completed in it.
 -- What was undone since had completed then all the same.
 SELECT
-    t.table_id,
-    named.time,
     micros(greatest(
         (
             SELECT max(i.completion_time)
             FROM instant i
-            WHERE i.table_id = t.table_id
-                AND i.completion_time <= moment(named.time)
+            WHERE i.table_id = named.table_id
+                AND i.completion_time <= named.time
                 AND i.action IN ('commit', 'deltacommit', 'replacecommit', 'restore')
         ),
         (
             SELECT max(i.undone_completion_time)
             FROM instant i
-            WHERE i.table_id = t.table_id
-                AND i.undone_completion_time <= moment(named.time)
+            WHERE i.table_id = named.table_id
+                AND i.undone_completion_time <= named.time
                 AND i.action IN ('commit', 'deltacommit', 'replacecommit', 'restore')
         )
     )),
     micros(greatest(
-        (SELECT max(i.completion_time) FROM instant i WHERE i.table_id = t.table_id),
-        (SELECT max(i.undone_completion_time) FROM instant i WHERE i.table_id = t.table_id)
+        (SELECT max(i.completion_time) FROM instant i WHERE i.table_id = named.table_id),
+        (SELECT max(i.undone_completion_time) FROM instant i WHERE i.table_id = named.table_id)
     ))
-FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(times)s::bigint[]) AS named (namespace, name, time)
-JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL
+FROM (SELECT %(table_id)s::uuid AS table_id, moment(%(time)s::bigint) AS time) AS named

@@ -1,7 +1,10 @@
 -- The clean that is planned for a table and not executed, if there is one.
 SELECT {instant}
-FROM instant i
-WHERE i.table_id = %(table_id)s::uuid
+FROM lake_table t
+JOIN instant i ON i.table_id = t.table_id
+WHERE t.namespace = %(namespace)s::text
+    AND t.name = %(name)s::text
+    AND t.dropped_at IS NULL
     AND i.state IN ('requested', 'inflight')
     AND i.action = 'clean'
     AND i.plan ? 'cleaned_before'

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.waiting_line import Bounds, WaitingLine
+from chronolake_metastore.batching.queue import BatchQueue, Bounds
 
 SOON = 0.0
 NEVER = 3_600.0
@@ -18,7 +18,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """An entry of the line."""
 
     name: str
-    tables: frozenset[str]
+    keys: frozenset[str]
     files: int = 0
     size_bytes: int = 0
 
@@ -27,20 +27,20 @@ def waits(name: str, *tables: str, files: int = 0, size_bytes: int = 0) -> Waiti
     return Waiting(name, frozenset(tables), files, size_bytes)
 
 
-def line(overdue_seconds: float, group_max: int = 100) -> WaitingLine[Waiting]:
+def line(overdue_seconds: float, group_max: int = 100) -> BatchQueue[Waiting]:
     bounds = Bounds(length_max=4, bytes_max=100, group_max=group_max, group_bytes_max=50, files_max=10)
-    return WaitingLine(bounds, overdue_seconds=overdue_seconds)
+    return BatchQueue(bounds, overdue_seconds=overdue_seconds)
 
 
 def names(group: list[Waiting]) -> str:
     return " ".join(entry.name for entry in group)
 
 
-async def taken(waiting: WaitingLine[Waiting]) -> list[Waiting]:
+async def taken(waiting: BatchQueue[Waiting]) -> list[Waiting]:
     return await asyncio.wait_for(waiting.take(), 10)
 
 
-async def nobody_is_next(waiting: WaitingLine[Waiting]) -> None:
+async def nobody_is_next(waiting: BatchQueue[Waiting]) -> None:
     """Fails when another lane would get a group although it should wait."""
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(waiting.take(), 0.05)

@@ -1,8 +1,8 @@
-"""Who waits to be carried out, in which order, and who goes next.
+"""The queue of requests that wait for a batch, and which of them make the next one.
 
-The larger a group is, the less each of its commands costs. So a lane takes all that waits, and while it is at
-it no other begins. Only when it takes long (another server holds one of its tables, a disk hangs) does another
-lane go on, with the tables that are in nobody's hands: nobody waits for a table that is none of his.
+The larger a batch is, the less each of its requests costs. So a lane takes all that waits, and no other lane
+begins while it runs. Only when it takes long (another server has locked one of its tables, a disk hangs)
+another lane goes on, with requests that have no key in common with a batch under way.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from chronolake_metastore import errors
 
 
 class Entry(Protocol):
-    """One that waits: for which tables, with how many files, and how many bytes."""
+    """A request that waits: its keys, such as the tables it names, its number of files, and its bytes."""
 
     @property
-    def tables(self) -> frozenset[str]: ...
+    def keys(self) -> frozenset[str]: ...
 
     @property
     def files(self) -> int: ...
@@ -42,22 +42,22 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 EntryT = TypeVar("EntryT", bound=Entry)
 
 
-class WaitingLine(Generic[EntryT]):
-    """One line before any number of lanes. A table is in the hands of one of them at a time."""
+class BatchQueue(Generic[EntryT]):
+    """One queue for any number of lanes. A key is in one batch under way at a time."""
 
     def __init__(self, bounds: Bounds, *, overdue_seconds: float) -> None:
         self._bounds = bounds
         self._bytes = 0
         self._overdue_seconds = overdue_seconds
         self._waiting: deque[EntryT] = deque()
-        self._in_hand: list[list[EntryT]] = []
+        self._running: list[list[EntryT]] = []
         self._idle: deque[asyncio.Future[None]] = deque()
         self._is_called = False
         self._fresh: list[EntryT] | None = None
         self._overdue: asyncio.TimerHandle | None = None
 
     def put(self, entry: EntryT) -> None:
-        """Let ``entry`` wait behind the others; raises ``Overloaded`` when there are too many."""
+        """Add ``entry`` to the end; raises ``Overloaded`` when too many wait."""
         bounds = self._bounds
         if len(self._waiting) >= bounds.length_max:
             raise errors.Overloaded(f"{bounds.length_max} commands are waiting already; send it again later")
@@ -71,9 +71,9 @@ class WaitingLine(Generic[EntryT]):
         self._call_next()
 
     async def take(self) -> list[EntryT]:
-        """The next group: all that waits and is in nobody's hands, up to the limits; at least one.
+        """The next batch: all that waits and shares no key with a batch under way, up to the bounds.
 
-        Whoever takes it says ``done``.
+        It has one request at least. The caller calls ``done`` with it.
         """
         turn = asyncio.get_running_loop().create_future()
         self._idle.append(turn)
@@ -84,27 +84,27 @@ class WaitingLine(Generic[EntryT]):
             if group := self._next_group():
                 self._begin(group)
                 return group
-            # All that waits is in another lane's hands; it calls when it is done.
+            # All that waits shares a key with a batch under way; ``done`` wakes this lane.
             turn = asyncio.get_running_loop().create_future()
             self._idle.append(turn)
 
     def done(self, group: list[EntryT]) -> None:
-        """The tables of ``group`` are free again."""
-        self._in_hand = [other for other in self._in_hand if other is not group]
+        """The batch has ended: its keys are free again."""
+        self._running = [other for other in self._running if other is not group]
         if self._fresh is group:
             self._no_longer_fresh(group)
         self._call_next()
 
     def disband(self) -> list[EntryT]:
-        """All that wait or are in somebody's hands; nobody will take them any more."""
-        left = [entry for group in self._in_hand for entry in group] + list(self._waiting)
-        self._in_hand.clear()
+        """All requests that wait or are in a batch; none of them is taken any more."""
+        left = [entry for group in self._running for entry in group] + list(self._waiting)
+        self._running.clear()
         self._waiting.clear()
         self._bytes = 0
         return left
 
     def _call_next(self) -> None:
-        # The group is made when the lane gets to it: what comes until then goes along.
+        # The batch is made when the lane wakes: requests that come until then join it.
         if not self._waiting or self._is_called or self._fresh is not None:
             return
         while self._idle:
@@ -115,7 +115,7 @@ class WaitingLine(Generic[EntryT]):
                 return
 
     def _begin(self, group: list[EntryT]) -> None:
-        self._in_hand.append(group)
+        self._running.append(group)
         self._fresh = group
         loop = asyncio.get_running_loop()
         self._overdue = loop.call_later(self._overdue_seconds, self._let_others_begin, group)
@@ -131,15 +131,15 @@ class WaitingLine(Generic[EntryT]):
         self._fresh = self._overdue = None
 
     def _next_group(self) -> list[EntryT]:
-        taken = {table for group in self._in_hand for entry in group for table in entry.tables}
+        taken = {key for group in self._running for entry in group for key in entry.keys}
         group: list[EntryT] = []
         passed_over: list[EntryT] = []
         files = size_bytes = 0
         while self._waiting and len(group) < self._bounds.group_max:
             entry = self._waiting[0]
-            if taken and not taken.isdisjoint(entry.tables):
-                # Nobody behind it goes ahead of it, on any of its tables: it would wait for ever.
-                taken |= entry.tables
+            if taken and not taken.isdisjoint(entry.keys):
+                # No later request with one of its keys goes first: else it might wait for ever.
+                taken |= entry.keys
                 passed_over.append(self._waiting.popleft())
                 continue
             files += entry.files

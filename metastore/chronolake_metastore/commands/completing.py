@@ -1,0 +1,336 @@
+"""Completing instants: one, or several together; and staging write stats before that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+from typing_extensions import override
+
+from chronolake_metastore.commands.answers import Answer, answer, answer_instant
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, at_once, together
+from chronolake_metastore.domain import (
+    cleans,
+    deletions,
+    instants,
+    lists,
+    plans,
+    reconciling,
+    staging,
+    transactions,
+)
+from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
+from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
+from chronolake_metastore.domain.instants import CompleteInstant, Instant
+from chronolake_metastore.domain.reconciling import Counted, Reconciliation
+from chronolake_metastore.domain.staging import StageWriteStats
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.domain.transactions import CompleteTogether
+from chronolake_metastore.store import (
+    cleans as stored_cleans,
+    event_lists,
+    file_groups,
+    reconciling as stored_markers,
+    staging as stored_staging,
+)
+from chronolake_metastore.store.file_groups import Concurrent, with_previous
+from chronolake_metastore.store.reconciling import MarkedInstant
+from chronolake_metastore.store.staging import StagedVersions, in_sets
+from chronolake_metastore.store.transaction import Query
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import CompletedTogether, StagedWriteStats
+from chronolake_model.times import Micros, format_time, parse_time
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """What completing an instant goes by beside the state.
+
+    ``staged`` is what was staged for it, ``concurrent`` what others did to the file groups of that.
+    ``unplanned`` are file groups that its plan does not name. ``reconciliation`` compares its markers with its
+    write stats, if it has any; ``undeleted`` are the files of a clean's plan that were not reported;
+    ``history`` is that of a clean that says itself before which time it has cleaned.
+    """
+
+    staged: Staged = NOTHING_STAGED
+    concurrent: Concurrent = {}
+    unplanned: Sequence[FileGroupName] = ()
+    reconciliation: Reconciliation | None = None
+    undeleted: Undeleted | None = None
+    history: CleanHistory | None = None
+
+
+class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
+    """Completes an instant.
+
+    What was staged never changes, so most of it is read before the table is locked. The row of the instant
+    keeps new markers from coming in between: see ``docs/decisions/0016-markers.md``.
+    """
+
+    command = CompleteInstant
+    no_evidence: ClassVar[Completion] = Completion()
+
+    @override
+    def names(self, command: CompleteInstant) -> Names:
+        request = command.request
+        groups = [*_written(request.write_stats), *request.replaced_file_groups]
+        return Names(
+            tables=[command.table],
+            instants=[(command.table, command.requested_time)],
+            ending=True,
+            file_groups=[(command.table, group) for group in groups],
+        )
+
+    @override
+    def sharing(self, command: CompleteInstant) -> Sharing:
+        return Sharing.ALONE if command.request.staged else Sharing.SHARED
+
+    @override
+    def files(self, command: CompleteInstant) -> int:
+        return len(command.request.write_stats)
+
+    @override
+    def is_bulk(self, command: CompleteInstant) -> bool:
+        # Thousands are staged wherever some are.
+        return bool(command.request.staged)
+
+    @override
+    def locks_instants(self, state: State, command: CompleteInstant) -> bool:
+        return _marked_instant(state, command) is not None
+
+    @override
+    def look_ahead(self, command: CompleteInstant) -> Loading[Completion] | None:
+        return self._look_ahead(command) if command.request.staged else None
+
+    def _look_ahead(self, command: CompleteInstant) -> Loading[Completion]:
+        versions = _staged_versions(command)
+        chunks, repeated = stored_staging.chunks(versions), stored_staging.repeated(versions)
+        marked = _marked(command, command.requested_time)
+        counted = stored_markers.count(marked)
+        yield [chunks, *in_sets(repeated), counted]
+        staged = Staged(chunks=chunks.result, repeated=repeated.result)
+        if counted.result == Counted():
+            return Completion(staged)
+        return Completion(staged, reconciliation=(yield from at_once(stored_markers.reconcile(marked))))
+
+    @override
+    def load(
+        self, state: State, command: CompleteInstant, evidence: Completion, now: Micros
+    ) -> Loading[Completion] | None:
+        found = state.find_instant(command.table, command.requested_time)
+        return None if found is None else self._load(state, command, evidence, *found)
+
+    def _load(
+        self, state: State, command: CompleteInstant, ahead: Completion, table: Table, instant: Instant
+    ) -> Loading[Completion]:
+        request = command.request
+        staged, concurrent = ahead.staged, ahead.concurrent
+        if request.staged:
+            staged, concurrent = yield from _load_staged(command, staged)
+        marked = _marked_instant(state, command)
+        counted = None if marked is None or ahead.reconciliation is None else stored_markers.count(marked)
+        reconciled = None if marked is None or counted is not None else stored_markers.reconcile(marked)
+        unplanned = _unplanned(table, instant, request.write_stats, request.replaced_file_groups)
+        undeleted = _undeleted(table, instant)
+        history = _history(table, request.cleaned_before)
+        queries = [query for query in (counted, reconciled, unplanned, undeleted, history) if query is not None]
+        if queries:
+            yield queries
+        reconciliation = None if reconciled is None else reconciled.result
+        if marked is not None and counted is not None and ahead.reconciliation is not None:
+            reconciliation = ahead.reconciliation
+            if counted.result != reconciliation.counted:
+                reconciliation = yield from at_once(stored_markers.reconcile(marked))
+        return Completion(
+            staged,
+            concurrent,
+            () if unplanned is None else unplanned.result,
+            reconciliation,
+            None if undeleted is None else undeleted.result,
+            None if history is None else history.result,
+        )
+
+    @override
+    def decide(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> Answer:
+        table = self.complete(state, command, evidence, origin)
+        return answer_instant(200, state, table, command.requested_time)
+
+    def complete(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> Table:
+        """Append the completion of one instant; raises ``TimelineError``."""
+        table = state.table(command.table)
+        instant = state.instant(table, command.requested_time)
+        request = command.request
+        concurrent = {**state.concurrent, **evidence.concurrent} if evidence.concurrent else state.concurrent
+        payload = instants.complete(
+            table, instant, request, concurrent, origin.now, evidence.staged, evidence.unplanned
+        )
+        if request.cleaned_before is not None and evidence.history is not None:
+            before, others = parse_time(request.cleaned_before), state.instants_of(table.table_id)
+            first = cleans.first_servable(table, instant, before, evidence.history, others)
+            payload = msgspec.structs.replace(payload, cleaned_before=first)
+        if evidence.undeleted is not None:
+            cleans.refuse_undeleted(table, instant, evidence.undeleted)
+        if evidence.reconciliation is not None:
+            reconciling.refuse(table, instant, request.write_stats, evidence.reconciliation)
+        replaced = lists.listed(replaced_file_groups=request.replaced_file_groups)
+        state.append(table.table_id, origin, payload, instant.requested_time, request.write_stats, replaced)
+        return table
+
+
+class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
+    """Completes several instants: all of them, or none."""
+
+    command = CompleteTogether
+    no_evidence: ClassVar[Sequence[Completion]] = ()
+
+    def __init__(self) -> None:
+        self._one = CompleteInstantHandler()
+
+    @override
+    def names(self, command: CompleteTogether) -> Names:
+        members = [self._one.names(member) for member in command.members]
+        return Names(
+            tables=[table for member in members for table in member.tables],
+            instants=[name for member in members for name in member.instants],
+            ending=True,
+            file_groups=[group for member in members for group in member.file_groups],
+        )
+
+    @override
+    def files(self, command: CompleteTogether) -> int:
+        return sum(self._one.files(member) for member in command.members)
+
+    @override
+    def locks_instants(self, state: State, command: CompleteTogether) -> bool:
+        return any(self._one.locks_instants(state, member) for member in command.members)
+
+    @override
+    def load(
+        self, state: State, command: CompleteTogether, evidence: Sequence[Completion], now: Micros
+    ) -> Loading[list[Completion]]:
+        return together(self._load_member(state, member, now) for member in command.members)
+
+    def _load_member(self, state: State, member: CompleteInstant, now: Micros) -> Loading[Completion]:
+        loading = self._one.load(state, member, Completion(), now)
+        return Completion() if loading is None else (yield from loading)
+
+    @override
+    def decide(
+        self, state: State, command: CompleteTogether, evidence: Sequence[Completion], origin: Origin
+    ) -> Answer:
+        transactions.check(command)
+        members = list(zip(command.members, evidence, strict=True))
+        with state.all_or_nothing():
+            tables = [self._one.complete(state, member, completion, origin) for member, completion in members]
+        completed = [
+            instants.document(table, state.instants[table.table_id, member.requested_time])
+            for table, member in zip(tables, command.members, strict=True)
+        ]
+        return answer(200, CompletedTogether(completed), tables[0].table_id)
+
+
+class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
+    """Keeps write stats until their instant completes.
+
+    The evidence is the file groups that the instant's plan does not name.
+    """
+
+    command = StageWriteStats
+    no_evidence: ClassVar[list[FileGroupName]] = []
+
+    @override
+    def names(self, command: StageWriteStats) -> Names:
+        return Names(
+            tables=[command.table],
+            instants=[(command.table, command.requested_time)],
+            file_groups=[(command.table, group) for group in _written(command.request.write_stats)],
+        )
+
+    @override
+    def files(self, command: StageWriteStats) -> int:
+        return len(command.request.write_stats)
+
+    @override
+    def is_bulk(self, command: StageWriteStats) -> bool:
+        return True
+
+    @override
+    def load(
+        self, state: State, command: StageWriteStats, evidence: list[FileGroupName], now: Micros
+    ) -> Loading[list[FileGroupName]] | None:
+        found = state.find_instant(command.table, command.requested_time)
+        unplanned = None if found is None else _unplanned(*found, command.request.write_stats, ())
+        return None if unplanned is None else at_once(unplanned)
+
+    @override
+    def decide(
+        self, state: State, command: StageWriteStats, evidence: list[FileGroupName], origin: Origin
+    ) -> Answer:
+        table = state.table(command.table)
+        instant = state.instant(table, command.requested_time)
+        stats = command.request.write_stats
+        payload = staging.stage(table, instant, command.request, state.concurrent, origin.now, evidence)
+        event = state.append(table.table_id, origin, payload, instant.requested_time, stats)
+        requested_time = format_time(instant.requested_time, table.definition.tick)
+        staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)
+        return answer(201, staged, table.table_id)
+
+
+def _load_staged(command: CompleteInstant, staged: Staged) -> Loading[tuple[Staged, Concurrent]]:
+    replaced = command.request.replaced_file_groups
+    touched = stored_staging.groups_to_check(_staged_versions(command), replaced)
+    yield in_sets(touched)
+    groups = [(command.table, name) for _, name in touched.result]
+    concurrent = yield from at_once(file_groups.find_concurrent(with_previous(groups)))
+    return msgspec.structs.replace(staged, touched=touched.result), concurrent
+
+
+def _staged_versions(command: CompleteInstant) -> StagedVersions:
+    return StagedVersions(command.table, command.requested_time, command.request.staged)
+
+
+def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | None:
+    """The instant whose markers are compared when the command completes, if any are.
+
+    None of an instant that cannot complete anyway.
+    """
+    found = state.find_instant(command.table, command.requested_time)
+    if found is None or not found[1].state.is_pending:
+        return None
+    table, instant = found
+    marks = state.marks.get((table.table_id, instant.requested_time))
+    was_marked = marks is not None and (marks.has_markers or marks.had_deletions)
+    if not reconciling.asks(table, instant, was_marked=was_marked):
+        return None
+    return _marked(command, deletions.marked_by(instant))
+
+
+def _marked(command: CompleteInstant, marked_by: Micros) -> MarkedInstant:
+    request = command.request
+    return MarkedInstant(command.table, marked_by, request.write_stats, request.staged)
+
+
+def _unplanned(
+    table: Table, instant: Instant, stats: Sequence[WriteStat], replaced: Sequence[FileGroupName]
+) -> Query[list[FileGroupName]] | None:
+    """The file groups that the plan has to name and does not. A plan may be long: it is asked, and not read."""
+    groups = plans.groups_of_plan(instant.begun_as, stats, replaced)
+    return event_lists.unplanned_groups(table.table_id, instant.requested_time, groups) if groups else None
+
+
+def _undeleted(table: Table, instant: Instant) -> Query[Undeleted] | None:
+    if not cleans.is_planned(instant):
+        return None
+    return stored_cleans.count_undeleted(table.table_id, instant.requested_time)
+
+
+def _history(table: Table, cleaned_before: str | None) -> Query[CleanHistory] | None:
+    if cleaned_before is None:
+        return None
+    return stored_cleans.find_clean_history(table.table_id, parse_time(cleaned_before))
+
+
+def _written(stats: Sequence[WriteStat]) -> list[FileGroupName]:
+    return [FileGroupName(stat.partition_path, stat.file_id) for stat in stats]

@@ -1,0 +1,137 @@
+"""The handler of a command: all that the group loop knows of a kind of command, in one place.
+
+What a command loads is a generator of queries. The group runs one step of all its commands in one round trip.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.store.transaction import Query, Transaction
+from chronolake_model.files import FileGroupName
+from chronolake_model.times import Micros
+
+CommandT = TypeVar("CommandT", bound=Command)
+EvidenceT = TypeVar("EvidenceT")
+ResultT = TypeVar("ResultT")
+
+Loading = Generator[Sequence[Query[Any]], None, ResultT]
+"""Yields queries, step by step, and returns what it made of their results."""
+InstantName = tuple[str, Micros]
+"""The name of a table, and the requested time of one of its instants."""
+
+
+class Sharing(enum.Enum):
+    """Whether a command may be in one transaction with others."""
+
+    SHARED = enum.auto()
+    LAST = enum.auto()
+    """With those before it. What comes behind it reads what it changed, which nothing else loads."""
+    ALONE = enum.auto()
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command names: it is locked and loaded before the command is decided.
+
+    ``tables`` are in the order of the command; ``catalog`` says whether the catalog's clock is locked too.
+    ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``more_instants`` are queries
+    of instants that the command does not name itself.
+    """
+
+    tables: Sequence[str] = ()
+    catalog: bool = False
+    namespaces: Sequence[str] = ()
+    instants: Sequence[InstantName] = ()
+    ending: bool = False
+    file_groups: Sequence[tuple[str, FileGroupName]] = ()
+    more_instants: Sequence[Query[list[tuple[UUID, Instant]]]] = ()
+
+
+class Handler(ABC, Generic[CommandT, EvidenceT]):
+    """What one kind of command locks, loads, weighs and decides.
+
+    ``evidence`` is what a command is decided by, beside the state; ``no_evidence`` is that of a command which
+    looks nothing up.
+    """
+
+    command: ClassVar[type[Command]]
+    no_evidence: ClassVar[Any] = None
+
+    @abstractmethod
+    def names(self, command: CommandT) -> Names:
+        """What the command names."""
+
+    def sharing(self, command: CommandT) -> Sharing:
+        """Whether the command may be in one transaction with others."""
+        return Sharing.SHARED
+
+    def files(self, command: CommandT) -> int:
+        """How many files, or rows of their weight, the command has: what a group has of them is bounded."""
+        return 0
+
+    def is_bulk(self, command: CommandT) -> bool:
+        """Whether the command is slow whatever its size: it goes to the lane of large commands."""
+        return False
+
+    def locks_instants(self, state: State, command: CommandT) -> bool:
+        """Whether all instants of the transaction are locked against new markers before ``load`` reads."""
+        return False
+
+    def look_ahead(self, command: CommandT) -> Loading[EvidenceT] | None:
+        """Load evidence that never changes, before anything is locked."""
+        return None
+
+    def load(
+        self, state: State, command: CommandT, evidence: EvidenceT, now: Micros
+    ) -> Loading[EvidenceT] | None:
+        """Load the rest of the evidence, under the locks; ``evidence`` is what ``look_ahead`` found."""
+        return None
+
+    @abstractmethod
+    def decide(self, state: State, command: CommandT, evidence: EvidenceT, origin: Origin) -> Answer:
+        """Append what follows from the command; raises ``TimelineError`` and leaves ``state`` as it was."""
+
+
+def together(loadings: Iterable[Loading[ResultT]]) -> Loading[list[ResultT]]:
+    """Several loadings as one: each step has the queries of all of them."""
+    running = dict(enumerate(loadings))
+    results: dict[int, ResultT] = {}
+    while running:
+        queries: list[Query[Any]] = []
+        for number, loading in list(running.items()):
+            try:
+                queries.extend(next(loading))
+            except StopIteration as ended:
+                results[number] = ended.value
+                del running[number]
+        if queries:
+            yield queries
+    return [results[number] for number in sorted(results)]
+
+
+def at_once(query: Query[ResultT]) -> Loading[ResultT]:
+    """One query as a loading."""
+    yield [query]
+    return query.result
+
+
+async def fetch(tx: Transaction, loading: Loading[ResultT]) -> ResultT:
+    """Run the steps of a loading, each in one round trip, and give its result."""
+    while True:
+        try:
+            queries = next(loading)
+        except StopIteration as ended:
+            result: ResultT = ended.value
+            return result
+        await tx.fetch(queries)

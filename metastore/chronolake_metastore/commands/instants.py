@@ -1,0 +1,121 @@
+"""Commands that begin an instant and move it between requested and inflight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from typing_extensions import override
+
+from chronolake_metastore.commands.answers import Answer, answer, answer_instant
+from chronolake_metastore.commands.handler import Handler, Names
+from chronolake_metastore.domain import instants, leases, lists, savepoints
+from chronolake_metastore.domain.events import Event, Origin, Payload
+from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
+from chronolake_metastore.domain.leases import RenewLease
+from chronolake_metastore.domain.savepoints import ReleaseSavepoint
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire
+from chronolake_model.times import format_time
+
+ChangeT = TypeVar("ChangeT", TakeInflight, ReturnToRequested, RenewLease, ReleaseSavepoint)
+
+
+class BeginInstantHandler(Handler[BeginInstant, None]):
+    """Begins an instant, or several that differ in their times only."""
+
+    command = BeginInstant
+
+    @override
+    def names(self, command: BeginInstant) -> Names:
+        plan = command.request.plan
+        if plan is None:
+            return Names(tables=[command.table])
+        return Names(tables=[command.table], file_groups=[(command.table, group) for group in plan.file_groups])
+
+    @override
+    def files(self, command: BeginInstant) -> int:
+        return command.request.count or 0
+
+    @override
+    def decide(self, state: State, command: BeginInstant, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        payload = instants.begin(table, command, state.concurrent, origin.now)
+        if command.request.count is None:
+            plan = command.request.plan
+            listed = lists.NOTHING_LISTED if plan is None else lists.listed(plan_file_groups=plan.file_groups)
+            event = state.append(table.table_id, origin, payload, listed=listed)
+            return answer_instant(201, state, table, event.time)
+        events = [state.append(table.table_id, origin, payload) for _ in range(command.request.count)]
+        return answer(201, wire.InstantPage(_documents(state, table, events), None), table.table_id)
+
+
+def _documents(state: State, table: Table, begun: Sequence[Event]) -> list[wire.Instant]:
+    tick = table.definition.tick
+    first = instants.document(table, state.instants[table.table_id, begun[0].time])
+    return [
+        msgspec.structs.replace(first, requested_time=format_time(event.time, tick), version=event.version)
+        for event in begun
+    ]
+
+
+class ChangeInstantHandler(Handler[ChangeT, None]):
+    """Appends one event to an instant."""
+
+    @override
+    def names(self, command: ChangeT) -> Names:
+        return Names(tables=[command.table], instants=[(command.table, command.requested_time)])
+
+    def change(self, table: Table, instant: Instant, command: ChangeT, origin: Origin) -> Payload:
+        """The event's payload; raises ``TimelineError``."""
+        raise NotImplementedError
+
+    @override
+    def decide(self, state: State, command: ChangeT, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        instant = state.instant(table, command.requested_time)
+        payload = self.change(table, instant, command, origin)
+        state.append(table.table_id, origin, payload, instant.requested_time)
+        return answer_instant(200, state, table, instant.requested_time)
+
+
+class TakeInflightHandler(ChangeInstantHandler[TakeInflight]):
+    """Takes an instant inflight."""
+
+    command = TakeInflight
+
+    @override
+    def change(self, table: Table, instant: Instant, command: TakeInflight, origin: Origin) -> Payload:
+        return instants.take_inflight(table, instant, command, origin.now)
+
+
+class ReturnToRequestedHandler(ChangeInstantHandler[ReturnToRequested]):
+    """Gives the execution of a plan up and keeps the plan."""
+
+    command = ReturnToRequested
+
+    @override
+    def change(self, table: Table, instant: Instant, command: ReturnToRequested, origin: Origin) -> Payload:
+        return instants.return_to_requested(table, instant, command, origin.now)
+
+
+class RenewLeaseHandler(ChangeInstantHandler[RenewLease]):
+    """Renews the lease of an instant."""
+
+    command = RenewLease
+
+    @override
+    def change(self, table: Table, instant: Instant, command: RenewLease, origin: Origin) -> Payload:
+        return leases.renew(table, instant, command, origin.now)
+
+
+class ReleaseSavepointHandler(ChangeInstantHandler[ReleaseSavepoint]):
+    """Releases a savepoint."""
+
+    command = ReleaseSavepoint
+
+    @override
+    def change(self, table: Table, instant: Instant, command: ReleaseSavepoint, origin: Origin) -> Payload:
+        return savepoints.release(table, instant, command)

@@ -1,0 +1,89 @@
+"""From changes to the statements that write them: the log first, then its projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from chronolake_metastore.domain.changes import ListKey
+from chronolake_metastore.domain.lists import Entry
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.store import (
+    base_paths,
+    catalog,
+    cleans,
+    clocks,
+    deletions,
+    event_lists,
+    event_log,
+    file_groups,
+    files,
+    instants,
+    reconciling,
+    schemas,
+)
+from chronolake_metastore.store.transaction import Statement
+
+_NOTHING: Final[Mapping[ListKey, Sequence[Entry]]] = {}
+
+
+def write(state: State) -> list[Statement]:
+    """Append the events with their rows, and write what they changed."""
+    changes = state.changes
+    if not changes.events:
+        return []
+    statements = [event_log.append(changes.events)]
+    if changes.written:
+        statements.append(event_log.append_write_stats(changes.written))
+    if changes.listed:
+        # Ahead of the projections, which are made of them.
+        statements.append(event_lists.append(changes.listed))
+    statements.extend(project(state, {listed.key: listed.entries for listed in changes.listed}))
+    # Behind the instant's row, which a transaction that creates markers locks before it writes markers.
+    statements.extend(deletions.append(reported) for reported in changes.reported)
+    # Behind all that ends instants.
+    statements.extend(_refuse_late_markers(state))
+    return statements
+
+
+def _refuse_late_markers(state: State) -> list[Statement]:
+    """Abort the transaction if an instant that it ends as one without markers has got some meanwhile."""
+    ended = [
+        key
+        for key, marks in state.marks.items()
+        if not marks.has_markers and key in state.changes.instants and not state.instants[key].state.is_pending
+    ]
+    return [reconciling.refuse_late(ended)] if ended else []
+
+
+def project(state: State, listed: Mapping[ListKey, Sequence[Entry]] = _NOTHING) -> list[Statement]:
+    """Write what has changed in ``state`` into the projections.
+
+    ``listed`` has the files of cleans that were planned; the other lists are read where they are written to.
+    """
+    changes = state.changes
+    statements: list[Statement] = []
+    if changes.dropped_namespaces:
+        statements.append(catalog.delete_namespaces(changes.dropped_namespaces))
+    if changes.created_namespaces:
+        created = [state.namespaces[name] for name in changes.created_namespaces]
+        statements.append(catalog.save_namespaces(created))
+    if changes.tables:
+        statements.append(catalog.save_tables(list(changes.tables.values())))
+    statements.extend(base_paths.save(changes.base_paths, changes.taken_base_paths))
+    if changes.schemas:
+        statements.append(schemas.append(changes.schemas))
+    if changes.instants:
+        # In one order with transactions that create markers, which lock the rows of several instants too.
+        statements.append(instants.save([(key[0], state.instants[key]) for key in sorted(changes.instants)]))
+    statements.extend(file_groups.project_plans(changes.planned, changes.settled))
+    if changes.publications:
+        statements.extend(files.project(changes.publications))
+    if changes.replacements:
+        statements.extend(file_groups.project_replacements(changes.replacements))
+    if changes.restored:
+        statements.extend(file_groups.restore(changes.restored))
+    if changes.cleaned:
+        statements.append(cleans.project([(clean, listed[clean.files]) for clean in changes.cleaned]))
+    statements.append(clocks.save(state.clocks.values()))
+    return statements

@@ -1,0 +1,58 @@
+"""Every kind of command by its handler: the one list that a new command joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from chronolake_metastore.commands.cleans import PlanCleanHandler
+from chronolake_metastore.commands.completing import (
+    CompleteInstantHandler,
+    CompleteTogetherHandler,
+    StageWriteStatsHandler,
+)
+from chronolake_metastore.commands.deletions import RecordSweepHandler, ReportDeletionsHandler
+from chronolake_metastore.commands.handler import Handler
+from chronolake_metastore.commands.instants import (
+    BeginInstantHandler,
+    ReleaseSavepointHandler,
+    RenewLeaseHandler,
+    ReturnToRequestedHandler,
+    TakeInflightHandler,
+)
+from chronolake_metastore.commands.namespaces import CreateNamespaceHandler, DropNamespaceHandler
+from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
+from chronolake_metastore.commands.savepoints import CreateSavepointHandler, RestoreTableHandler
+from chronolake_metastore.commands.schemas import ChangeSchemaHandler
+from chronolake_metastore.commands.tables import CreateTableHandler, DropTableHandler
+from chronolake_metastore.domain.commands import Command
+
+AnyHandler: TypeAlias = Handler[Any, Any]
+
+_ALL: Final[tuple[AnyHandler, ...]] = (
+    CreateNamespaceHandler(),
+    DropNamespaceHandler(),
+    CreateTableHandler(),
+    DropTableHandler(),
+    ChangeSchemaHandler(),
+    BeginInstantHandler(),
+    TakeInflightHandler(),
+    ReturnToRequestedHandler(),
+    RenewLeaseHandler(),
+    StageWriteStatsHandler(),
+    CompleteInstantHandler(),
+    CompleteTogetherHandler(),
+    RollbackInstantHandler(),
+    CreateSavepointHandler(),
+    ReleaseSavepointHandler(),
+    RestoreTableHandler(),
+    ReportDeletionsHandler(),
+    RecordSweepHandler(),
+    PlanCleanHandler(),
+)
+HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}
+
+
+def handler_of(command: Command) -> AnyHandler:
+    """The handler of a command."""
+    return HANDLERS[type(command)]

@@ -1,0 +1,86 @@
+"""Savepoints, and restoring a table to one."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from chronolake_metastore.commands.answers import Answer, answer_instant
+from chronolake_metastore.commands.handler import Handler, Names, Sharing
+from chronolake_metastore.commands.rollbacks import plan_of, roll_back
+from chronolake_metastore.domain import lists, restores, rollbacks, savepoints
+from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.restores import RestoreTable
+from chronolake_metastore.domain.savepoints import CreateSavepoint
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.store import instants as stored
+
+
+class CreateSavepointHandler(Handler[CreateSavepoint, None]):
+    """Pins an instant; one that is pinned already is answered with its savepoint."""
+
+    command = CreateSavepoint
+
+    @override
+    def names(self, command: CreateSavepoint) -> Names:
+        return Names(
+            tables=[command.table],
+            instants=[] if command.target is None else [(command.table, command.target)],
+            more_instants=[stored.find_savepoints([command.table])],
+        )
+
+    @override
+    def decide(self, state: State, command: CreateSavepoint, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        known = state.instants_of(table.table_id)
+        target = savepoints.target_of(table, command, known)
+        existing = savepoints.existing(target, known)
+        if existing is not None:
+            return answer_instant(200, state, table, existing.requested_time)
+        payload = savepoints.create(table, command, target, known, origin.now)
+        savepoint = state.append(table.table_id, origin, payload)
+        settled = rollbacks.settled(command.request.comment)
+        state.append(table.table_id, origin, settled, savepoint.time)
+        return answer_instant(201, state, table, savepoint.time)
+
+
+class RestoreTableHandler(Handler[RestoreTable, None]):
+    """Undoes all that its plan names, in its order, and completes.
+
+    A pending instant that has marked files is undone before, by a rollback of its own that waits for its
+    executor.
+    """
+
+    command = RestoreTable
+
+    @override
+    def names(self, command: RestoreTable) -> Names:
+        savepoint = command.table, command.savepoint
+        found = [stored.find_savepoints([command.table]), stored.find_behind_savepoints([savepoint])]
+        return Names(tables=[command.table], more_instants=found)
+
+    @override
+    def sharing(self, command: RestoreTable) -> Sharing:
+        # It brings back what was in file groups before, which commands behind it have not loaded.
+        return Sharing.LAST
+
+    @override
+    def decide(self, state: State, command: RestoreTable, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        undone: list[Instant] = []
+        for instant in restores.plan(table, command, state.instants_of(table.table_id)):
+            rollback = restores.rollback(command, instant)
+            plan = plan_of(state, table, rollback, instant)
+            if instant.state.is_pending and rollbacks.has_files(plan):
+                roll_back(state, table, rollback, plan, origin)
+            else:
+                undone.append(instant)
+        listed = lists.listed(plan_instants=[instant.requested_time for instant in undone])
+        request = restores.request(command, undone, origin.now)
+        requested = state.append(table.table_id, origin, request, listed=listed)
+        undo = restores.undo(command, requested.time)
+        for instant in undone:
+            state.append(table.table_id, origin, undo, instant.requested_time)
+        settled = rollbacks.settled(command.request.reason)
+        state.append(table.table_id, origin, settled, requested.time)
+        return answer_instant(200, state, table, requested.time)

@@ -1,0 +1,136 @@
+"""What a group of commands, or a page of the log on replay, changes: appended to the log and then projected."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.base_paths import BasePath
+from chronolake_metastore.domain.events import Event
+from chronolake_metastore.domain.lists import Entry, ListName
+from chronolake_metastore.domain.schemas import Schema
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.files import WriteStat
+from chronolake_model.markers import DeletedFile
+from chronolake_model.times import Micros
+
+InstantKey = tuple[UUID, Micros]
+"""The id of a table, and the requested time of one of its instants."""
+
+
+class ListKey(msgspec.Struct, frozen=True):
+    """Names a list of an event, which belongs to the instant with this requested time."""
+
+    table_id: UUID
+    instant: Micros
+    version: int
+    name: ListName
+
+
+class ListOfEvent(msgspec.Struct, frozen=True):
+    """A list of an event, with its entries: rows beside the event."""
+
+    key: ListKey
+    entries: Sequence[Entry]
+
+
+class WrittenFiles(msgspec.Struct, frozen=True):
+    """The write stats that the event of this ``version`` staged or published."""
+
+    table_id: UUID
+    version: int
+    write_stats: Sequence[WriteStat]
+
+
+class ReportedFiles(msgspec.Struct, frozen=True):
+    """The deleted files that the event of this ``version`` reported; ``marked_by`` had marked them."""
+
+    table_id: UUID
+    version: int
+    marked_by: Micros
+    files: Sequence[DeletedFile]
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """An event that published the files of an instant."""
+
+    table_id: UUID
+    version: int
+    requested_time: Micros
+    completion_time: Micros
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """An instant whose completion removes file groups: rows beside its completion."""
+
+    table_id: UUID
+    requested_time: Micros
+    completion_time: Micros
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """A restore that completed: the table is what its savepoint pins."""
+
+    table_id: UUID
+    requested_time: Micros
+
+
+class PlannedGroups(msgspec.Struct, frozen=True):
+    """An instant whose plan names file groups: rows beside its request."""
+
+    table_id: UUID
+    requested_time: Micros
+
+
+class CleanedFiles(msgspec.Struct, frozen=True):
+    """The files that the plan of a clean names, requested by the event of this version."""
+
+    table_id: UUID
+    requested_time: Micros
+    version: int
+
+    @property
+    def files(self) -> ListKey:
+        """The list of the files."""
+        return ListKey(self.table_id, self.requested_time, self.version, ListName.PLAN_FILES)
+
+
+class SchemaOfTable(msgspec.Struct, frozen=True):
+    """A version of the schema of a table."""
+
+    table_id: UUID
+    schema: Schema
+
+
+class Changes:
+    """What is to be written. Instants, namespaces and clocks are written as the state has them then."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.listed: list[ListOfEvent] = []
+        self.written: list[WrittenFiles] = []
+        self.reported: list[ReportedFiles] = []
+        self.publications: list[Publication] = []
+        self.replacements: list[Replacement] = []
+        self.restored: list[Restored] = []
+        self.planned: list[PlannedGroups] = []
+        self.settled: list[InstantKey] = []
+        """Instants that have ended: the file groups of their plans are not projected any more."""
+        self.cleaned: list[CleanedFiles] = []
+        self.schemas: list[SchemaOfTable] = []
+        self.base_paths: list[BasePath] = []
+        self.taken_base_paths: dict[UUID, UUID] = {}
+        """By dropped table, the table that took its base path over."""
+        self.tables: dict[UUID, Table] = {}
+        self.instants: set[InstantKey] = set()
+        self.created_namespaces: set[str] = set()
+        self.dropped_namespaces: set[str] = set()
+
+    def copy(self) -> Changes:
+        """The changes so far; what comes later is not in the copy."""
+        copied = Changes()
+        vars(copied).update({name: copy.copy(value) for name, value in vars(self).items()})
+        return copied

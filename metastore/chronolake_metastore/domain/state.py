@@ -1,0 +1,351 @@
+"""The part of the metastore's state that a group of commands touches, and how events change it.
+
+``Loaded`` is what was read under the locks, and never changes. ``State`` starts from it; ``State.evolve`` is
+the only way in which it changes, for live commands and on replay of the log alike.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import (
+    base_paths,
+    concurrency,
+    conflicts,
+    events,
+    files,
+    instants,
+    lists,
+    namespaces,
+    schemas,
+    sweeps,
+    tables,
+)
+from chronolake_metastore.domain.answers import START, ChainHead
+from chronolake_metastore.domain.changes import (
+    Changes,
+    CleanedFiles,
+    InstantKey,
+    ListKey,
+    ListOfEvent,
+    PlannedGroups,
+    Publication,
+    Replacement,
+    ReportedFiles,
+    Restored,
+    SchemaOfTable,
+    WrittenFiles,
+)
+from chronolake_metastore.domain.clock import CATALOG_ID, Clock
+from chronolake_metastore.domain.conflicts import ConcurrentInstant
+from chronolake_metastore.domain.events import ImpossibleEvent
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.instants import Instant, Marks
+from chronolake_metastore.domain.lists import NOTHING_LISTED, Listed, ListName
+from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.files import WriteStat
+from chronolake_model.markers import DeletedFile
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.vocabulary import Action
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read under the locks. ``clocks`` are of the tables that are locked.
+
+    ``answer_heads`` are the heads of the chains of answers; a chain that is not there has no outcome yet.
+    ``table_counts`` says how many tables a namespace has. ``marks`` are of instants that may end.
+    """
+
+    clocks: Mapping[UUID, Clock] = {}
+    answer_heads: Mapping[UUID, ChainHead] = {}
+    namespaces: Mapping[str, Namespace] = {}
+    table_counts: Mapping[str, int] = {}
+    tables: Mapping[str, Table] = {}
+    instants: Mapping[InstantKey, Instant] = {}
+    marks: Mapping[InstantKey, Marks] = {}
+    concurrent: Mapping[FileGroup, Sequence[ConcurrentInstant]] = {}
+
+
+EMPTY = Loaded(clocks={CATALOG_ID: Clock(CATALOG_ID, Tick.MILLISECOND)})
+"""A metastore in which nothing has happened: the catalog's clock, and no more."""
+
+
+class State:
+    """Clocks, namespaces, tables and instants as they stand after the events so far, and the changes."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.marks = loaded.marks
+        self.clocks = dict(loaded.clocks)
+        self.answer_heads = dict(loaded.answer_heads)
+        self.namespaces = dict(loaded.namespaces)
+        self.table_counts = dict(loaded.table_counts)
+        self.tables = dict(loaded.tables)
+        self.instants = dict(loaded.instants)
+        self.concurrent = concurrency.copy_of(loaded.concurrent)
+        self.changes = Changes()
+
+    def table(self, name: str) -> Table:
+        """A table whose clock is locked; raises ``TableNotFound``."""
+        table = self.locked_table(name)
+        if table is None:
+            raise errors.TableNotFound(name)
+        return table
+
+    def locked_table(self, name: str) -> Table | None:
+        """A table whose clock is locked, if it is there.
+
+        A table that was created after its name was looked up is not locked, and counts as missing.
+        """
+        table = self.tables.get(name)
+        return table if table is not None and table.table_id in self.clocks else None
+
+    def instant(self, table: Table, requested_time: Micros) -> Instant:
+        """An instant of a table; raises ``InstantNotFound``."""
+        instant = self.instants.get((table.table_id, requested_time))
+        if instant is None:
+            raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
+        return instant
+
+    def find_instant(self, table: str, requested_time: Micros) -> tuple[Table, Instant] | None:
+        """A table and an instant of it, if both are there."""
+        found = self.locked_table(table)
+        instant = None if found is None else self.instants.get((found.table_id, requested_time))
+        return None if found is None or instant is None else (found, instant)
+
+    def instants_of(self, table_id: UUID) -> list[Instant]:
+        """The instants of a table, as far as they were loaded."""
+        return [instant for (of_table, _), instant in self.instants.items() if of_table == table_id]
+
+    def has_markers(self, table: Table, instant: Instant) -> bool:
+        """Whether an instant that may end has markers."""
+        marks = self.marks.get((table.table_id, instant.requested_time))
+        return marks is not None and marks.has_markers
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Take back what was appended in the block when it raises; values are never changed in place."""
+        before = {name: copy.copy(value) for name, value in vars(self).items() if name != "changes"}
+        changes = self.changes.copy()
+        try:
+            yield
+        except errors.TimelineError:
+            vars(self).update(before, changes=changes)
+            raise
+
+    def start_clock(self, clock: Clock) -> None:
+        """Have the clock of a log that is locked, or that begins."""
+        self.clocks[clock.table_id] = clock
+
+    def append(
+        self,
+        table_id: UUID,
+        origin: events.Origin,
+        payload: events.Payload,
+        instant: Micros | None = None,
+        write_stats: Sequence[WriteStat] = (),
+        listed: Listed = NOTHING_LISTED,
+    ) -> events.Event:
+        """Append an event to a table's log, and evolve the state by it.
+
+        ``write_stats`` and the lists in ``listed`` are rows beside the event.
+        """
+        head = self.answer_heads.get(table_id, START)
+        event = events.next_event(self.clocks[table_id], origin, payload, instant, head)
+        self.changes.events.append(event)
+        self.evolve(event)
+        self._add_write_stats(event, write_stats)
+        self._add_lists(event, listed)
+        return event
+
+    def append_report(
+        self,
+        table_id: UUID,
+        origin: events.Origin,
+        payload: events.FilesDeleted,
+        instant: Micros,
+        reported: Sequence[DeletedFile],
+    ) -> events.Event:
+        """Append an event that reports deleted files: rows beside it."""
+        event = self.append(table_id, origin, payload, instant)
+        self.changes.reported.append(ReportedFiles(table_id, event.version, payload.of, reported))
+        return event
+
+    def _add_write_stats(self, event: events.Event, write_stats: Sequence[WriteStat]) -> None:
+        if not write_stats:
+            return
+        self.changes.written.append(WrittenFiles(event.table_id, event.version, write_stats))
+        if isinstance(event.payload, events.InstantCompleted):
+            completed = self._instant_of(event)
+            changes = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
+            concurrency.add(self.concurrent, event.table_id, changes, completed)
+
+    def _add_lists(self, event: events.Event, listed: Listed) -> None:
+        """Keep the lists of an event as rows; the commands behind it conflict with the file groups in them."""
+        if listed.keys() != events.lists_of(event.payload).keys():
+            raise ImpossibleEvent("the lists beside an event are those that its payload seals")
+        for name, entries in listed.items():
+            instant = self._instant_of(event)
+            key = ListKey(event.table_id, instant.requested_time, event.version, name)
+            self.changes.listed.append(ListOfEvent(key, entries))
+            match name:
+                case ListName.PLAN_FILE_GROUPS:
+                    groups = lists.file_groups(entries)
+                    concurrency.add_plan(self.concurrent, event.table_id, instant, groups)
+                case ListName.REPLACED_FILE_GROUPS:
+                    changes = conflicts.group_changes(instant.begun_as, [], lists.file_groups(entries))
+                    concurrency.add(self.concurrent, event.table_id, changes, instant)
+                case _:
+                    pass
+
+    def evolve(self, event: events.Event) -> None:
+        """Bring the state up to ``event``; raises ``ImpossibleEvent`` if it does not follow from the state."""
+        payload = event.payload
+        if isinstance(payload, events.TableCreated):
+            self.clocks.setdefault(event.table_id, Clock(event.table_id, payload.definition.tick))
+        clock = events.advance(_known(self.clocks, event.table_id, "the log has no clock"), event)
+        match payload:
+            case events.NamespaceCreated():
+                self._create_namespace(payload, event)
+            case events.NamespaceDropped():
+                self._drop_namespace(payload)
+            case events.TableCreated():
+                self._create_table(payload, event)
+            case events.TableDropped():
+                self._drop_table(payload, event)
+            case events.BasePathTakenOver():
+                self.changes.taken_base_paths[event.table_id] = payload.by
+            case events.TableSchemaChanged():
+                self._change_schema(payload, event)
+            case events.FilesDeleted() | events.DeletionsSwept():
+                self._set_instant(event, sweeps.evolve(self._instant_of(event), event))
+            case _:
+                self._evolve_instant(event)
+        self.clocks[event.table_id] = clock
+
+    def _create_namespace(self, payload: events.NamespaceCreated, event: events.Event) -> None:
+        self.namespaces[payload.name] = namespaces.evolve_created(payload, event.time)
+        self.table_counts[payload.name] = 0
+        # A namespace that was dropped before stays among the dropped: its row goes before the new one comes.
+        self.changes.created_namespaces.add(payload.name)
+
+    def _drop_namespace(self, payload: events.NamespaceDropped) -> None:
+        _known(self.namespaces, payload.name, "there is no such namespace")
+        del self.namespaces[payload.name]
+        self.changes.created_namespaces.discard(payload.name)
+        self.changes.dropped_namespaces.add(payload.name)
+
+    def _create_table(self, payload: events.TableCreated, event: events.Event) -> None:
+        table = tables.evolve_created(payload, event.table_id, event.time)
+        self._set_schema(table, event)
+        self._count_table(table.name, 1)
+        self.changes.base_paths.append(base_paths.of_new_table(event.table_id, payload))
+
+    def _change_schema(self, payload: events.TableSchemaChanged, event: events.Event) -> None:
+        self._set_schema(schemas.evolve(self._table_of(event, payload.name), payload), event)
+
+    def _set_schema(self, table: Table, event: events.Event) -> None:
+        self._set_table(table)
+        version = schemas.present(table, event.time, event.version)
+        self.changes.schemas.append(SchemaOfTable(event.table_id, version))
+
+    def _set_table(self, table: Table) -> None:
+        self.tables[table.name] = table
+        self.changes.tables[table.table_id] = table
+
+    def _drop_table(self, payload: events.TableDropped, event: events.Event) -> None:
+        table = self._table_of(event, payload.name)
+        del self.tables[payload.name]
+        self.changes.tables[event.table_id] = tables.evolve_dropped(table, event.time)
+        self._count_table(payload.name, -1)
+
+    def _count_table(self, name: str, change: int) -> None:
+        namespace, _ = split_table_name(name)
+        self.table_counts[namespace] = self.table_counts.get(namespace, 0) + change
+
+    def _table_of(self, event: events.Event, name: str) -> Table:
+        table = _known(self.tables, name, "there is no such table")
+        if table.table_id != event.table_id:
+            raise ImpossibleEvent("the name is another table's")
+        return table
+
+    def _instant_of(self, event: events.Event) -> Instant:
+        if event.instant is None:
+            raise ImpossibleEvent("the event names no instant")
+        return _known(self.instants, (event.table_id, event.instant), "there is no such instant")
+
+    def _set_instant(self, event: events.Event, instant: Instant) -> None:
+        key = event.table_id, instant.requested_time
+        self.instants[key] = instant
+        self.changes.instants.add(key)
+
+    def _evolve_instant(self, event: events.Event) -> None:
+        if event.instant is None:
+            raise ImpossibleEvent("the event names no instant")
+        after = instants.evolve(self.instants.get((event.table_id, event.instant)), event)
+        self._set_instant(event, after)
+        match event.payload:
+            case events.InstantRequested():
+                self._plan(event.table_id, after)
+            case events.InstantInflight() | events.InstantReturnedToRequested() | events.LeaseRenewed():
+                concurrency.update_plan(self.concurrent, event.table_id, after)
+            case events.InstantCompleted() as payload:
+                self._settle(event.table_id, after)
+                self._publish(event, after, payload)
+            case events.InstantRolledBack():
+                self._settle(event.table_id, after)
+            case _:
+                pass
+
+    def _plan(self, table_id: UUID, instant: Instant) -> None:
+        if concurrency.plans_groups(instant):
+            self.changes.planned.append(PlannedGroups(table_id, instant.requested_time))
+        if instant.plan is not None and instant.plan.cleaned_before is not None:
+            # From the plan on the table is not served as of earlier: its files may go at any moment.
+            self._clean(table_id, instant.plan.cleaned_before)
+            self.changes.cleaned.append(CleanedFiles(table_id, instant.requested_time, instant.version))
+
+    def _settle(self, table_id: UUID, instant: Instant) -> None:
+        """Remove the plan of an instant that has ended."""
+        if concurrency.plans_groups(instant):
+            self.changes.settled.append((table_id, instant.requested_time))
+            concurrency.remove_plan(self.concurrent, table_id, instant)
+
+    def _publish(self, event: events.Event, instant: Instant, payload: events.InstantCompleted) -> None:
+        requested_time = instant.requested_time
+        if payload.summary.files:
+            self.changes.publications.extend(
+                Publication(event.table_id, version, requested_time, event.time)
+                for version in payload.staged or [event.version]
+            )
+        if payload.replaced_file_groups.count:
+            self.changes.replacements.append(Replacement(event.table_id, requested_time, event.time))
+        if instant.action is Action.RESTORE:
+            self.changes.restored.append(Restored(event.table_id, requested_time))
+        if payload.cleaned_before is not None:
+            self._clean(event.table_id, payload.cleaned_before)
+
+    def _clean(self, table_id: UUID, before: Micros) -> None:
+        for table in self.tables.values():
+            if table.table_id == table_id:
+                self._set_table(tables.evolve_cleaned(table, before))
+                return
+        raise ImpossibleEvent("there is no such table")
+
+
+def _known(values: Mapping[KeyT, ValueT], key: KeyT, otherwise: str) -> ValueT:
+    """The value of a key; raises ``ImpossibleEvent`` if there is none."""
+    if key not in values:
+        raise ImpossibleEvent(otherwise)
+    return values[key]
