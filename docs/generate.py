@@ -91,15 +91,15 @@ def _rest() -> list[str]:
     lines = [
         "# The REST API",
         "",
-        "Bodies and answers are JSON. Times are instant times: 17 digits (`yyyyMMddHHmmssSSS`), 20 for a table "
-        "with a tick of a microsecond, always UTC. A running server has the OpenAPI document at "
+        "Bodies and answers are JSON. A time is an instant time in UTC: 17 digits (`yyyyMMddHHmmssSSS`), or 20 "
+        "for a table with a tick of a microsecond. A running server has the OpenAPI document at "
         "`/openapi.json`; `chronolake-metastore openapi` prints it.",
         "",
-        "Ranges are (from, to]: later than `from`, at `to` or before. A list comes in pages: send "
-        "`next_cursor` back as `cursor`, with the other parameters as they were, until it is null.",
+        "A range (from, to] has times later than `from`, and at or before `to`. A list comes in pages: send "
+        "`next_cursor` as `cursor` with the same other parameters, until it is null.",
         "",
-        "What changes something takes an `Idempotency-Key`: the same request sent again under the same key "
-        "gets the first answer, byte for byte, be it a success or a refusal. See "
+        "A request that changes something takes an `Idempotency-Key`. The same request under the same key gets "
+        "the first answer, byte for byte, also if it was a refusal. See "
         "[Outcomes](../concepts/log.md#outcomes-and-idempotency).",
     ]
     for tag, operations in _by_tag(openapi).items():
@@ -154,7 +154,7 @@ def _parameter(parameter: Json) -> tuple[str, str]:
         "namespace": "The namespace's name.",
         "requested_time": "The instant's requested time, 17 or 20 digits.",
         "schema_version": "The version of the schema, a number from 1.",
-        "key": "The request's idempotency key, percent-encoded. One of slashes alone cannot be asked for.",
+        "key": "The request's idempotency key, percent-encoded. A key of slashes only cannot be looked up.",
     }.get(parameter["name"], "")
     return _form(parameter["schema"]) + required, meaning
 
@@ -271,8 +271,8 @@ def _problem_codes() -> Iterator[str]:
         "",
         "## Problem codes",
         "",
-        "Every refusal and every failure is a problem document (RFC 9457) with one of these codes. Program "
-        "against `code`; its meaning does not change once it is released. A 503 says in `Retry-After` how many "
+        "Every refusal and every failure is a problem document (RFC 9457) with one of these codes. Programs "
+        "use `code`; its meaning does not change once it is released. `Retry-After` of a 503 is the number of "
         "seconds to wait.",
         "",
     )
@@ -281,41 +281,41 @@ def _problem_codes() -> Iterator[str]:
 
 
 _ADVICE: Final[dict[ProblemCode, str]] = {
-    ProblemCode.INVALID_REQUEST: "Mend the body; `detail` names the field.",
-    ProblemCode.INVALID_PARAMETER: "Mend the parameter; `detail` names it.",
+    ProblemCode.INVALID_REQUEST: "Correct the body; `detail` names the field.",
+    ProblemCode.INVALID_PARAMETER: "Correct the parameter; `detail` names it.",
     ProblemCode.INVALID_CURSOR: "Begin the list again without a cursor.",
-    ProblemCode.NAMESPACE_NOT_FOUND: "Make the namespace first.",
-    ProblemCode.TABLE_NOT_FOUND: "Make the table first, or check its name.",
+    ProblemCode.NAMESPACE_NOT_FOUND: "Create the namespace first.",
+    ProblemCode.TABLE_NOT_FOUND: "Create the table first, or check its name.",
     ProblemCode.SCHEMA_NOT_FOUND: "List the versions of the table's schema.",
-    ProblemCode.INCOMPATIBLE_SCHEMA: "Ask for another change; `detail` says why, and what is allowed.",
-    ProblemCode.SCHEMA_CHANGED: "Look at the present schema, of `context.schema_version`, and ask again.",
-    ProblemCode.OUTCOME_NOT_FOUND: "It was not carried out so far; a request under way may still be. Send the "
-    "same request again under its key: it happens once.",
+    ProblemCode.INCOMPATIBLE_SCHEMA: "Request another change; `detail` says why, and what is allowed.",
+    ProblemCode.SCHEMA_CHANGED: "Read schema version `context.schema_version`, and repeat the change.",
+    ProblemCode.OUTCOME_NOT_FOUND: "The command was not executed so far; a request under way may still be. "
+    "Send the same request again under its key: it happens once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
-    ProblemCode.ILLEGAL_TRANSITION: "Look at the present state, which `context.state` names.",
+    ProblemCode.ILLEGAL_TRANSITION: "Check the present state, `context.state`.",
     ProblemCode.LEASE_LIVE: "Ask the writer, or wait until `context.lease_expires_at`.",
     ProblemCode.WRITE_CONFLICT: "Roll back, read as of `context.rebase_on` or later, write again. "
     "`context.winner` is the instant that won, `context.file_groups` the file groups in common.",
     ProblemCode.INSTANT_ROLLED_BACK: "Stop writing; begin another instant.",
     ProblemCode.HISTORY_CLEANED: (
-        "Ask for `first_servable_time` of the `context`, which is what `earliest` means, or a later time. Who "
-        "followed the changes begins anew: the snapshot as of `earliest`, then the changes from it."
+        "Use `first_servable_time` of the `context`, which is also the meaning of `earliest`, or a later time. "
+        "A reader of changes begins anew: the snapshot as of `earliest`, then the changes from it."
     ),
     ProblemCode.BODY_TOO_LARGE: "Send less, or raise the server's `--max-body-bytes`.",
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: "Send JSON in UTF-8, with `Content-Type: application/json`.",
-    ProblemCode.IDEMPOTENCY_KEY_REUSED: "Take a new key for a new request.",
-    ProblemCode.INVALID_TABLE: "Mend the definition; `detail` says where it contradicts itself.",
-    ProblemCode.INVALID_WRITE_STAT: "Mend the write stat; `detail` says which and why.",
-    ProblemCode.INVALID_FILTER: "Mend the filter; `context.place` says where, `detail` what it should be.",
+    ProblemCode.IDEMPOTENCY_KEY_REUSED: "Use a new key for a new request.",
+    ProblemCode.INVALID_TABLE: "Correct the definition; `detail` names the contradiction.",
+    ProblemCode.INVALID_WRITE_STAT: "Correct the write stat; `detail` says which and why.",
+    ProblemCode.INVALID_FILTER: "Correct the filter at `context.place`; `detail` says what is expected there.",
     ProblemCode.BASE_PATH_TAKEN: "Choose another base path. If `context.dropped`, `reuse_base_path` takes it "
     "over from the dropped table.",
     ProblemCode.BASE_PATH_SHARED: "See `detail` for the other table; drop one of them, or load it elsewhere.",
     ProblemCode.METASTORE_MOVED: "When the original database deletes nothing any more, an operator runs "
     "`chronolake-metastore claim`.",
-    ProblemCode.INTERNAL_ERROR: "Look into the server's log. The request, sent again under the same key, is "
-    "carried out once at most.",
-    ProblemCode.OVERLOADED: "Send it again later, under the same key.",
-    ProblemCode.DATABASE_UNAVAILABLE: "Send it again later, under the same key.",
+    ProblemCode.INTERNAL_ERROR: "See the server's log. The request may be sent again under the same key: it "
+    "is executed at most once.",
+    ProblemCode.OVERLOADED: "Send the request again later, under the same key.",
+    ProblemCode.DATABASE_UNAVAILABLE: "Send the request again later, under the same key.",
 }
 
 
@@ -339,8 +339,8 @@ def _settings() -> list[str]:
     lines = [
         "# The settings of the server",
         "",
-        "Each setting is a flag of `chronolake-metastore` and an environment variable; the flag wins. There is "
-        "no configuration file.",
+        "Each setting is a flag of `chronolake-metastore` and an environment variable. The flag wins. "
+        "There is no configuration file.",
     ]
     for name, command in _commands(typer.main.get_command(server_cli.app)):
         lines += ["", f"## `chronolake-metastore {name}`", "", _flowed(command.help)]
@@ -355,8 +355,8 @@ def _cli() -> list[str]:
     lines = [
         "# The command `chronolake`",
         "",
-        "A command of the client: it speaks to a server over REST. `--url` and `--json` may stand before or "
-        "after the command; the variable `CHRONOLAKE_URL` says where the server is, once and for all.",
+        "`chronolake` is the command of the client. It sends requests to a server. `--url` and `--json` "
+        "may stand before or after the subcommand. The variable `CHRONOLAKE_URL` replaces `--url`.",
         "",
         output.EXIT_CODES,
     ]
@@ -412,10 +412,10 @@ def _events() -> list[str]:
     lines = [
         "# The events",
         "",
-        "What the log says of a table: rows of `chronolake.event`, in order by `version` within a table. Each "
-        "has the columns `table_id`, `version`, `type`, `instant` (the requested time of the instant that "
-        "changed, if one did), `time` (issued by the table's clock), `actor`, `request_id`, `payload`, "
-        "`previous_hash` and `hash`. The payload, by type:",
+        "The events of a table are rows of `chronolake.event`, ordered by `version`. Each row has the columns "
+        "`table_id`, `version`, `type`, `instant` (the requested time of the instant that changed, or null), "
+        "`time` (issued by the table's clock), `actor`, `request_id`, `payload`, `previous_hash` and `hash`. "
+        "This page has the payload of each type.",
     ]
     for name, payload in events.PAYLOADS.items():
         own = "__doc__" in vars(payload) and payload.__doc__
