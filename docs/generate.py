@@ -276,7 +276,7 @@ def _problem_codes() -> Iterator[str]:
         "seconds to wait.",
         "",
     )
-    rows = ((f"`{code}`", str(code.status), code.title, _advice(code)) for code in ProblemCode)
+    rows = ((f"`{code}`", str(code.status), code.title, _ADVICE[code]) for code in ProblemCode)
     yield from _table(("code", "status", "title", "what to do"), rows)
 
 
@@ -284,6 +284,23 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.INVALID_REQUEST: "Correct the body; `detail` names the field.",
     ProblemCode.INVALID_PARAMETER: "Correct the parameter; `detail` names it.",
     ProblemCode.INVALID_CURSOR: "Begin the list again without a cursor.",
+    ProblemCode.ROUTE_NOT_FOUND: "Check the path; `/openapi.json` lists all of them.",
+    ProblemCode.METHOD_NOT_ALLOWED: "Use a method that the path takes; `/openapi.json` lists them.",
+    ProblemCode.INSTANT_NOT_FOUND: "Check the requested time and the table.",
+    ProblemCode.READER_NOT_FOUND: "Take another lease; the lease has ended, or never existed.",
+    ProblemCode.BODY_TOO_SLOW: "Send the request again, faster or in smaller parts. It was not executed.",
+    ProblemCode.NAMESPACE_EXISTS: "Use the namespace, or choose another name.",
+    ProblemCode.TABLE_EXISTS: "Use the table, or choose another name.",
+    ProblemCode.UNRECONCILED_MARKERS: "Delete the files, report them with `POST …/deletions`, and complete "
+    "again under a new key.",
+    ProblemCode.UNDELETED_FILES: "Delete the files, report them with `POST …/deletions`, and complete "
+    "again under a new key.",
+    ProblemCode.SAVEPOINTED: "Release the savepoint first.",
+    ProblemCode.INVALID_MARKER: "Correct the marker; `detail` says which and why.",
+    ProblemCode.INVALID_DELETION: "Report only files that this instant may delete; `detail` names the file.",
+    ProblemCode.INVALID_PLAN: "Correct the plan; `detail` says what does not fit.",
+    ProblemCode.ACTION_NOT_SUPPORTED: "Use an action of the table's type; `detail` says why.",
+    ProblemCode.TOO_MANY_STREAMS: "Close a stream, or wait; `Retry-After` is the number of seconds.",
     ProblemCode.NAMESPACE_NOT_FOUND: "Create the namespace first.",
     ProblemCode.TABLE_NOT_FOUND: "Create the table first, or check its name.",
     ProblemCode.SCHEMA_NOT_FOUND: "List the versions of the table's schema.",
@@ -317,10 +334,6 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.OVERLOADED: "Send the request again later, under the same key.",
     ProblemCode.DATABASE_UNAVAILABLE: "Send the request again later, under the same key.",
 }
-
-
-def _advice(code: ProblemCode) -> str:
-    return _ADVICE.get(code, "")
 
 
 # ---- settings and commands
