@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from chronolake_metastore.commands import rebuilding, verifying
+from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
@@ -225,12 +225,12 @@ def test_what_is_due_follows_from_the_log(server: ServerProcess) -> None:
     server.stop()
     settings = Settings(dsn=server.dsn)
 
-    assert asyncio.run(verifying.verify(settings)).findings == []
+    assert asyncio.run(verification.verify(settings)).findings == []
     assert set(asyncio.run(rebuilding.rebuild(settings)).repaired.values()) == {0}
     database.query_nothing(server.dsn, "UPDATE instant SET unswept_since = '2026-01-01'")
-    assert len(asyncio.run(verifying.verify(settings)).findings) >= 3
+    assert len(asyncio.run(verification.verify(settings)).findings) >= 3
     assert asyncio.run(rebuilding.rebuild(settings)).repaired["instant"] >= 3
-    assert asyncio.run(verifying.verify(settings)).findings == []
+    assert asyncio.run(verification.verify(settings)).findings == []
 
 
 def test_what_a_clean_has_deleted_is_not_due(server: ServerProcess) -> None:
@@ -245,7 +245,7 @@ def test_what_a_clean_has_deleted_is_not_due(server: ServerProcess) -> None:
         assert due(table) == []
     server.stop()
     settings = Settings(dsn=server.dsn)
-    assert asyncio.run(verifying.verify(settings)).findings == []
+    assert asyncio.run(verification.verify(settings)).findings == []
     assert set(asyncio.run(rebuilding.rebuild(settings)).repaired.values()) == {0}
 
 
@@ -266,4 +266,4 @@ def test_the_rollback_of_an_instant_that_marks_in_storage_is_due_whether_it_dele
         succeeded(sweep(table, rollback, one["unswept_since"], marker(instant)))
         assert table.deletions(rollback) == [marker(instant)["file_name"]]
     server.stop()
-    assert asyncio.run(verifying.verify(Settings(dsn=server.dsn))).findings == []
+    assert asyncio.run(verification.verify(Settings(dsn=server.dsn))).findings == []

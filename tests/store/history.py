@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, markers, rebuilding
+from chronolake_metastore.commands import group, markers
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import (
@@ -27,6 +27,7 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Session

@@ -12,11 +12,9 @@ import psycopg
 import pytest
 from msgspec import UNSET
 
-from chronolake_metastore.commands import group, markers, rebuilding, verifying
+from chronolake_metastore.commands import group, markers
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request
-from chronolake_metastore.commands.rebuilding import Rebuilt
-from chronolake_metastore.commands.verifying import Report
 from chronolake_metastore.domain import (
     commands,
     deletions,
@@ -34,6 +32,9 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.proof import rebuilding, verification
+from chronolake_metastore.proof.rebuilding import Rebuilt
+from chronolake_metastore.proof.verification import Report
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, event_log
 from chronolake_metastore.store.engine import Database
@@ -286,11 +287,13 @@ def verify(
     *,
     table: str | None = None,
     documents: Sequence[Heads | Finding] = (),
-    findings_max: int = verifying.FINDINGS_MAX,
+    findings_max: int = verification.FINDINGS_MAX,
 ) -> Report:
     """Verify, as the command does."""
     settings = Settings(dsn=dsn)
-    return asyncio.run(verifying.verify(settings, table=table, documents=documents, findings_max=findings_max))
+    return asyncio.run(
+        verification.verify(settings, table=table, documents=documents, findings_max=findings_max)
+    )
 
 
 def rebuild(dsn: str) -> Rebuilt:

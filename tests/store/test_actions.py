@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import rebuilding, verifying
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import instants, leases, restores, rollbacks, savepoints, tables, transactions
 from chronolake_metastore.domain.tables import YIELDS_PROPERTY
+from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import files as file_queries, instants as instant_queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.projections import PROJECTIONS
@@ -141,7 +141,7 @@ def lake(dsn: str) -> Iterator[Timeline]:
         before = projections(dsn)
         asyncio.run(rebuilding.rebuild(Settings(dsn=dsn)))
         assert projections(dsn) == before
-        assert asyncio.run(verifying.verify(Settings(dsn=dsn))).findings == []
+        assert asyncio.run(verification.verify(Settings(dsn=dsn))).findings == []
 
 
 def projections(dsn: str) -> dict[str, list[Any]]:

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors, object_storage
-from chronolake_metastore.commands import heads
 from chronolake_metastore.domain.heads import Heads, decode, encode
 from chronolake_metastore.domain.proof import Check, Finding
 from chronolake_metastore.object_storage import Folder
+from chronolake_metastore.proof import heads
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers
 from tests.fix_stores import Store

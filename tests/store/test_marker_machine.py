@@ -26,7 +26,7 @@ from hypothesis.strategies import DataObject
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, markers as creating, rebuilding, verifying
+from chronolake_metastore.commands import group, markers as creating
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import (
@@ -43,6 +43,7 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import markers as queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.engine import Database
@@ -148,7 +149,7 @@ class Markers(RuleBasedStateMachine):
 
     @rule()
     def verify_and_rebuild(self) -> None:
-        assert self.runner.run(verifying.verify(self.settings)).findings == []
+        assert self.runner.run(verification.verify(self.settings)).findings == []
         rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
         assert set(rebuilt.repaired.values()) == {0}
 

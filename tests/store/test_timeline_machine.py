@@ -27,13 +27,14 @@ from hypothesis.strategies import DataObject
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, rebuilding, verifying
+from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import commands, instants, namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, TableCreated, decode, hash_of
+from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import conflicts, files as file_queries, readers
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
@@ -212,7 +213,7 @@ class Promises(RuleBasedStateMachine):
             for at in timeline.completions():
                 self.compare_snapshots(name, at)
             self.compare_views(name, None)
-        assert self.runner.run(verifying.verify(self.settings)).findings == []
+        assert self.runner.run(verification.verify(self.settings)).findings == []
         before = self.projections()
         rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
         assert set(rebuilt.repaired.values()) == {0}

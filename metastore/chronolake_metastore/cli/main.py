@@ -22,7 +22,7 @@ from chronolake_metastore.cli.options import (
     existing_dsn_of,
     source_of,
 )
-from chronolake_metastore.commands import verifying
+from chronolake_metastore.proof import verification
 from chronolake_metastore.settings import DATA_DIR, RequestLog, Settings
 from chronolake_metastore.store import migrations
 from chronolake_metastore.telemetry import LogFormat, LogLevel
@@ -321,7 +321,7 @@ def verify(  # noqa: PLR0913 - one argument per setting
     ] = None,
     findings_max: Annotated[
         int, typer.Option("--max-findings", min=1, help="How many findings to show; more are counted.")
-    ] = verifying.FINDINGS_MAX,
+    ] = verification.FINDINGS_MAX,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     log_format: Log = LogFormat.CONSOLE,
     log_level: Level = LogLevel.WARNING,

@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
 from chronolake_metastore import object_storage
-from chronolake_metastore.commands import heads, rebuilding, verifying
-from chronolake_metastore.commands.rebuilding import Rebuilt
-from chronolake_metastore.commands.replaying import Progress
-from chronolake_metastore.commands.verifying import Report
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import Finding, SharedBasePath
+from chronolake_metastore.proof import heads, rebuilding, verification
+from chronolake_metastore.proof.rebuilding import Rebuilt
+from chronolake_metastore.proof.replay import Progress
+from chronolake_metastore.proof.verification import Report
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
 
@@ -33,7 +33,7 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
 
     async def run(progress: Progress) -> Report:
         await readiness.check_at_start(settings, writes=False)
-        return await verifying.verify(
+        return await verification.verify(
             settings, progress, table=table, documents=documents, findings_max=findings_max
         )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.verifying import CATALOG
 from chronolake_metastore.domain import heads
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.heads import AnswersHead, Head, Heads
 from chronolake_metastore.domain.proof import Check, Finding
 from chronolake_metastore.object_storage import Folder
+from chronolake_metastore.proof.verification import CATALOG
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, clocks, proof
 from chronolake_metastore.store.engine import Database

@@ -14,9 +14,6 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import verifying_lists
-from chronolake_metastore.commands.replaying import LogReader, Progress, Replay, unwatched
-from chronolake_metastore.commands.verifying_answers import AnswersVerification
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import (
@@ -30,6 +27,9 @@ from chronolake_metastore.domain.events import (
 )
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding, SharedBasePath
+from chronolake_metastore.proof import event_lists
+from chronolake_metastore.proof.answer_chains import AnswersVerification
+from chronolake_metastore.proof.replay import LogReader, Progress, Replay, unwatched
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import proof, shadows
 from chronolake_metastore.store.engine import Database
@@ -193,7 +193,7 @@ class _Verification:
         await self._answers.check_events(tx, page)
         await self._check_write_stats(tx, events)
         await self._check_deletions(tx, events)
-        await verifying_lists.check(tx, events, self._name, self.found)
+        await event_lists.check(tx, events, self._name, self.found)
         await self._replay.apply(tx, [event for event in events if not self._is_damaged(event.table_id)])
         self._progress("reading the log", self._reader.events + len(page), self._length)
 
@@ -291,7 +291,7 @@ class _Verification:
         for (table_id, version), count in await proof.deleted_files_without_event(tx, self._table_id, limit):
             what = "deleted files that no event reported"
             self.found(Finding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files"))
-        for finding in await verifying_lists.find_orphans(tx, self._table_id, limit, self._name):
+        for finding in await event_lists.find_orphans(tx, self._table_id, limit, self._name):
             self.found(finding)
         for (table_id, version), request_id in await proof.outcomes_without_event(tx, self._table_id, limit):
             what = f"the version that the outcome of {request_id!r} names"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.replaying import LogReader, Progress, Refusal, Replay, unwatched
 from chronolake_metastore.domain.events import StoredEvent, decode
+from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, unwatched
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, proof, shadows
 from chronolake_metastore.store.engine import Database
