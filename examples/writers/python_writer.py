@@ -532,6 +532,8 @@ def main(args: Sequence[str]) -> None:
         with open(args[1], encoding="utf-8") as file:
             print(json.dumps(computed(json.load(file))))
         return
+    if len(args) != 4:
+        raise ValueError("usage: python_writer.py URL NAMESPACE.TABLE insert|upsert ROWS.jsonl")
     url, name, operation, path = args
     with open(path, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file if line.strip()]

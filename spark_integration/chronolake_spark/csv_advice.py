@@ -83,7 +83,9 @@ def _note(name: str, resemblance: Resemblance) -> str:
     if resemblance.has_zeros_first:
         # As numbers, 007 and 7 would be one value, and in a record key one record.
         return "numbers with leading zeros, which only a string keeps"
-    advice = f": {_statement(name, resemblance.type)}" if resemblance.type else ""
+    advice = "; state a type with --schema, and a refusal names the first value that does not fit"
+    if resemblance.type is not None:
+        advice = f": {_statement(name, resemblance.type)}"
     return f"{resemblance.kind} that no type keeps as written{advice}"
 
 

@@ -57,7 +57,7 @@ class Kind(enum.StrEnum):
     """What all values of a column look like."""
 
     NUMBERS = "numbers"
-    TIMESTAMPS = "timestamps"
+    TIMESTAMPS = "dates or timestamps"
     TEXT = "text"
 
 

@@ -10,7 +10,6 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chronolake.cli import context, options, output
+from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import TableType
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
 _CANCEL_SECONDS = 0.1
 _JOIN_SECONDS = 10.0
+_OP_COLUMN = "says what each row does; not stored"
 
 
 class IngestResult(msgspec.Struct, frozen=True):
@@ -54,14 +55,14 @@ class IngestResult(msgspec.Struct, frozen=True):
 
 def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     table: Annotated[
-        str, typer.Option(help="namespace.table; made when there is none.", callback=options.table_name)
+        str, typer.Option(help="namespace.table; created if there is none.", callback=options.table_name)
     ],
     source: Annotated[str, typer.Option(help="Parquet, CSV or JSON lines: a file, a folder or a pattern.")],
     key: Annotated[
-        str, typer.Option(help="The record key: columns, with commas. Needed for a new table.")
+        str, typer.Option(help="The columns of the record key, with commas. Required for a new table.")
     ] = "",
     ordering: Annotated[
-        str, typer.Option(help="The column whose larger value wins; else the later commit does.")
+        str, typer.Option(help="The ordering field: the larger value wins. Without one the later commit does.")
     ] = "",
     partition: Annotated[
         list[str] | None,
@@ -70,28 +71,39 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     op_column: Annotated[
         str,
         typer.Option(
-            help="The column that says d or delete for rows to delete, u, i or nothing for others; not stored."
+            help="The column that says d or delete for rows to delete, and u, i or nothing for others. It is "
+            "not stored."
         ),
     ] = "",
     one_commit_per_file: Annotated[
-        bool, typer.Option("--one-commit-per-file", help="A commit for each file, in the order of names.")
+        bool, typer.Option("--one-commit-per-file", help="Make one commit of each file, in the order of names.")
     ] = False,
     base_path: Annotated[
-        str, typer.Option(help="A new table's folder; without it, one below ./chronolake-data.", metavar="PATH")
+        str,
+        typer.Option(
+            help="The folder of a new table. The default is one below ./chronolake-data.", metavar="PATH"
+        ),
     ] = "",
     buckets: Annotated[
-        int, typer.Option(help="Buckets of a new table: file groups per partition.", min=1, metavar="COUNT")
-    ] = 4,
+        int | None,
+        typer.Option(
+            help=f"Buckets of a new table: file groups per partition. The default is {BucketIndex().buckets}.",
+            min=1,
+            metavar="COUNT",
+        ),
+    ] = None,
     table_type: Annotated[
         TableType,
-        typer.Option(help="How a new table keeps its updates: copy_on_write or merge_on_read.", metavar="TYPE"),
+        typer.Option(
+            help="How a new table keeps updates; only copy_on_write is possible so far.", metavar="TYPE"
+        ),
     ] = TableType.COPY_ON_WRITE,
     schema: Annotated[
         str,
         typer.Option(help="Types of columns, as DDL: 'zip STRING, day DATE'; others are inferred."),
     ] = "",
     all_strings: Annotated[
-        bool, typer.Option("--all-strings", help="Columns that --schema does not name are strings.")
+        bool, typer.Option("--all-strings", help="Take columns that --schema does not name as strings.")
     ] = False,
     encoding: Annotated[
         str, typer.Option(help="Of CSV files: utf-8, latin-1, cp1252, utf-16, ...", callback=_encoding)
@@ -104,13 +116,13 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read everything and report; make and write nothing.")
+        bool, typer.Option("--dry-run", help="Read and check everything; write nothing.")
     ] = False,
     reuse_base_path: options.ReuseBasePathOption = False,
 ) -> None:
     """Load files into a table through Spark: insert, update and, with --op-column, delete."""
     # Here and not above: they import Spark, which takes a second.
-    from chronolake_spark import sessions, source_files  # noqa: PLC0415
+    from chronolake_spark import ingest_request, sessions, source_files  # noqa: PLC0415
     from chronolake_spark.ingest_job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest_request import Request  # noqa: PLC0415
 
@@ -118,7 +130,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         table=table,
         source=source,
         key=tuple(name.strip() for name in key.split(",") if name.strip()),
-        base_path=base_path or str(Path("chronolake-data", *table.split(".")).absolute()),
+        base_path=base_path or None,
         ordering=ordering or None,
         partition=tuple(partition or ()),
         op_column=op_column or None,
@@ -133,9 +145,10 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with context.client() as client:
-        # A server or files that are not there shall be reported soon, and before Spark has started.
+        # What is missing shall be reported soon, before Spark has started: the server, the files, a key.
         client.time()
-    starting = f"Starting Spark to {'look at' if dry_run else 'load'} {source_files.find(source).summary}"
+        starting = f"Starting Spark to {'look at' if dry_run else 'load'} {source_files.find(source).summary}"
+        ingest_request.existing(client, request)
     with (
         _ctrl_c_announced(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
@@ -252,7 +265,7 @@ def _run(job: IngestJob, console: Console, stopping: _Stopping, *, dry_run: bool
             stopping.check()
     return IngestResult(
         table=request.table,
-        base_path=prepared.table.base_path if prepared.table else request.base_path,
+        base_path=prepared.table.base_path if prepared.table else request.new_base_path,
         created=prepared.table is None,
         commits=commits,
         skipped=prepared.skipped,
@@ -286,12 +299,12 @@ def _columns(prepared: Prepared) -> dict[str, str]:
 
 def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> None:
     """What is about to be loaded: nobody shall learn the types of a table from the table."""
-    into = "To make: the table" if prepared.table is None else "Into the table"
-    path = job.request.base_path if prepared.table is None else prepared.table.base_path
+    into = "To create: the table" if prepared.table is None else "Into the table"
+    path = job.request.new_base_path if prepared.table is None else prepared.table.base_path
     console.print(f"{into} {job.request.table} at {path}: {job.source.summary}")
     for name, type_ in _columns(prepared).items():
-        note = f"  ({prepared.notes[name]})" if name in prepared.notes else ""
-        console.print(f"  {name}: {type_}{note}", markup=False)
+        note = _OP_COLUMN if name == job.request.op_column else prepared.notes.get(name)
+        console.print(f"  {name}: {type_}{f'  ({note})' if note else ''}", markup=False)
     for file in prepared.changed:
         console.print(
             f"Warning: {file} changed after it was loaded; all of its rows are loaded again", markup=False
@@ -311,7 +324,7 @@ def _counts(commits: Sequence[Committed]) -> str:
     """What became of each row. The first number is the sum of the others."""
     rows = [commit.rows for commit in commits]
     return (
-        f"{sum(counts.read for counts in rows):,} rows read"
+        f"{_plural(sum(counts.read for counts in rows), 'row')} read"
         f" = {sum(counts.inserted for counts in rows):,} inserted"
         f" + {sum(counts.updated for counts in rows):,} updated"
         f" + {sum(counts.deleted for counts in rows):,} deleted"
@@ -324,11 +337,14 @@ def _print_summary(console: Console, result: IngestResult) -> None:
     commits = result.commits
     skipped = f"; the table had {_plural(len(result.skipped), 'file')} already" if result.skipped else ""
     if result.dry_run:
-        console.print(f"{result.table}: {result.rows:,} rows can be loaded{skipped}; nothing was written")
+        console.print(
+            f"{result.table}: {_plural(result.rows or 0, 'row')} can be loaded{skipped}; nothing was written"
+        )
         if result.created:
             console.print("Not checked: whether a dropped table keeps the base path (--reuse-base-path).")
         return
-    console.print(f"{result.table}: {_plural(len(commits), 'commit')}: {_counts(commits)}{skipped}")
+    done = f"{_plural(len(commits), 'commit')}: {_counts(commits)}" if commits else "nothing new to load"
+    console.print(f"{result.table}: {done}{skipped}")
     console.print("What to look at next:")
     for command in ("timeline", "snapshot", "changes"):
         console.print(f"  chronolake {command} {result.table}")

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError, NamespaceExists, TableExists, TableNotFound
+from chronolake.errors import ChronolakeError, NamespaceExists, TableExists
 from chronolake_model.names import split_table_name
 from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
@@ -169,6 +169,8 @@ class IngestJob:
             ingest_request.check_columns(struct, self.request)
             self._check_inferred(looked)
             self._try_first(new[0])
+        else:
+            ingest_request.check_fits(table, struct, self.request)
         return Prepared(
             table, batches, digests, changed, struct, looked.rows, csv_advice.notes(looked.profiles)
         )
@@ -238,10 +240,8 @@ class IngestJob:
 
     def _existing(self) -> Table | None:
         """The table, if there is one. Raises ``TableMismatch``."""
-        try:
-            table = self._client.table(self.request.table).definition
-        except TableNotFound:
-            ingest_request.check_new(self.request)
+        table = ingest_request.existing(self._client, self.request)
+        if table is None:
             return None
         ingest_request.check_same(table, self.request, self._stated)
         return write.writable(table)
@@ -279,7 +279,7 @@ class IngestJob:
         try:
             made = self._client.create_table(
                 request.table,
-                base_path=request.base_path,
+                base_path=request.new_base_path,
                 schema=definition.schema,
                 record_key_fields=request.key,
                 type=request.table_type,
@@ -314,7 +314,7 @@ class IngestJob:
             name=request.table,
             table_id="",
             metastore_id="",
-            base_path=request.base_path,
+            base_path=request.new_base_path,
             type=request.table_type,
             schema=[
                 SchemaField(field.name, field.type, field.nullable, field_id=number)
@@ -323,7 +323,7 @@ class IngestJob:
             record_key_fields=list(request.key),
             partition_fields=ingest_request.partition_fields(request),
             ordering_field=request.ordering,
-            index=BucketIndex(buckets=request.buckets),
+            index=BucketIndex() if request.buckets is None else BucketIndex(buckets=request.buckets),
             tick=Tick.MILLISECOND,
             properties={},
             created_at=datetime.datetime.now(datetime.UTC),

@@ -6,10 +6,12 @@ import codecs
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql.types import StructType
 
-from chronolake import _base_paths
+from chronolake import Client, _base_paths
+from chronolake.errors import TableNotFound
 from chronolake_model import base_paths
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import TableType
@@ -24,7 +26,8 @@ DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 class Request:
     """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
 
-    ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others strings.
+    ``base_path`` and ``buckets`` are those of a new table; None takes the default, and a table that exists as
+    it is. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others strings.
     ``load_changed_files`` loads files that changed after they were loaded also into a table without an ordering
     field, where their older rows take newer values back.
     """
@@ -32,18 +35,23 @@ class Request:
     table: str
     source: str
     key: tuple[str, ...]
-    base_path: str
+    base_path: str | None = None
     ordering: str | None = None
     partition: tuple[str, ...] = ()
     op_column: str | None = None
     one_commit_per_file: bool = False
-    buckets: int = 4
+    buckets: int | None = None
     table_type: TableType = TableType.COPY_ON_WRITE
     schema: str = ""
     all_strings: bool = False
     encoding: str = text_files.UTF8
     load_changed_files: bool = False
     reuse_base_path: bool = False
+
+    @property
+    def new_base_path(self) -> str:
+        """The base path that a new table gets."""
+        return self.base_path or str(Path("chronolake-data", *self.table.split(".")).absolute())
 
 
 def stated_types(request: Request) -> dict[str, str]:
@@ -54,8 +62,8 @@ def stated_types(request: Request) -> dict[str, str]:
         fields = schema.fields_of(StructType.fromDDL(request.schema))
     except spark_failures.EXCEPTIONS as exc:
         raise errors.SchemaMismatch(
-            f"the schema {request.schema!r} is no DDL like 'id BIGINT, name STRING': "
-            f"{spark_failures.message_of(exc)}"
+            f"the schema {request.schema!r} is not DDL like 'id BIGINT, name STRING': "
+            f"{spark_failures.first_line(exc)}"
         ) from exc
     return {field.name.lower(): field.type for field in fields}
 
@@ -70,6 +78,15 @@ def check_format(format_: Format, request: Request) -> None:
         )
 
 
+def existing(client: Client, request: Request) -> Table | None:
+    """The table, if there is one. Raises ``TableMismatch`` if the request does not say what a new one needs."""
+    try:
+        return client.table(request.table).definition
+    except TableNotFound:
+        check_new(request)
+        return None
+
+
 def check_new(request: Request) -> None:
     """Refuse a request that does not say all that a new table takes."""
     if not request.key:
@@ -78,7 +95,7 @@ def check_new(request: Request) -> None:
             "--key id, or --key date,country"
         )
     if request.table_type is not TableType.COPY_ON_WRITE:
-        raise errors.TableMismatch(f"only copy_on_write tables are written yet, not {request.table_type}")
+        raise errors.TableMismatch(f"Spark writes only copy_on_write tables so far, not {request.table_type}")
 
 
 def check_base_path(request: Request, tables: Iterable[Table]) -> None:
@@ -86,12 +103,12 @@ def check_base_path(request: Request, tables: Iterable[Table]) -> None:
 
     What dropped tables keep only the server knows, and says when the table is made.
     """
-    own = base_paths.canonical_if_comparable(_base_paths.absolute(request.base_path))
+    own = base_paths.canonical_if_comparable(_base_paths.absolute(request.new_base_path))
     for table in tables:
         other = base_paths.canonical_if_comparable(table.base_path)
         if own is not None and other is not None and base_paths.overlap(own, other):
             raise errors.TableMismatch(
-                f"the base path {request.base_path} overlaps with that of the table {table.name}, "
+                f"the base path {request.new_base_path} overlaps with that of the table {table.name}, "
                 f"{table.base_path}; choose another one with --base-path"
             )
 
@@ -134,14 +151,61 @@ def check_same(table: Table, request: Request, stated: Mapping[str, str]) -> Non
                 f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; change it "
                 "with `chronolake schema change`, or leave it out of --schema"
             )
-    asked_and_found = {
-        "the record key": (list(request.key), table.record_key_fields),
-        "the ordering field": ([request.ordering] if request.ordering else [], [table.ordering_field]),
-        "the partitions": (partition_fields(request), table.partition_fields),
-    }
-    for what, (asked, found) in asked_and_found.items():
-        if asked and asked != found:
+    _check_options(table, request)
+
+
+def _check_options(table: Table, request: Request) -> None:
+    """Refuse options of a new table that do not fit the one that exists."""
+    own_path, given_path = _comparable(table.base_path), _comparable(request.base_path or table.base_path)
+    options = (
+        ("--key", "record key", request.key, table.record_key_fields),
+        ("--ordering", "ordering field", _given(request.ordering), _given(table.ordering_field)),
+        ("--partition", "partition fields", partition_fields(request), table.partition_fields),
+        ("--buckets", "number of buckets", _given(request.buckets), [table.index.buckets]),
+        ("--base-path", "base path", _given(given_path), _given(own_path)),
+    )
+    for option, what, given, own in options:
+        if given and list(given) != list(own):
             raise errors.TableMismatch(
-                f"{table.name} exists, and {what} is {found}, not {asked}; leave the option out to take the "
-                "table as it is, or choose another name with --table"
+                f"{table.name} exists, and {option} {_text(given)} is not its {what}, {_text(own)}; leave the "
+                "option out to take the table as it is, or choose another name with --table"
             )
+
+
+def check_fits(table: Table, struct: StructType, request: Request) -> None:
+    """Refuse files that lack columns of a table that exists, or have others."""
+    have = {name.lower() for name in struct.names}
+    wanted = {field.name.lower() for field in table.schema}
+    if missing := [field.name for field in table.schema if field.name.lower() not in have]:
+        derive = ""
+        if derivable := [name for name in missing if name in table.partition_fields]:
+            derive = f", or derive it with --partition '{derivable[0]}=EXPRESSION'"
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(missing)}, which {table.name} "
+            f"has; add it to the files{derive}",
+            {"missing": missing},
+        )
+    unknown = [
+        field for field in struct if field.name.lower() not in wanted and field.name != request.op_column
+    ]
+    if unknown:
+        added = f"{unknown[0].name}:{unknown[0].dataType.simpleString()}"
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have columns that {table.name} does not have: "
+            f"{', '.join(field.name for field in unknown)}; add a column to the table with `chronolake schema "
+            f"change {table.name} --add '{added}'`, remove it from the files, or name it with --op-column if "
+            "it says what each row does",
+            {"unknown": [field.name for field in unknown]},
+        )
+
+
+def _comparable(base_path: str) -> str | None:
+    return base_paths.canonical_if_comparable(_base_paths.absolute(base_path))
+
+
+def _given(value: object) -> list[object]:
+    return [] if value is None else [value]
+
+
+def _text(values: Iterable[object]) -> str:
+    return ",".join(str(value) for value in values) or "none"

@@ -30,6 +30,11 @@ def message_of(exc: BaseException) -> str:
     return message[:_MESSAGE_CHARS_MAX]
 
 
+def first_line(exc: BaseException) -> str:
+    """What failed, without the plan or the position of an expression."""
+    return message_of(exc).partition("\n")[0].partition("; line ")[0].rstrip(".")
+
+
 def _plain_message(text: str) -> str:
     """The message of one exception, without its class, its condition and its trace."""
     message = _TRACE.split(text, maxsplit=1)[0].strip()

@@ -79,7 +79,9 @@ def tagged(
             _refuse_no_condition(df, delete_when)
         rows = df.select(*own, is_delete.alias(columns.DELETE), *order)
     except AnalysisException as exc:
-        raise errors.SchemaMismatch(f"the frame does not fit {table.name}: {exc}") from exc
+        raise errors.SchemaMismatch(
+            f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
+        ) from exc
     key_fields = _fields(table, table.record_key_fields)
     return rows.select(
         keys.record_key(key_fields).alias(columns.RECORD_KEY),
@@ -174,10 +176,12 @@ def rehearse(df: DataFrame, table: Table, **how: Any) -> int:
 def writable(table: Table) -> Table:
     """``table``, when it is of a kind that is written here. Raises ``TableMismatch``."""
     if table.type is not TableType.COPY_ON_WRITE:
-        raise errors.TableMismatch(f"{table.name} is {table.type}: only copy_on_write tables are written yet")
+        raise errors.TableMismatch(
+            f"{table.name} is {table.type}: Spark writes only copy_on_write tables so far"
+        )
     if table.index.type is not IndexType.BUCKET:
         raise errors.TableMismatch(
-            f"{table.name} has the index {table.index.type}: only tables with a bucket index are written yet"
+            f"{table.name} has the index {table.index.type}: Spark writes only the bucket index so far"
         )
     return table
 

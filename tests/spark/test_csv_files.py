@@ -432,13 +432,17 @@ def test_what_a_column_resembles_does_not_depend_on_its_batches(values: list[str
 
 def test_numbers_and_timestamps_that_become_strings_are_noted(file: Path):
     file.write_text(
-        "price,zip,at,name,n\n9.5,007,2026-01-31T10:00:00Z,a,1\n10.25,008,2026-01-31T10:00:00+01:00,b,2\n"
+        "price,zip,at,day,name,n\n"
+        "9.5,007,2026-01-31T10:00:00Z,2026-01-31,a,1\n"
+        "10.25,008,2026-01-31T10:00:00+01:00,2026-02-30,b,2\n"
     )
 
     assert csv_advice.notes(csv_files.look([file], Reading()).profiles) == {
         "price": "numbers that no type keeps as written: --schema 'price DECIMAL(18,2)'",
         "zip": "numbers with leading zeros, which only a string keeps",
-        "at": "timestamps that no type keeps as written: --schema 'at TIMESTAMP'",
+        "at": "dates or timestamps that no type keeps as written: --schema 'at TIMESTAMP'",
+        "day": "dates or timestamps that no type keeps as written; state a type with --schema, and a refusal "
+        "names the first value that does not fit",
     }
 
 

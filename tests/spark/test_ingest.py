@@ -202,7 +202,9 @@ def test_a_table_with_another_key_is_not_written(
     ingest("--key", "id")
 
     assert run("--key", "n") != 0
-    assert "the record key is ['id'], not ['n']" in capsys.readouterr().err
+    assert "--key n is not its record key, id; leave the option out" in capsys.readouterr().err
+    assert run("--buckets", "3") != 0
+    assert "--buckets 3 is not its number of buckets, " in capsys.readouterr().err
 
 
 def test_a_damaged_file_is_named(run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path):
@@ -607,7 +609,7 @@ def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
     assert lines[:-1] == [
         "Starting Spark to look at 1 JSON lines file ...",
         "Looking at 1 JSON lines file ...",
-        f"To make: the table ingest.dry at {tmp_path / 't'}: 1 JSON lines file",
+        f"To create: the table ingest.dry at {tmp_path / 't'}: 1 JSON lines file",
         "  id: bigint",
         "  n: bigint",
         "Error: Invalid record key (invalid-record-key)",

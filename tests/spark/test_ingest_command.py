@@ -6,18 +6,25 @@ import contextlib
 import datetime
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 from rich.console import Console
 
 from chronolake.cli import main as command_line
-from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import ingest, ingest_request
-from chronolake_spark.errors import TableMismatch
+from chronolake_spark import ingest, ingest_request, spark_failures
+from chronolake_spark.errors import SchemaMismatch, TableMismatch
 from chronolake_spark.ingest_job import Batch, Prepared
 from chronolake_spark.ingest_request import Request
+
+ID_ONLY = StructType().add("id", "long")
+ID_DAY_OP = StructType().add("id", "long").add("day", "date").add("op", "string")
 
 
 @pytest.fixture
@@ -28,8 +35,8 @@ def run(shared_server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with while_starting():
             raise KeyboardInterrupt
 
-    def run(*options: str) -> int:
-        where = ["--url", shared_server_url, "--table", "ingest.t", "--source", str(tmp_path)]
+    def run(*options: str, key: str = "id") -> int:
+        where = ["--key", key, "--url", shared_server_url, "--table", "ingest.t", "--source", str(tmp_path)]
         return command_line.run(["ingest", *where, *options])
 
     monkeypatch.setattr("chronolake_spark.sessions.borrowed", interrupted)
@@ -83,6 +90,63 @@ def test_a_source_that_is_not_there_is_refused_before_spark_starts(
     assert "Starting Spark" not in shown
 
 
+def test_a_new_table_without_a_key_is_refused_before_spark_starts(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").touch()
+
+    assert run(key="") == 1
+    shown = capsys.readouterr().err
+    assert "say which columns are its record key: --key id" in shown
+    assert "Starting Spark" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"buckets": 3}, "--buckets 3 is not its number of buckets, 1"),
+        ({"base_path": "/lake/u"}, "--base-path file:///lake/u/ is not its base path, file:///lake/t/"),
+        ({"ordering": "n"}, "--ordering n is not its ordering field, none"),
+        ({"partition": ("day",)}, "--partition day is not its partition fields, none"),
+    ],
+)
+def test_options_that_do_not_fit_an_existing_table_are_refused(options: dict[str, Any], message: str) -> None:
+    table = table_at("/lake/t")
+
+    with pytest.raises(TableMismatch, match=f"shop.other exists, and {message}; leave the option out"):
+        ingest_request.check_same(table, Request("shop.other", "", ("id",), **options), {})
+    ingest_request.check_same(table, Request("shop.other", "", (), "/lake/t/"), {})
+
+
+@pytest.mark.parametrize(
+    ("struct", "message"),
+    [
+        (ID_ONLY, "have no column called day, which shop.other has; .* --partition 'day=EXPRESSION'"),
+        (ID_DAY_OP, "op; add a column .* shop.other --add 'op:string'`.* --op-column"),
+    ],
+)
+def test_files_that_do_not_fit_an_existing_table_are_refused(struct: StructType, message: str) -> None:
+    fields = [SchemaField("ID", "bigint", field_id=1), SchemaField("day", "date", field_id=2)]
+    table = msgspec.structs.replace(table_at("/lake/t"), schema=fields, partition_fields=["day"])
+
+    with pytest.raises(SchemaMismatch, match=message):
+        ingest_request.check_fits(table, struct, Request("shop.other", "a.csv", ()))
+    request = Request("shop.other", "a.csv", (), op_column="op")
+    ingest_request.check_fits(table, ID_DAY_OP, request)
+
+
+def test_the_plan_of_an_expression_is_left_out_of_its_refusal() -> None:
+    failure = AnalysisException(
+        "[UNRESOLVED_COLUMN] A column with name `nme` cannot be resolved. Did you mean [`name`]? "
+        "SQLSTATE: 42703; line 1 pos 0;\n'Project [('nme = 2)]\n+- Relation [name#1] parquet"
+    )
+
+    assert (
+        spark_failures.first_line(failure)
+        == "A column with name `nme` cannot be resolved. Did you mean [`name`]?"
+    )
+
+
 def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     files = [Path("a.csv"), Path("b.csv"), Path("c.csv")]
     digests = {file: file.name for file in files}
@@ -94,7 +158,7 @@ def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[s
 
     assert known.skipped == ["a.csv", "b.csv", "c.csv"]
     assert partly.skipped == ["a.csv", "b.csv"]
-    assert "unchanged; the table had 2 files already" in capsys.readouterr().out
+    assert "nothing new to load; the table had 2 files already" in capsys.readouterr().out
     assert ingest._line(known.batches[0], None) == "  3 files: the table has them already"
 
 

@@ -150,6 +150,16 @@ def test_a_date_is_written_as_a_text_or_as_days(
     assert prices.check().totals == []
 
 
+def test_the_python_writer_tells_how_it_is_called() -> None:
+    ended = programs.run("python", "http://127.0.0.1:7077", "shop.orders")
+
+    assert ended.returncode == 1
+    assert (
+        ended.stderr
+        == "python_writer.py: usage: python_writer.py URL NAMESPACE.TABLE insert|upsert ROWS.jsonl\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
