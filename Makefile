@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long check format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
+.PHONY: help install demo test test-long check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -40,11 +40,15 @@ test: $(STAMP) ## run the test suite (what CI runs; WORKERS=3 side by side, 0 fo
 test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history and the state machine)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: $(STAMP) ## ruff, mypy --strict and the import contracts
+check: $(STAMP) ## ruff, mypy --strict, the import contracts, and whether the blocking client is as generated
+	$(BIN)/python tools/async_to_sync.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+sync: $(STAMP) ## generate the blocking client (client/chronolake/_sync) from the client for an event loop
+	$(BIN)/python tools/async_to_sync.py
 
 format: $(STAMP) ## let ruff put the code in shape
 	$(BIN)/ruff check --fix .

@@ -10,7 +10,9 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "command", ["ruff check .", "ruff format --check .", "mypy", "lint-imports"], ids=lambda text: text
+    "command",
+    ["ruff check .", "ruff format --check .", "mypy", "lint-imports", "python tools/async_to_sync.py --check"],
+    ids=lambda text: text,
 )
 def test_a_check_passes(command: str, repository: Path) -> None:
     program, *arguments = command.split()

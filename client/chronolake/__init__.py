@@ -13,17 +13,20 @@ Errors are in ``chronolake.errors``; the words and bodies shared with the server
 from __future__ import annotations
 
 from chronolake import errors
-from chronolake._async_client import AsyncClient, connect_async
-from chronolake._async_table import AsyncTable
-from chronolake._async_write import AsyncWrite
-from chronolake._client import Client, connect
+from chronolake._async.client import AsyncClient, connect_async
+from chronolake._async.markers import AsyncMarkers
+from chronolake._async.reading import AsyncReading
+from chronolake._async.table import AsyncTable
+from chronolake._async.timeline import AsyncTimeline
+from chronolake._async.write import AsyncWrite
 from chronolake._filters import Column, col
-from chronolake._markers import Markers
-from chronolake._reading import AsyncReading, Reading
-from chronolake._table import Table
-from chronolake._timeline import AsyncTimeline, Timeline
-from chronolake._transport import version as _version
-from chronolake._write import Write
+from chronolake._http import version as _version
+from chronolake._sync.client import Client, connect
+from chronolake._sync.markers import Markers
+from chronolake._sync.reading import Reading
+from chronolake._sync.table import Table
+from chronolake._sync.timeline import Timeline
+from chronolake._sync.write import Write
 from chronolake.errors import ChronolakeError
 from chronolake_model.cleans import CleanPreview
 from chronolake_model.deletable import Deletable, Refusal, RefusedDeletion
@@ -92,6 +95,7 @@ __all__ = [
     "Action",
     "AddColumn",
     "AsyncClient",
+    "AsyncMarkers",
     "AsyncReading",
     "AsyncTable",
     "AsyncTimeline",

@@ -1,4 +1,4 @@
-"""What a write knows of itself, whether it waits by blocking or by awaiting; no I/O."""
+"""The state of one write: its instant, its files, and its commands without an answer. No I/O."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from chronolake import _deletions, calls, errors
-from chronolake._transport import new_key
+from chronolake import calls, errors
+from chronolake._http import new_key
 from chronolake.calls.base import Call
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import (
@@ -27,6 +27,8 @@ from chronolake_model.instants import (
     TouchedFileGroup,
 )
 from chronolake_model.markers import (
+    DELETIONS_MAX,
+    MARKERS_MAX,
     CreatedMarkers,
     CreateMarkers,
     DeletedFile,
@@ -35,10 +37,9 @@ from chronolake_model.markers import (
     MarkerPage,
     ReportDeletions,
     ReportedDeletions,
-    file_at,
-    is_file_of,
 )
 from chronolake_model.vocabulary import Action, State, Touch
+from chronolake_storage.deletions import Source, sources_of
 from chronolake_storage.guard import Deleting
 
 _REASON_CHARS_MAX = 4_096
@@ -53,26 +54,24 @@ KEEP_THEIR_PLAN: Final = frozenset(
         Action.ROLLBACK,
     }
 )
-"""What goes back to requested when its execution fails, and waits there to be executed again."""
+"""Actions whose instants go back to requested when their execution fails, to be executed again."""
 
 STAGED_FROM: Final = 5_000
-"""With more files than that they are reported before the instant completes, so that nobody waits for them."""
+"""A write with more files reports them before it completes, so that other writers do not wait for it."""
 STAGED_AT_ONCE: Final = 2_000
 RECONCILIATIONS_MAX: Final = 5
-"""How often what was left over is deleted before a completion: late attempts may mark more meanwhile."""
-MARKERS_AT_ONCE: Final = 10_000
-
+"""How often left-over files are deleted before one completion: late attempts may mark others meanwhile."""
 BEST_EFFORT_SECONDS = 10.0
-"""How long a rollback is tried for that is only a courtesy: the lease ends in any case."""
+"""How long a rollback is retried when its block has failed: without it, the lease ends by itself."""
 
 
 class Progress:
-    """An instant as last heard of, the files it wrote, and the commands that are still without an answer."""
+    """The state of one write. Threads may share it."""
 
     def __init__(self, instant: Instant) -> None:
         self._lock = threading.Lock()
         self._instant = instant
-        # In whose name the write goes on, whatever is heard: if another takes the instant over, this one stops.
+        # It stays when another writer takes the instant over: then the server refuses this one.
         self._writer = instant.writer
         self._stats: list[WriteStat] = []
         self._replaced: list[FileGroupName] = []
@@ -81,16 +80,16 @@ class Progress:
         self.extra_metadata: dict[str, str] = {}
         self.cleaned_before: str | None = None
         self.schema_version: int | None = None
-        self.given_up_here = False
+        self.is_given_up = False
 
     @property
     def instant(self) -> Instant:
-        """The instant as last heard of."""
+        """The instant as of the last answer."""
         return self._instant
 
     @property
     def writer(self) -> str:
-        """In whose name the write goes on."""
+        """The writer that commands name."""
         return self._writer
 
     @property
@@ -100,54 +99,59 @@ class Progress:
             return tuple(self._stats)
 
     def add(self, stat: WriteStat) -> None:
-        """Remember a written file."""
+        """Add a written file."""
         with self._lock:
             self._stats.append(stat)
 
     def replace(self, file_group: FileGroupName) -> None:
-        """Remember a file group that is to disappear."""
+        """Add a file group that is to be replaced."""
         with self._lock:
             self._replaced.append(file_group)
 
     def touched(self) -> list[TouchedFileGroup]:
-        """The file groups of what was added, and those that are to disappear; each once."""
+        """The file groups of the added files, and those that are to be replaced; each once."""
         with self._lock:
-            written = [TouchedFileGroup(one.partition_path, one.file_id, _touch_of(one)) for one in self._stats]
-            gone = [TouchedFileGroup(one.partition_path, one.file_id, Touch.REPLACED) for one in self._replaced]
-        return list(dict.fromkeys(written + gone))
+            touched = [
+                TouchedFileGroup(stat.partition_path, stat.file_id, _touch_of(stat)) for stat in self._stats
+            ]
+            touched += [
+                TouchedFileGroup(group.partition_path, group.file_id, Touch.REPLACED)
+                for group in self._replaced
+            ]
+        return list(dict.fromkeys(touched))
 
     def learn(self, instant: Instant) -> Instant:
-        """Take in an answer, unless a later one is known."""
-        # The answer to a heartbeat may arrive after that to complete.
+        """Keep the instant of an answer, unless that of a later answer is known."""
+        # The answer to a heartbeat may arrive after the answer to complete.
         with self._lock:
             if instant.version >= self._instant.version:
                 self._instant = instant
         return instant
 
     def key_of(self, call: Call[Any]) -> str:
-        """The idempotency key of a command, its own until the server has answered it.
+        """The idempotency key of a command; it is the same one until the server has answered.
 
-        So the caller may repeat what ended in ``ConnectionFailed``: it is the same command, not a second.
+        So a caller may repeat a command that ended in ``ConnectionFailed``: the server executes it once.
         """
         with self._lock:
             return self._unanswered.setdefault(call, new_key())
 
     def answered(self, call: Call[Any]) -> None:
-        """The server answered ``call``, yes or no: the next one like it is another command."""
+        """The server executed or refused ``call``: the next call that equals it is another command."""
         with self._lock:
             self._unanswered.pop(call, None)
 
     def is_settled(self) -> bool:
-        """Whether there is nothing left to complete: it has completed, or the caller himself gave it up."""
-        return self._instant.state is State.COMPLETED or self.given_up_here
+        """Whether there is nothing left to complete: it has completed, or the caller gave it up."""
+        return self._instant.state is State.COMPLETED or self.is_given_up
 
     def is_gone(self, exc: BaseException, lost: errors.RequestRefused | None) -> bool:
         """Whether there is nothing left to roll back after ``exc``."""
-        known = lost is not None or isinstance(exc, errors.InstantRolledBack | errors.LeaseLive)
-        return known or self.given_up_here or not self._instant.state.is_pending
+        is_lost = lost is not None or isinstance(exc, errors.InstantRolledBack | errors.LeaseLive)
+        return is_lost or self.is_given_up or not self._instant.state.is_pending
 
     def keeps_plan_after(self, exc: BaseException) -> bool:
-        """Whether the plan is worth another execution: not when it lost to what has completed."""
+        """Whether the plan can be executed again: not after a conflict with an instant that has completed."""
         if self._instant.action not in KEEP_THEIR_PLAN or self._instant.state is not State.INFLIGHT:
             return False
         return not (isinstance(exc, errors.WriteConflict) and exc.context.get("rebase_on") is not None)
@@ -157,7 +161,10 @@ class Progress:
         return calls.instants.to_inflight(*self._name)
 
     def staging_calls(self, write_stats: Iterable[WriteStat]) -> list[Call[StagedWriteStats]]:
-        """Report what was added, and what is given here, before it is published; nothing where it is little."""
+        """Calls that report the added files, and ``write_stats``, before they are published.
+
+        None unless there are more than ``STAGED_FROM``.
+        """
         stats = [*self.stats, *write_stats]
         if len(stats) <= STAGED_FROM:
             return []
@@ -173,7 +180,7 @@ class Progress:
         return self._staged.get(call)
 
     def has_staged(self, call: Call[StagedWriteStats], version: int) -> int:
-        """Remember the answer: whoever completes once more need not stage once more."""
+        """Keep the version: a repeated completion does not stage the same files again."""
         self._staged[call] = version
         return version
 
@@ -185,7 +192,7 @@ class Progress:
         schema_version: int | None = None,
         staged: Sequence[int] = (),
     ) -> Call[Instant]:
-        """Publish what was ``staged``, or else what was added and what is given here."""
+        """Publish the ``staged`` files, or else the added files and ``write_stats``."""
         with self._lock:
             body = CompleteInstant(
                 [] if staged else [*self._stats, *write_stats],
@@ -199,7 +206,7 @@ class Progress:
         return calls.instants.complete(*self._name, body)
 
     def member(self) -> CompleteOne:
-        """What was added, as one of several that complete together."""
+        """This write as one of several that complete together."""
         table, requested_time = self._name
         with self._lock:
             return CompleteOne(
@@ -214,19 +221,19 @@ class Progress:
             )
 
     def return_call(self, reason: str) -> Call[Instant]:
-        """Give up executing the plan, in the name of whoever executes it."""
+        """Stop executing the plan, and keep it."""
         return calls.instants.return_to_requested(
             *self._name, ReturnToRequested(self._writer, _storable(reason))
         )
 
     def conflicts_call(self, file_groups: Sequence[TouchedFileGroup]) -> Call[Conflicts]:
-        """Ask whether touching these would conflict."""
+        """Ask whether touching these file groups would conflict."""
         return calls.instants.find_conflicts(*self._name, FindConflicts(list(file_groups)))
 
     def rollback_call(self, reason: str, *, execute: bool) -> Call[Instant]:
-        """Give the instant up, in its writer's name: so the writer's own lease does not stand in the way.
+        """Roll the instant back, in its writer's name: the writer's own lease does not prevent that.
 
-        Unless it is to ``execute`` the rollback, what it has marked is left to whoever does.
+        Without ``execute`` the rollback waits for another executor, who deletes its files.
         """
         body = RollbackInstant(self._writer, _storable(reason), execute=execute)
         return calls.instants.rollback(*self._name, body)
@@ -239,21 +246,20 @@ class Progress:
         """Create markers."""
         return calls.markers.create(*self._name, CreateMarkers(list(markers), self._writer))
 
-    def hand_over_calls(self, markers: Iterable[Marker]) -> list[Call[CreatedMarkers]]:
-        """Create markers that were in storage so far."""
-        some = list(markers)
+    def hand_over_calls(self, markers: Sequence[Marker]) -> list[Call[CreatedMarkers]]:
+        """Create markers with the server that were in storage only."""
         return [
-            self.mark_call(some[first : first + MARKERS_AT_ONCE])
-            for first in range(0, len(some), MARKERS_AT_ONCE)
+            self.mark_call(markers[first : first + MARKERS_MAX])
+            for first in range(0, len(markers), MARKERS_MAX)
         ]
 
     def markers_call(self) -> Call[MarkerPage]:
-        """Its markers; of a rollback those of the instant that it undoes."""
+        """Its markers; those of a rollback are of its target."""
         return calls.markers.list_all(self._instant.table, self.marked_by, unpublished=False)
 
     @property
     def marked_by(self) -> str:
-        """The instant whose markers count: of a rollback that which it undoes."""
+        """The instant whose markers count: of a rollback its target."""
         return self._instant.target or self._instant.requested_time
 
     @property
@@ -263,57 +269,58 @@ class Progress:
 
     @property
     def has_direct_markers(self) -> bool:
-        """Whether they are in storage."""
+        """Whether its markers are in storage."""
         return self._instant.plan is not None and self._instant.plan.direct_markers
 
     @property
-    def goes_by_markers(self) -> bool:
-        """Whether markers say what is in storage: a rollback may have been told which files to delete."""
-        return not self.is_rollback or (self._instant.plan is not None and self._instant.plan.by_markers)
+    def deletes_markers(self) -> bool:
+        """Whether its direct markers are deleted once it has completed: not if its plan names the files."""
+        return self.has_direct_markers and self.sources != [Source.PLAN]
+
+    @property
+    def is_planned_deletion(self) -> bool:
+        """Whether it deletes files, and publishes none: a rollback, or a clean that the server has planned."""
+        return self._is_planned_clean or self.is_rollback
 
     @property
     def is_rollback(self) -> bool:
-        """Whether it undoes another instant."""
+        """Whether it rolls another instant back."""
         return self._instant.action is Action.ROLLBACK
+
+    @property
+    def sources(self) -> list[Source]:
+        """Where the files are listed that it deletes before it completes."""
+        return sources_of(
+            self._instant.action,
+            is_planned=self._is_planned_clean,
+            by_markers=self._instant.plan is not None and self._instant.plan.by_markers,
+            direct_markers=self.has_direct_markers,
+        )
 
     def planned_files_call(self) -> Call[PlannedFiles]:
         """The files that its plan names, to be deleted."""
         return calls.plans.files(*self._name)
 
     @property
-    def is_planned_clean(self) -> bool:
-        """Whether it is a clean whose files the server named."""
+    def _is_planned_clean(self) -> bool:
         return self._instant.plan is not None and self._instant.plan.cleaned_before is not None
 
-    def deletions_call(self) -> Call[DeletedFilePage]:
-        """What was reported deleted of it."""
+    def reported_deletions_call(self) -> Call[DeletedFilePage]:
+        """The files that were reported as deleted."""
         return calls.deletions.list_all(*self._name)
 
-    @staticmethod
-    def without_reported(planned: Iterable[str], reported: Iterable[DeletedFile]) -> list[DeletedFile]:
-        """The files of its plan that are not among those."""
-        gone = set(reported)
-        return [file for file in map(file_at, planned) if file not in gone]
-
-    def without_stats(
-        self, markers: Iterable[Marker], write_stats: Iterable[WriteStat] = ()
-    ) -> list[DeletedFile]:
-        """The data files of ``markers`` that were not added, nor are given here, each once."""
-        added = {(stat.partition_path, stat.file_name) for stat in (*self.stats, *write_stats)}
-        named = dict.fromkeys((one.partition_path, one.file_name) for one in markers)
-        return [DeletedFile(*name) for name in named if name not in added]
-
-    def to_report(self, deleted: Iterable[DeletedFile]) -> list[DeletedFile]:
-        """Those of deleted files that are recorded: a rollback may name what is no data file of its target."""
-        if self.goes_by_markers:
-            return list(deleted)
-        return [file for file in deleted if is_file_of(file, self.marked_by)]
+    def written_files(self, write_stats: Iterable[WriteStat] = ()) -> set[DeletedFile]:
+        """The added files, and those of ``write_stats``, by their names."""
+        return {DeletedFile(stat.partition_path, stat.file_name) for stat in (*self.stats, *write_stats)}
 
     def deletion_calls(self, files: Iterable[DeletedFile]) -> list[Call[ReportedDeletions]]:
         """Report files as deleted, some thousand at a time."""
+        reported = list(files)
         return [
-            calls.deletions.report(*self._name, ReportDeletions([*part], self._writer))
-            for part in _deletions.parts(files)
+            calls.deletions.report(
+                *self._name, ReportDeletions(reported[first : first + DELETIONS_MAX], self._writer)
+            )
+            for first in range(0, len(reported), DELETIONS_MAX)
         ]
 
     def refresh_call(self) -> Call[Instant]:
@@ -321,12 +328,12 @@ class Progress:
         return calls.instants.get(*self._name)
 
     def note_on(self, exc: BaseException, failure: errors.ChronolakeError) -> None:
-        """Say with ``exc``, which caused it, that the rollback failed, or how far it came."""
-        which = f"instant {self._instant.requested_time} of {self._instant.table}"
-        if self.given_up_here:
-            exc.add_note(f"chronolake: files of the {which} wait to be deleted: {failure}")
+        """Add a note to ``exc``, the cause of a rollback that failed."""
+        name = f"instant {self._instant.requested_time} of {self._instant.table}"
+        if self.is_given_up:
+            exc.add_note(f"chronolake: files of the {name} wait to be deleted: {failure}")
         else:
-            exc.add_note(f"chronolake: {which} was not rolled back: {failure}")
+            exc.add_note(f"chronolake: {name} was not rolled back: {failure}")
 
     @property
     def _name(self) -> tuple[str, str]:
@@ -334,7 +341,7 @@ class Progress:
 
 
 def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
-    """Whose files an instant deletes: a rollback those of its target, a clean those of earlier instants."""
+    """In whose name an instant deletes: a rollback files of its target, a clean files of earlier instants."""
     match instant.action:
         case Action.CLEAN:
             return Deleting(instant.requested_time, None, writer)
@@ -346,7 +353,7 @@ def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
 
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
     """Publish several writes: all of them, or none."""
-    return calls.instants.complete_together(CompleteTogether([one.member() for one in members]))
+    return calls.instants.complete_together(CompleteTogether([member.member() for member in members]))
 
 
 def _touch_of(stat: WriteStat) -> Touch:
@@ -354,5 +361,5 @@ def _touch_of(stat: WriteStat) -> Touch:
 
 
 def _storable(reason: str) -> str:
-    """A reason is often the text of an exception, and that may hold anything, even what JSON cannot."""
+    """The reason without characters that JSON cannot represent: it is often the text of an exception."""
     return reason.encode(errors="replace").decode().replace("\0", "?")[:_REASON_CHARS_MAX]

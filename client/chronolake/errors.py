@@ -290,6 +290,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.HISTORY_CLEANED: HistoryCleaned,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,
+    ProblemCode.BODY_TOO_SLOW: InvalidRequest,
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
     ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
     ProblemCode.INVALID_TABLE: InvalidTable,

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 import chronolake
-from chronolake import WriteStat, _deletions
-from chronolake._markers import Location
-from chronolake._write import Write
+from chronolake import Write, WriteStat
+from chronolake._location import Location
+from chronolake_storage import deletions
 
 FILES_AT_ONCE = 10
 Moment = Literal["before deleting", "before reporting", "before the second part", "before completing"]
@@ -35,7 +35,7 @@ class Task(msgspec.Struct):
 def main() -> None:
     """End the write, up to the moment."""
     task = msgspec.json.decode(sys.argv[1], type=Task)
-    _deletions.FILES_AT_ONCE = FILES_AT_ONCE  # type: ignore[misc]  # fewer, so that there are several parts
+    deletions.FILES_AT_ONCE = FILES_AT_ONCE  # type: ignore[misc]  # fewer, so that there are several parts
     _stay_at(task.moment)
     with chronolake.connect(task.url, storage_options=task.storage_options) as client:
         write = client.table(task.table).write(task.requested_time)
@@ -58,13 +58,13 @@ def _stay_at(moment: Moment) -> None:
 
 
 def _stay_after_all_parts() -> None:
-    delete_left = Write._delete_left
+    delete_files = Write._delete_files
 
     def delete_and_stay(write: Write, *args: Any) -> None:
-        delete_left(write, *args)
+        delete_files(write, *args)
         _stay()
 
-    Write._delete_left = delete_and_stay  # type: ignore[assignment, method-assign]
+    Write._delete_files = delete_and_stay  # type: ignore[assignment, method-assign]
 
 
 def _stay_in(owner: type, method: str, time_: int) -> None:

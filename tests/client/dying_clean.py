@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import chronolake
-from chronolake import _deletions
-from chronolake._markers import Location
-from chronolake._transport import Transport
+from chronolake._location import Location
+from chronolake._sync.transport import Transport
+from chronolake_storage import deletions
 
 WRITER = "cleaner"
 
@@ -38,7 +38,7 @@ def main(url: str, table: str, last_step: str) -> None:
 
     with chronolake.connect(url) as client:
         found = client.table(table)
-        setattr(_deletions, "FILES_AT_ONCE", 1)  # noqa: B010  # it is Final for everybody else
+        setattr(deletions, "FILES_AT_ONCE", 1)  # noqa: B010  # it is Final for everybody else
         setattr(Location, "delete", dying(Location.delete))  # noqa: B010
         setattr(Transport, "send", dying(Transport.send))  # noqa: B010
         found.clean(retain_commits=1, writer=WRITER)

@@ -21,6 +21,8 @@ class Fault(enum.Enum):
     LOSE_ANSWER = enum.auto()
     BAD_GATEWAY = enum.auto()
     BUSY = enum.auto()
+    HOLD_ANSWER = enum.auto()
+    """The request is executed; ``held`` is set, and the answer waits for ``go_on``."""
 
 
 class Gateway:
@@ -29,6 +31,8 @@ class Gateway:
     def __init__(self, target: str) -> None:
         self.faults: list[Fault | None] = []
         self.keys: list[str] = []
+        self.held = threading.Event()
+        self.go_on = threading.Event()
         self._forward = httpx.Client(base_url=target, timeout=30)
         handler = type("Handler", (_Handler,), {"gateway": self})
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -72,6 +76,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 pass
             case Fault.LOSE_ANSWER:
                 self._forwarded(body)
+            case Fault.HOLD_ANSWER:
+                self._forwarded(body)
+                self.gateway.held.set()
+                self.gateway.go_on.wait(30)
             case Fault.BAD_GATEWAY:
                 self._answer(httpx.Response(502, content=b"<html>bad gateway</html>"))
             case Fault.BUSY:

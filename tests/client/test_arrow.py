@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import chronolake
 from chronolake import col, errors
-from chronolake._arrow import _END, _MessageSplitter
+from chronolake._record_batches import END, MessageSplitter
 from chronolake_model.file_names import bucket_file_id
 from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import stat_of
@@ -88,14 +88,14 @@ def test_a_stream_in_any_pieces_gives_its_messages_and_shows_its_end(
         for batch in batches:
             writer.write_batch(batch)
     stream = sink.getvalue()[: len(sink.getvalue()) - cut_off]
-    splitter, sizes = _MessageSplitter(), itertools.cycle(pieces)
-    messages: list[bytes] = []
+    splitter, sizes = MessageSplitter(), itertools.cycle(pieces)
+    messages: list[memoryview] = []
     while stream:
         size = next(sizes)
         messages += splitter.messages_in(stream[:size])
         stream = stream[size:]
     assert splitter.has_ended == (cut_off == 0)
-    assert len(messages) == len(rows) + 1 or cut_off > len(_END)
+    assert len(messages) == len(rows) + 1 or cut_off > len(END)
     assert [pa.ipc.read_record_batch(message, schema) for message in messages[1:]] == batches[
         : len(messages) - 1
     ]

@@ -88,7 +88,9 @@ def test_the_pages_of_a_snapshot_make_one_snapshot() -> None:
     first, second = (FileSlice("", f"0000000{n}", TIME, None, []) for n in (0, 1))
     pages = [Snapshot("shop.orders", TIME, [first], "more"), Snapshot("shop.orders", TIME, [second], None)]
 
-    assert calls.files.merge_snapshot(pages) == Snapshot("shop.orders", TIME, [first, second], None)
+    merged = calls.base.merge_pages(pages, "slices")
+
+    assert merged == Snapshot("shop.orders", TIME, [first, second], None)
 
 
 def test_an_instant_that_several_pages_of_changes_name_counts_once() -> None:

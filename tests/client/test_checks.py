@@ -16,7 +16,7 @@ import pytest
 import chronolake
 import python_keys
 import python_writer
-from chronolake import _checks, _keys
+from chronolake import _check_run, _keys
 from chronolake.cli import output
 from chronolake_model import meta_columns as meta
 from chronolake_model.checks import Check, FindingKind
@@ -209,7 +209,7 @@ def test_a_key_that_is_in_two_wrong_buckets_is_found(lake: chronolake.Table) -> 
 def test_no_more_keys_of_wrong_buckets_are_remembered_than_said(
     lake: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_checks, "MISPLACED_MAX", 1)
+    monkeypatch.setattr(_check_run, "MISPLACED_MAX", 1)
     rows = rows_of(2, "0", "-").slice(0, 3)
     publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
 

@@ -196,7 +196,7 @@ def test_whoever_follows_may_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("chronolake._client.Client.follow", interrupted)
+    monkeypatch.setattr("chronolake.Client.follow", interrupted)
 
     ran = cli("events", "--follow")
 

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import chronolake
-from chronolake import LoggedEvent, _events, _transport, calls, errors
+from chronolake import LoggedEvent, _event_stream, _http, calls, errors
+from chronolake._sync import events
+from chronolake._sync.transport import Transport
 from chronolake.cli import output
 from tests.client.conftest import SCHEMA, Cli
 from tests.client.test_writes import publish
@@ -77,13 +79,13 @@ def test_a_follower_gets_what_is_there_and_what_comes(
 
 def test_what_answers_with_a_page_instead_of_a_stream_is_an_error() -> None:
     answer = httpx.Response(200, headers={"Content-Type": "text/html"}, content=b"<h1>Welcome</h1>")
-    transport = _transport.Transport(_transport.Endpoint("http://lake", 1, 0))
+    transport = Transport(_http.Endpoint("http://lake", 1, 0))
     transport._http = httpx.Client(
         base_url="http://lake", transport=httpx.MockTransport(lambda request: answer)
     )
 
     with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
-        next(_events.follow(transport, calls.events.follow(None, None)))
+        next(events.follow(transport, calls.events.follow(None, None)))
 
 
 def test_a_follower_whose_server_stays_away_says_so() -> None:
@@ -201,13 +203,13 @@ def stream_behind(cursor: int) -> str:
 
 @given(cuts=st.lists(st.floats(0, 1), max_size=10), size=st.integers(1, 2_000))
 def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: int) -> None:
-    place = _events.Place(calls.events.follow("-1", None), 60)
+    place = _event_stream.Position(calls.events.follow("-1", None), 60)
     seen: list[LoggedEvent] = []
 
     for cut in [*cuts, 1.0]:
         whole = stream_behind(int(dict(place.connect().query)["after"]))
         arrived = whole[: int(len(whole) * cut)]
-        splitter = _transport.LineSplitter()
+        splitter = _http.LineSplitter()
         pieces = [arrived[at : at + size] for at in range(0, len(arrived), size)]
         lines = [line for piece in pieces for line in splitter.lines_in(piece)]
         seen += [found for line in lines if (found := place.take(line)) is not None]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from chronolake import errors
-from chronolake._lease import LeaseRenewal
+from chronolake._sync.lease import LeaseRenewal
 from chronolake_model.problems import Problem, ProblemCode
 
 WAIT_SECONDS = 10.0
@@ -72,7 +72,7 @@ def test_it_ends_and_says_so_when_the_instant_is_gone(code: ProblemCode) -> None
     renewal = LeaseRenewal(renewals, lease_seconds=0.03, name="t")
 
     renewal.start()
-    renewal.join(WAIT_SECONDS)
+    renewal._task.join(WAIT_SECONDS)
 
     assert renewals.count == 1
     assert renewal.lost is not None
@@ -84,14 +84,14 @@ def test_an_instant_that_completed_elsewhere_is_not_lost() -> None:
     renewal = LeaseRenewal(renewals, lease_seconds=0.03, name="t")
 
     renewal.start()
-    renewal.join(WAIT_SECONDS)
+    renewal._task.join(WAIT_SECONDS)
 
     assert renewals.count == 1
     assert renewal.lost is None
 
 
 def test_stopping_does_not_wait_for_a_renewal_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chronolake._lease._JOIN_SECONDS", 0.01)
+    monkeypatch.setattr("chronolake._concurrency.blocking.JOIN_SECONDS", 0.01)
     hanging, go_on = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -105,6 +105,6 @@ def test_stopping_does_not_wait_for_a_renewal_that_hangs(monkeypatch: pytest.Mon
 
     renewal.stop()
     go_on.set()
-    renewal.join(WAIT_SECONDS)
+    renewal._task.join(WAIT_SECONDS)
 
     assert renewal.lost is None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 import chronolake
-from chronolake import FileGroupName, MarkersType, OrphanReason
-from chronolake._orphans import reason_of
+from chronolake import FileGroupName, MarkersType, OrphanReason, calls
+from chronolake._orphan_reasons import reason_of
+from chronolake._sync import arrow
 from chronolake.cli import output
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.orphans import SAFE_TO_DELETE
@@ -102,9 +105,15 @@ def test_what_is_published_while_storage_is_listed_is_no_orphan(
     stored.publish(0)
     write = stored.table.begin()
     stat = stored.write_file(write.requested_time, 1)
-    report_of_published = stored.table.published_batches()
+    stream = arrow.stream(stored.table._transport, calls.files.published(stored.table.name))
+    schema = next(stream)
     write.complete([stat])
-    monkeypatch.setattr(stored.table, "published_batches", lambda: report_of_published)
+
+    def begun_before(*_: object) -> Iterator[Any]:
+        yield schema
+        yield from stream
+
+    monkeypatch.setattr(arrow, "stream", begun_before)
 
     assert stored.found() == [(f"day=1/{stat.file_name}", OrphanReason.PENDING)]
 

@@ -236,7 +236,7 @@ def test_a_reader_is_told_that_its_lease_is_lost(local: Stored) -> None:
     with local.table.reading(lease_seconds=1) as reading:
         reading.end()
         assert reading._renewal is not None
-        reading._renewal.join(WAIT_SECONDS)
+        reading._renewal._task.join(WAIT_SECONDS)
 
     assert isinstance(reading.lost, errors.ReaderNotFound)
     with pytest.raises(errors.ReaderNotFound):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import chronolake
-from chronolake import _transport, calls, errors
+from chronolake import _http, calls, errors
 
 JITTER = st.floats(0.5, 1.0)
 
@@ -16,32 +16,32 @@ JITTER = st.floats(0.5, 1.0)
 def test_a_pause_is_bounded_and_never_shorter_than_the_server_asked(
     tries: int, wanted: float, jitter: float
 ) -> None:
-    pause = _transport.pause_seconds(tries, wanted, jitter)
+    pause = _http.pause_seconds(tries, wanted, jitter)
 
     assert wanted < pause <= wanted + 5.0
 
 
 @given(tries=st.integers(0, 20), jitter=JITTER)
 def test_pauses_never_shrink_from_try_to_try(tries: int, jitter: float) -> None:
-    assert _transport.pause_seconds(tries, 0, jitter) <= _transport.pause_seconds(tries + 1, 0, jitter)
+    assert _http.pause_seconds(tries, 0, jitter) <= _http.pause_seconds(tries + 1, 0, jitter)
 
 
 def test_without_time_to_retry_the_first_failure_is_the_last() -> None:
-    assert _transport.Patience(0).pause_after(errors.ConnectionFailed("no")) is None
+    assert _http.Backoff(0).pause_after(errors.ConnectionFailed("no")) is None
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:7077", "ftp://host", "http://", "nonsense"])
 def test_what_is_no_http_url_is_refused_before_anything_is_sent(url: str) -> None:
     with pytest.raises(ValueError, match="http://host:port"):
-        _transport.endpoint_of(url, 1, 1)
+        _http.endpoint_of(url, 1, 1)
 
 
 def test_the_url_is_the_argument_or_the_environment_or_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHRONOLAKE_URL", raising=False)
-    assert _transport.endpoint_of(None, 1, 1).url == "http://127.0.0.1:7077"
+    assert _http.endpoint_of(None, 1, 1).url == "http://127.0.0.1:7077"
     monkeypatch.setenv("CHRONOLAKE_URL", "https://lake.example/base/")
-    assert _transport.endpoint_of(None, 1, 1).url == "https://lake.example/base"
-    assert _transport.endpoint_of("http://other:1", 1, 1).url == "http://other:1"
+    assert _http.endpoint_of(None, 1, 1).url == "https://lake.example/base"
+    assert _http.endpoint_of("http://other:1", 1, 1).url == "http://other:1"
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_the_url_is_the_argument_or_the_environment_or_this_host(monkeypatch: py
     [("https://h", True), ("HTTPS://h", True), ("http://h", False), ("HTTP://h", False)],
 )
 def test_certificates_are_checked_where_there_are_any(url: str, is_encrypted: bool) -> None:
-    assert _transport.endpoint_of(url, 1, 1).is_encrypted is is_encrypted
+    assert _http.endpoint_of(url, 1, 1).is_encrypted is is_encrypted
 
 
 def test_fields_that_only_a_newer_server_knows_are_ignored() -> None:
     answer = response(200, b'{"earliest": "a", "latest": "b", "uncertainty_us": 3}')
 
-    assert _transport.answer_of(calls.clock.time(), answer).latest == "b"
+    assert _http.answer_of(calls.clock.time(), answer).latest == "b"
 
 
 def test_the_page_of_another_server_is_an_error_that_shows_what_it_was() -> None:
     with pytest.raises(errors.ServerError, match="Welcome to nginx") as caught:
-        _transport.answer_of(calls.clock.time(), response(200, b"<h1>Welcome to nginx</h1>"))
+        _http.answer_of(calls.clock.time(), response(200, b"<h1>Welcome to nginx</h1>"))
 
     assert caught.value.code == errors.UNEXPECTED_ANSWER
 
@@ -68,14 +68,14 @@ def test_the_page_of_another_server_is_an_error_that_shows_what_it_was() -> None
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_gateway_that_cannot_reach_the_server_is_the_server_unavailable(status: int) -> None:
     with pytest.raises(errors.ServerUnavailable) as caught:
-        _transport.answer_of(calls.clock.time(), response(status, b"<html>", {"Retry-After": "7"}))
+        _http.answer_of(calls.clock.time(), response(status, b"<html>", {"Retry-After": "7"}))
 
     assert caught.value.retry_after_seconds == 7
 
 
 def test_a_404_that_is_no_problem_document_is_not_taken_for_a_missing_table() -> None:
     with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
-        _transport.answer_of(calls.tables.get("shop.orders"), response(404, b"not found"))
+        _http.answer_of(calls.tables.get("shop.orders"), response(404, b"not found"))
 
 
 def response(status: int, content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -94,7 +94,7 @@ def test_a_table_of_which_a_newer_server_says_more_is_understood() -> None:
         b' "schema_version": 1}'
     )
 
-    definition = _transport.answer_of(calls.tables.get("a.b"), response(200, content))
+    definition = _http.answer_of(calls.tables.get("a.b"), response(200, content))
 
     assert definition.schema == [known]
     assert definition.index == chronolake.BucketIndex(buckets=4)

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake import _deletions
 from chronolake_spark.options import WriteOptions
 from chronolake_spark.spark_data_source import ChronolakeDataSource, ChronolakeWriter, Message
+from chronolake_storage import deletions
 
 Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
 
@@ -43,7 +43,7 @@ def source_with(fault: Fault) -> type[ChronolakeDataSource]:
 
         def abort(self, messages: Sequence[Message | None]) -> None:  # type: ignore[explicit-override]
             # Each file by itself, so that a test can come in between two.
-            _deletions.FILES_AT_ONCE = 1  # type: ignore[misc]
+            deletions.FILES_AT_ONCE = 1  # type: ignore[misc]
             super().abort(messages)
 
     class Source(ChronolakeDataSource):

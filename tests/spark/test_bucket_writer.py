@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake._markers import Location, owner_of
+from chronolake._location import Location, owner_of
+from chronolake._sync.markers import DirectMarkers
 from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import BucketIndex, Table
@@ -96,7 +97,8 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Writt
     files.make_folder()
     claims.hold(files, owner_of(definition), lambda: None, list)
     location = Location(definition, None, base_files.NotReported())
-    return bucket_writer.write(batches, job, task, location.direct_markers(job.requested_time))
+    markers = DirectMarkers(location.stored_markers(job.requested_time))
+    return bucket_writer.write(batches, job, task, markers)
 
 
 def definition_at(base_path: str) -> Table:

@@ -11,7 +11,7 @@ import pytest
 
 import chronolake
 from chronolake import Field, Marker, MarkerKind, MarkersType, errors
-from chronolake._markers import owner_of
+from chronolake._location import owner_of
 from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_reader, bucket_writer, columns

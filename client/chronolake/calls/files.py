@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from chronolake.calls import base
-from chronolake.calls.base import Call, digits, merge_pages, post, query, table_path
+from chronolake.calls.base import Call, digits, post, query, table_path
 from chronolake_model.files import Changes, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.scans import Scan
@@ -82,11 +82,6 @@ def changes(name: str, from_: Moment | None, to: Moment | None) -> Call[Changes]
     """What completed in (from, to]."""
     pairs = query(**{"from": digits(from_), "to": digits(to)}, limit=base.FILES_LIMIT_MAX)
     return Call("GET", f"{table_path(name)}/changes", Changes, pairs)
-
-
-def merge_snapshot(pages: Sequence[Snapshot]) -> Snapshot:
-    """One snapshot of all its pages."""
-    return merge_pages(pages, "slices")
 
 
 def merge_changes(pages: Sequence[Changes]) -> Changes:

@@ -1,8 +1,8 @@
-"""What a command knows of the command line it was called from; also the interface for plug-ins.
+"""The options of the command line, for its commands; also the interface for plug-ins.
 
 A plug-in is a plain function with typer's annotations, named by an entry point of the group
 ``chronolake.commands``. It gets ``--url`` and ``--json`` added to its own options (and so must not define
-them), and asks here what they said::
+them), and gets them from here::
 
     from chronolake.cli import context, output
 
@@ -12,7 +12,7 @@ them), and asks here what they said::
         output.show(result, lambda console: console.print("done"))
 
 ``output.show`` writes the result as a JSON document when ``wants_json()``; progress goes to stderr. A failure
-that is no ``ChronolakeError`` is reported by ``fail``. A plug-in imports what is heavy when it runs, not when
+that is no ``ChronolakeError`` is reported by ``fail``. A plug-in imports large packages when it runs, not when
 it is imported.
 """
 
@@ -28,10 +28,10 @@ from typing import NoReturn
 import msgspec
 import typer
 
-from chronolake import _client
+import chronolake
 
 RETRY_SECONDS = 5.0
-"""Somebody sits before the terminal: a server that is not there is soon reported."""
+"""Short, because a person waits at the terminal."""
 
 
 class CommonOptions(msgspec.Struct, frozen=True):
@@ -49,20 +49,20 @@ _options: contextvars.ContextVar[CommonOptions] = contextvars.ContextVar(
 
 def client(
     *, retry_seconds: float | None = None, storage_options: Mapping[str, str] | None = None
-) -> _client.Client:
+) -> chronolake.Client:
     """A client of the server that the command line names; a bad ``--url`` is a usage error.
 
-    It retries for ``RETRY_SECONDS`` unless told otherwise.
+    It retries for ``RETRY_SECONDS`` unless given.
     """
-    patience = RETRY_SECONDS if retry_seconds is None else retry_seconds
+    seconds = RETRY_SECONDS if retry_seconds is None else retry_seconds
     try:
-        return _client.connect(_options.get().url, retry_seconds=patience, storage_options=storage_options)
+        return chronolake.connect(_options.get().url, retry_seconds=seconds, storage_options=storage_options)
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="--url") from exc
 
 
 def wants_json() -> bool:
-    """Whether stdout is to be one JSON document."""
+    """Whether stdout must be one JSON document."""
     return _options.get().json
 
 
@@ -76,14 +76,14 @@ def fail(message: str, *, exit_code: int = 1) -> NoReturn:
 
 
 def note(*, url: str | None, wants_json: bool) -> None:
-    """Take over what one place of the command line says; what it leaves out stays as it was."""
+    """Set the options that one part of the command line gives; the others stay."""
     before = _options.get()
     _options.set(CommonOptions(url or before.url, wants_json or before.json))
 
 
 @contextlib.contextmanager
 def of_one_run() -> Iterator[None]:
-    """Start from no options, and forget them at the end: several runs may share a process."""
+    """Reset the options before and after one run: several runs may share a process."""
     token = _options.set(CommonOptions())
     try:
         yield

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from chronolake import _client
+import chronolake
 from chronolake.cli import context, options, output
 from chronolake_model.events import LoggedEvent
 
@@ -79,7 +79,7 @@ def _follow(table: str | None, after: str | None, limit: int | None, *, from_now
         raise typer.Exit(_INTERRUPTED) from None
 
 
-def _following(client: _client.Client, table: str | None, after: str | None) -> Iterator[LoggedEvent]:
+def _following(client: chronolake.Client, table: str | None, after: str | None) -> Iterator[LoggedEvent]:
     yield from client.follow(after, table)
 
 

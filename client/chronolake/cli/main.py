@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from chronolake import _transport, errors
+from chronolake import _http, errors
 from chronolake.cli import (
     checks,
     cleans,
@@ -115,7 +115,7 @@ def _tables_app() -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"chronolake {_transport.version()}")
+        print(f"chronolake {_http.version()}")
         raise typer.Exit
 
 

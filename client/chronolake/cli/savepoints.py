@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from chronolake._table import Table
+from chronolake import Table
 from chronolake.cli import context, instants, options, output
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, State

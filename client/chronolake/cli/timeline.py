@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from chronolake._timeline import PENDING, Timeline
+from chronolake import Timeline
+from chronolake._timeline_filter import PENDING
 from chronolake.cli import context, options, output
 from chronolake_model.instants import Instant
 from chronolake_model.times import MICROS_PER_SECOND, from_datetime, parse_time

@@ -1,0 +1,42 @@
+"""Answers as Arrow: the files of a table in record batches. Needs pyarrow, ``chronolake[arrow]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chronolake import _record_batches
+from chronolake._async.transport import AsyncTransport
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._record_batches import MessageSplitter
+from chronolake.calls.base import Call
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def batches(transport: AsyncTransport, call: Call[Any]) -> concurrency.RecordBatches:
+    """The answer in record batches, each fetched when it is needed; one try."""
+    _record_batches.pyarrow()
+    return concurrency.reader_of(stream(transport, call))
+
+
+async def table(transport: AsyncTransport, call: Call[Any]) -> pa.Table:
+    """The whole answer; retried as other answers are."""
+    _record_batches.pyarrow()
+    return _record_batches.whole_table(await transport.send_for_arrow(call))
+
+
+async def stream(transport: AsyncTransport, call: Call[Any]) -> concurrency.Stream[Any]:
+    """The schema of the answer, then its record batches, each fetched when it is needed; one try."""
+    pa = _record_batches.pyarrow()
+    schema, splitter = None, MessageSplitter()
+    async with transport.chunks(call) as chunks:
+        async for chunk in chunks:
+            for message in map(pa.ipc.read_message, splitter.messages_in(chunk)):
+                if schema is None:
+                    schema = pa.ipc.read_schema(message)
+                    yield schema
+                else:
+                    yield pa.ipc.read_record_batch(message, schema)
+    if schema is None or not splitter.has_ended:
+        raise _record_batches.broken_off()

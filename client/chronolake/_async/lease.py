@@ -1,0 +1,52 @@
+"""Keeps a lease alive in the background, and learns there when it was lost.
+
+The background task dies with the process: a killed writer sends no heartbeats, its lease ends, and any other
+writer may roll its instant back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from chronolake import errors
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._renewals import lost_by, pause_seconds_of
+
+
+class AsyncLeaseRenewal:
+    """Calls ``renew`` three times per lease until it is stopped, or the server says that the lease is over."""
+
+    def __init__(self, renew: Callable[[], Awaitable[object]], *, lease_seconds: float, name: str) -> None:
+        self._renew = renew
+        self._lease_seconds = lease_seconds
+        self._lost: errors.RequestRefused | None = None
+        self._task = concurrency.BackgroundTask(self._run, name=f"chronolake-lease-{name}")
+
+    @property
+    def lost(self) -> errors.RequestRefused | None:
+        """Why the lease is lost: its instant was rolled back, or its table was dropped."""
+        return self._lost
+
+    def start(self) -> None:
+        """Begin to renew; the first renewal is a third of a lease away."""
+        self._task.start()
+
+    async def stop(self) -> None:
+        """Stop renewing. A renewal that is under way is waited for briefly, if at all.
+
+        It does no harm: the server refuses one that arrives after the instant has ended.
+        """
+        await self._task.stop()
+
+    async def _run(self) -> None:
+        arrived = True
+        while await self._task.pause(pause_seconds_of(self._lease_seconds, arrived)):
+            try:
+                await self._renew()
+                arrived = True
+            except errors.RequestRefused as refused:
+                self._lost = None if self._task.is_stopped else lost_by(refused)
+                return
+            except errors.ChronolakeError:
+                # The lease may outlive a short outage; if it does not, the next answer says so.
+                arrived = False

@@ -1,0 +1,90 @@
+"""The markers of one instant: kept by the server, or direct in the table's storage; one interface to both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Protocol
+
+from chronolake import calls
+from chronolake._async.transport import AsyncTransport
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._location import StoredMarkers
+from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
+
+
+class AsyncMarkers(Protocol):
+    """The markers of one instant."""
+
+    async def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """Create markers, durably: each is new, or existed. Raises ``InvalidMarker``, and creates none."""
+
+    def listed(self, unpublished: bool = False) -> AsyncIterator[Marker]:
+        """All markers, by partition path, file name and kind; see ``AsyncTable.markers``."""
+
+    async def check(self, marker: Marker) -> bool:
+        """Whether there is this marker. Raises ``ValueError`` for what cannot be a marker."""
+
+    async def delete_all(self) -> int:
+        """Delete all markers: how many there were. It may be called again."""
+
+
+class AsyncServerMarkers:
+    """Markers that the server keeps; see ``AsyncWrite.mark`` for what it refuses."""
+
+    def __init__(self, transport: AsyncTransport, table: str, requested_time: str, writer: str | None) -> None:
+        self._transport = transport
+        self._instant = (table, requested_time)
+        self._writer = writer
+
+    async def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """As ``AsyncMarkers.create``; 10,000 at most."""
+        call = calls.markers.create(*self._instant, CreateMarkers([*markers], self._writer))
+        return (await self._transport.send(call)).outcomes
+
+    def listed(self, unpublished: bool = False) -> AsyncIterator[Marker]:
+        """As ``AsyncMarkers.listed``, fetched page by page."""
+        call = calls.markers.list_all(*self._instant, unpublished)
+        return self._transport.entries(call, lambda page: page.markers)
+
+    async def check(self, marker: Marker) -> bool:
+        """As ``AsyncMarkers.check``."""
+        return (await self._transport.send(calls.markers.find(*self._instant, marker))).exists
+
+    async def delete_all(self) -> int:
+        """As ``AsyncMarkers.delete_all``; raises ``IllegalTransition`` while the instant is pending."""
+        return (await self._transport.send(calls.markers.delete(*self._instant))).deleted
+
+
+class AsyncDirectMarkers:
+    """Markers in the table's storage. Methods raise ``StorageFailed`` too."""
+
+    def __init__(self, markers: StoredMarkers) -> None:
+        self._markers = markers
+
+    async def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """As ``AsyncMarkers.create``; the first call claims the table's base path.
+
+        When the store fails in the middle, the markers that exist by then stay: repeat the call.
+        """
+        return await concurrency.run_blocking(self._markers.create, markers)
+
+    def listed(self, unpublished: bool = False) -> AsyncIterator[Marker]:
+        """As ``AsyncMarkers.listed``; other files in the folder are left out."""
+        if unpublished:
+            raise ValueError("only the server knows which files are published: list all direct markers")
+        return self._listed()
+
+    async def check(self, marker: Marker) -> bool:
+        """As ``AsyncMarkers.check``."""
+        return await concurrency.run_blocking(self._markers.exists, marker)
+
+    async def delete_all(self) -> int:
+        """As ``AsyncMarkers.delete_all``; the caller knows that the instant has ended.
+
+        Raises ``StorageFailed`` when other files stay in the folder: they are not deleted.
+        """
+        return await concurrency.run_blocking(self._markers.delete_all)
+
+    async def _listed(self) -> AsyncIterator[Marker]:
+        for marker in await concurrency.run_blocking(self._markers.list_all):
+            yield marker

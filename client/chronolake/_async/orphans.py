@@ -1,0 +1,124 @@
+"""Orphans: files in storage that no instant accounts for (docs/architecture.md#promises, promise 5).
+
+Storage is listed first, published files are read after that, and instants last. So a file that is written or
+published meanwhile is never reported as an orphan: an instant that completed after published files were read
+counts as pending.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from chronolake import _orphan_reasons, calls, errors
+from chronolake._async import arrow
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._location import Location
+from chronolake._orphan_reasons import instant_of, reason_of
+from chronolake_model.deletable import Refusal
+from chronolake_model.markers import DELETIONS_MAX, file_at
+from chronolake_model.orphans import Orphan, OrphanReason, Orphans
+from chronolake_storage.guard import Deleting
+
+if TYPE_CHECKING:
+    from chronolake._async.stored_table import AsyncStoredTable
+    from chronolake._async.transport import AsyncTransport
+
+_AS_OF: Final = b"chronolake.as_of"
+
+
+async def find(table: AsyncStoredTable, transport: AsyncTransport, location: Location) -> Orphans:
+    """The answer of ``AsyncTable.orphans``. Holds the paths of all files in storage at once."""
+    sizes = await concurrency.run_blocking(_sizes_in_storage, location)
+    files_listed = len(sizes)
+    as_of = await _remove_published(sizes, table, transport)
+    judge = _Judge(table, as_of)
+    paths = sorted(sizes, key=_orphan_reasons.by_instant)
+    orphans = [await judge.orphan(path, sizes[path]) for path in paths]
+    return _orphan_reasons.report_of(
+        table.name, as_of, files_listed, await _with_dropped_tables(table, orphans)
+    )
+
+
+async def delete(report: Orphans, location: Location, *, unknown_instants: bool = False) -> Orphans:
+    """Delete the files of a report that are safe to delete; the answer says which were deleted."""
+    failures: dict[str, str | None] = {}
+    paths_of = _orphan_reasons.deletable_paths(report, unknown_instants=unknown_instants)
+    for requested_time, paths in paths_of.items():
+        deleting = Deleting(None, requested_time, unknown_instants=unknown_instants)
+        failed = await concurrency.run_blocking(location.delete_paths, deleting, paths)
+        failures |= {path: failed.get(path) for path in paths}
+    return _orphan_reasons.with_deletions(report, failures)
+
+
+def _sizes_in_storage(location: Location) -> dict[str, int]:
+    return {file.path: file.size_bytes for file in location.storage.listing()}
+
+
+async def _remove_published(
+    sizes: dict[str, int], table: AsyncStoredTable, transport: AsyncTransport
+) -> str | None:
+    """Remove published files from ``sizes``; gives the completion time as of which they were read."""
+    as_of: bytes | None = None
+    async with contextlib.aclosing(arrow.stream(transport, calls.files.published(table.name))) as stream:
+        schema = await anext(stream)
+        as_of = (schema.metadata or {}).get(_AS_OF)
+        async for batch in stream:
+            for path in batch.column("path").to_pylist():
+                sizes.pop(path, None)
+    return None if as_of is None else as_of.decode()
+
+
+async def _with_dropped_tables(table: AsyncStoredTable, orphans: Sequence[Orphan]) -> list[Orphan]:
+    """The orphans, where files of dropped tables are told apart from others of unknown instants."""
+    unknown = [orphan.path for orphan in orphans if orphan.reason is OrphanReason.UNKNOWN_INSTANT]
+    dropped = await _paths_of_dropped_tables(table, unknown)
+    return [
+        msgspec.structs.replace(orphan, reason=OrphanReason.DROPPED_TABLE) if orphan.path in dropped else orphan
+        for orphan in orphans
+    ]
+
+
+async def _paths_of_dropped_tables(table: AsyncStoredTable, paths: Sequence[str]) -> set[str]:
+    dropped: set[str] = set()
+    # Where nothing may be deleted at all, the server does not say which file is of which table.
+    with contextlib.suppress(errors.BasePathShared, errors.MetastoreMoved):
+        for first in range(0, len(paths), DELETIONS_MAX):
+            part = paths[first : first + DELETIONS_MAX]
+            answer = await table.deletable_orphans(file_at(path) for path in part)
+            dropped |= {refused.path for refused in answer.refused if refused.reason is Refusal.DROPPED_TABLE}
+    return dropped
+
+
+class _Judge:
+    """Finds the reason of each orphan; files of an instant must come one after another."""
+
+    def __init__(self, table: AsyncStoredTable, as_of: str | None) -> None:
+        self._table = table
+        self._as_of = as_of
+        # Of the last instant only: an instant may have very many markers.
+        self._requested_time: str | None = None
+        self._reason = OrphanReason.UNKNOWN_INSTANT
+        self._marked: Iterable[str] = frozenset()
+
+    async def orphan(self, path: str, size_bytes: int) -> Orphan:
+        """The file with its reason."""
+        requested_time = instant_of(path)
+        if requested_time is None:
+            return Orphan(path, size_bytes, OrphanReason.NO_DATA_FILE, None)
+        if requested_time != self._requested_time:
+            self._reason, self._marked = await self._of_instant(requested_time)
+            self._requested_time = requested_time
+        return Orphan(path, size_bytes, self._reason, requested_time, path in self._marked)
+
+    async def _of_instant(self, requested_time: str) -> tuple[OrphanReason, frozenset[str]]:
+        try:
+            instant = await self._table.instant(requested_time)
+            marked = frozenset([marker.path async for marker in self._table.markers(requested_time)])
+        except errors.InstantNotFound:
+            return OrphanReason.UNKNOWN_INSTANT, frozenset()
+        return reason_of(instant, self._as_of, datetime.now(UTC)), marked

@@ -1,0 +1,81 @@
+"""Reads a table under a lease: while it runs, no clean deletes files of that time."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Final, Self
+
+from chronolake import calls, errors
+from chronolake._async.lease import AsyncLeaseRenewal
+from chronolake._async.transport import AsyncTransport
+from chronolake.calls.base import Call
+from chronolake_model.readers import ReaderLease, RenewReading
+
+END_SECONDS: Final = 10.0
+"""How long the release of a lease is retried: without it, the lease ends by itself."""
+
+
+class AsyncReading:
+    """A reader's lease of a completion time. Tasks of one event loop may share it.
+
+    As a context manager it renews the lease in the background, and releases it at the end. Outside of such a
+    block nothing renews it: call ``renew`` before the lease ends.
+    """
+
+    def __init__(self, transport: AsyncTransport, lease: ReaderLease) -> None:
+        self._transport = transport
+        self._lease = lease
+        self._renewal: AsyncLeaseRenewal | None = None
+
+    @property
+    def as_of(self) -> str | None:
+        """The completion time to read as of; None when nothing had completed: there is nothing to read."""
+        return self._lease.as_of
+
+    @property
+    def lease(self) -> ReaderLease:
+        """The lease as of the last answer."""
+        return self._lease
+
+    @property
+    def lost(self) -> errors.RequestRefused | None:
+        """Why the renewal stopped: the lease has ended, or the table was dropped. None while it is kept."""
+        return self._renewal.lost if self._renewal else None
+
+    async def renew(self, lease_seconds: int | None = None) -> ReaderLease:
+        """Renew the lease from now on, for ``lease_seconds`` or for as long as before.
+
+        Raises ``ReaderNotFound`` when it has ended: a clean may have deleted files of that time.
+        """
+        self._lease = await self._transport.send(_renewal(self._lease, lease_seconds))
+        return self._lease
+
+    async def end(self) -> bool:
+        """Release the lease; False when it had ended before."""
+        call = calls.readers.end(self._lease.table, self._lease.lease_id)
+        return (await self._transport.send(call)).released
+
+    async def __aenter__(self) -> Self:
+        self._renewal = AsyncLeaseRenewal(
+            self._renew, lease_seconds=self._lease.lease_seconds, name=self._lease.lease_id
+        )
+        self._renewal.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _exc: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if self._renewal is not None:
+            await self._renewal.stop()
+        call = calls.readers.end(self._lease.table, self._lease.lease_id)
+        with contextlib.suppress(errors.ChronolakeError):
+            await self._transport.send(call, retry_seconds=END_SECONDS)
+
+    async def _renew(self) -> None:
+        # One try: the loop of the renewal decides when to retry.
+        self._lease = await self._transport.send(_renewal(self._lease), retry_seconds=0)
+
+
+def _renewal(lease: ReaderLease, lease_seconds: int | None = None) -> Call[ReaderLease]:
+    return calls.readers.renew(lease.table, lease.lease_id, RenewReading(lease_seconds))

@@ -1,0 +1,122 @@
+"""Sends calls, and retries those that fail for a while: a lost connection, a restarted server, a full queue."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+
+import httpx
+
+from chronolake import _http, errors
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._http import Backoff, Endpoint, LineSplitter
+from chronolake.calls.base import Call, Page
+
+_Answer = TypeVar("_Answer")
+_Page = TypeVar("_Page", bound=Page)
+_Entry = TypeVar("_Entry")
+
+
+class AsyncTransport:
+    """Sends calls. Tasks of one event loop may share it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._http = httpx.AsyncClient(
+            base_url=endpoint.url,
+            timeout=endpoint.timeout_seconds,
+            headers=_http.client_headers(),
+            verify=endpoint.is_encrypted,
+        )
+
+    async def send(
+        self, call: Call[_Answer], *, key: str | None = None, retry_seconds: float | None = None
+    ) -> _Answer:
+        """The answer to ``call``; raises a ``ChronolakeError`` when there is none.
+
+        ``key`` is the idempotency key of a command, a new one unless given; ``retry_seconds`` is the
+        endpoint's unless given, and 0 tries once.
+        """
+        headers = _http.headers_of(call, key or _http.new_key())
+        return _http.answer_of(call, await self._respond(call, headers, retry_seconds))
+
+    async def send_for_arrow(self, call: Call[Any]) -> bytes:
+        """The answer to ``call`` as an Arrow IPC stream."""
+        return (await self._respond(call, _http.arrow_headers_of(call))).content
+
+    async def _respond(
+        self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
+    ) -> httpx.Response:
+        # A POST is retried as safely as a GET: all tries of a command carry one idempotency key, and the
+        # server answers each of them with the answer to the first.
+        backoff = Backoff(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        while True:
+            try:
+                with _http.failures_with_key(headers), _http.connection_failures(self.endpoint.url):
+                    response = await self._http.request(
+                        call.method, call.path, params=call.query, content=call.body, headers=headers
+                    )
+                    return _http.successful(response)
+            except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
+                pause = backoff.pause_after(failure)
+                if pause is None:
+                    raise
+            await concurrency.sleep(pause)
+
+    async def pages(self, call: Call[_Page]) -> concurrency.Stream[_Page]:
+        """All pages of a list, each fetched when it is needed."""
+        page = await self.send(call)
+        yield page
+        while page.next_cursor is not None:
+            page = await self.send(call.page_at(page.next_cursor))
+            yield page
+
+    async def all_pages(self, call: Call[_Page]) -> list[_Page]:
+        """All pages of a list."""
+        return [page async for page in self.pages(call)]
+
+    async def entries(
+        self, call: Call[_Page], entries_of: Callable[[_Page], Sequence[_Entry]], limit: int | None = None
+    ) -> AsyncIterator[_Entry]:
+        """The entries of all pages of a list, ``limit`` at most; a page is fetched when it is needed."""
+        remaining = sys.maxsize if limit is None else limit
+        if remaining <= 0:
+            return
+        # Closed here, because the iteration may end early, and a garbage collector closes late.
+        async with contextlib.aclosing(self.pages(call)) as pages:
+            async for page in pages:
+                for entry in entries_of(page)[:remaining]:
+                    yield entry
+                remaining -= len(entries_of(page))
+                if remaining <= 0:
+                    return
+
+    async def lines(self, call: Call[Any]) -> concurrency.Stream[str]:
+        """The lines of an answer that does not end, as they come; one try."""
+        with _http.connection_failures(self.endpoint.url):
+            async with self._http.stream(
+                call.method, call.path, params=call.query, timeout=_http.stream_timeout(self.endpoint)
+            ) as response:
+                if not _http.is_event_stream(response):
+                    await response.aread()
+                    raise _http.not_event_stream(response)
+                splitter = LineSplitter()
+                async for text in response.aiter_text():
+                    for line in splitter.lines_in(text):
+                        yield line
+
+    @contextlib.asynccontextmanager
+    async def chunks(self, call: Call[Any]) -> concurrency.Stream[AsyncIterator[bytes]]:
+        """The bytes of an answer as an Arrow IPC stream, as they come; one try."""
+        with _http.connection_failures(self.endpoint.url):
+            async with self._http.stream(**_http.arrow_request(call, self.endpoint)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise _http.error_of(response)
+                yield response.aiter_bytes()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()

@@ -1,0 +1,429 @@
+"""One write: an instant from its begin to its completion or rollback, and the lease in between."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from chronolake import calls, errors
+from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage
+from chronolake._async.lease import AsyncLeaseRenewal
+from chronolake._async.transport import AsyncTransport
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._location import Location
+from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
+from chronolake.calls.base import Call
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
+from chronolake_model.times import Moment, digits_of
+from chronolake_model.vocabulary import State
+from chronolake_storage.deletions import Files, Result, Source, delete_files
+
+_Answer = TypeVar("_Answer")
+
+
+class AsyncWrite:
+    """An instant and its writer. Tasks of one event loop may share it.
+
+    As a context manager it renews its lease in the background, completes when the block ends, and rolls back
+    when the block raises::
+
+        async with await table.begin(operation=Operation.UPSERT) as write:
+            write.add(stat)
+
+    The execution of a plan that raises goes back to requested, so that the plan can be executed again, unless
+    it lost a conflict with an instant that has completed: then every execution would, and it is rolled back.
+
+    Outside of such a block nothing renews the lease: call ``heartbeat`` before it ends.
+
+    Async only: a block that occupies the event loop, without ``await``, sends no heartbeats either.
+    """
+
+    def __init__(self, transport: AsyncTransport, instant: Instant, location: Location) -> None:
+        self._transport = transport
+        self._progress = Progress(instant)
+        self._location = location
+        self._renewal: AsyncLeaseRenewal | None = None
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.instant.table
+
+    @property
+    def requested_time(self) -> str:
+        """The instant's requested time, which names it."""
+        return self.instant.requested_time
+
+    @property
+    def instant(self) -> Instant:
+        """The instant as of the last answer; ``refresh`` fetches it."""
+        return self._progress.instant
+
+    @property
+    def stats(self) -> tuple[WriteStat, ...]:
+        """The write stats added so far."""
+        return self._progress.stats
+
+    @property
+    def extra_metadata(self) -> dict[str, str]:
+        """Metadata that is published with the instant; fill it in before ``complete``."""
+        return self._progress.extra_metadata
+
+    @property
+    def lost(self) -> errors.RequestRefused | None:
+        """Why the renewal stopped: the instant was rolled back, or its table dropped. None while it is kept.
+
+        A long write looks here to stop early; ``complete`` raises it.
+        """
+        return self._renewal.lost if self._renewal else None
+
+    async def mark(self, *markers: Marker) -> list[MarkerOutcome]:
+        """Create the markers of data files, before the files are written: each is new, or existed.
+
+        All are created, 10,000 at most, or none. Raises ``InstantRolledBack`` and ``LeaseLive`` (the instant is
+        not this writer's any more: stop), ``WriteConflict`` when the table detects conflicts early and another
+        writer has marked one of the file groups, ``IllegalTransition``, ``InvalidMarker``.
+        Direct markers are refused only by the storage: ``StorageFailed``. If the base path is a local folder
+        that exists, it is claimed for the table first, see ``AsyncTable.claim_storage``; ``StorageFailed`` when
+        it is another table's.
+        """
+        if self._progress.has_direct_markers:
+            stored_markers = self._location.stored_markers(self._progress.marked_by)
+            return await concurrency.run_blocking(stored_markers.create, markers)
+        await concurrency.run_blocking(self._location.claim_if_present)
+        return (await self._transport.send(self._progress.mark_call(markers))).outcomes
+
+    async def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
+        """The files that are marked and not added: failed or repeated attempts of tasks may have left them.
+
+        ``complete`` deletes them. ``write_stats`` are those that it will be given. Of a rollback these are the
+        files of its target that are still to be deleted, and of a clean those of its plan.
+        """
+        written = self._progress.written_files(write_stats)
+        pages = self._pages()
+        listed = [file for source in self._progress.sources async for page in pages[source] for file in page]
+        return [file for file in dict.fromkeys(listed) if file not in written]
+
+    async def report_deletions(self, files: Iterable[DeletedFile]) -> int:
+        """Report that ``files`` were deleted from storage: how many were recorded.
+
+        Raises ``InvalidDeletion`` when one was never marked, or is published, ``InstantRolledBack``,
+        ``LeaseLive``, ``IllegalTransition``.
+        """
+        return sum([(await self._command(call)).files for call in self._progress.deletion_calls(files)])
+
+    def add(self, stat: WriteStat) -> None:
+        """Add a written file, to be published by ``complete``."""
+        self._progress.add(stat)
+
+    def replace(self, file_group: FileGroupName) -> None:
+        """Add a file group that is to be replaced: by a replacecommit, or a clustering."""
+        self._progress.replace(file_group)
+
+    def clean_before(self, completion_time: Moment) -> None:
+        """Say what a clean did: files that left the latest slices by this completion time may be deleted.
+
+        Once it completes, reads as of earlier times are refused, but for those that savepoints pin.
+        """
+        self._progress.cleaned_before = digits_of(completion_time)
+
+    def with_schema(self, schema_version: int) -> None:
+        """Say with which version of the schema the files are written.
+
+        Unless given, it is the version that the table had when the instant was begun.
+        """
+        self._progress.schema_version = schema_version
+
+    async def inflight(self) -> Instant:
+        """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
+        return self._progress.learn(await self._command(self._progress.inflight_call()))
+
+    async def complete(
+        self,
+        write_stats: Iterable[WriteStat] = (),
+        extra_metadata: Mapping[str, str] | None = None,
+        *,
+        replaced_file_groups: Iterable[FileGroupName] = (),
+        schema_version: int | None = None,
+    ) -> Instant:
+        """Publish the files that were added and ``write_stats``, all at once.
+
+        The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
+        Thousands of files are reported in parts before, so that other writers of the table hardly wait.
+        Files that are marked and not published, see ``left_over``, are deleted from storage first, and so are
+        the files that the plan of a rollback or a clean names; when that fails, nothing is published:
+        ``StorageFailed``. ``schema_version`` is the version that the files were written with, as in
+        ``with_schema``.
+
+        Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
+        ``UnreconciledMarkers`` (tasks that still run mark new files each time),
+        ``InstantRolledBack`` and ``LeaseLive`` (the instant is not this writer's any more: stop),
+        ``IllegalTransition``, ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed`` or
+        ``ServerUnavailable`` the outcome is not known: repeat the same call to get it, for it is sent under the
+        same idempotency key.
+        """
+        if self.lost is not None:
+            raise self.lost
+        stats = list(write_stats)
+        await self._prepare()
+        staged = [await self._stage(call) for call in self._progress.staging_calls(stats)]
+        call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
+        answer = await _reconciled(lambda: self._command(call), lambda: self._delete_files(stats))
+        # At once: a writer that is interrupted in the next step must know that the instant has completed.
+        instant = self._progress.learn(answer)
+        await self._delete_direct_markers()
+        return instant
+
+    async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
+        """The conflict that ``complete`` would lose now; None when there is none. Changes nothing.
+
+        It checks ``file_groups``, or those that were added and replaced so far. A later write may conflict.
+        """
+        touched = self._progress.touched() if file_groups is None else list(file_groups)
+        if not touched:
+            return None
+        return (await self._transport.send(self._progress.conflicts_call(touched))).conflict
+
+    async def rollback(self, reason: str = "") -> Instant:
+        """Roll the instant back: its files are never published.
+
+        The files that it has marked are deleted from storage, unless the table's property
+        ``deletions.executor`` leaves that to the server. Raises ``IllegalTransition`` when it has completed: it
+        stays published, keep its files; and ``StorageFailed`` when files could not be deleted: it is rolled
+        back, and the rollback waits for ``AsyncTable.finish_rollbacks``.
+        """
+        return await self._rollback(reason, retry_seconds=None, execute=self._location.is_client_executor)
+
+    async def return_to_requested(self, reason: str = "") -> Instant:
+        """Stop executing the plan, and keep it for another execution.
+
+        Raises ``IllegalTransition`` for an ordinary write, which is rolled back instead.
+        """
+        return await self._return_to_requested(reason, retry_seconds=None)
+
+    async def heartbeat(self, lease_seconds: int | None = None) -> Instant:
+        """Renew the lease from now on, for ``lease_seconds`` or for as long as before.
+
+        Raises ``InstantRolledBack`` when the instant was rolled back after the lease had ended.
+        """
+        call = self._progress.heartbeat_call(lease_seconds)
+        return self._progress.learn(await self._transport.send(call))
+
+    async def refresh(self) -> Instant:
+        """Fetch the instant."""
+        return self._progress.learn(await self._transport.send(self._progress.refresh_call()))
+
+    async def __aenter__(self) -> Self:
+        self._renewal = AsyncLeaseRenewal(
+            self._renew, lease_seconds=self.instant.lease_seconds, name=self.requested_time
+        )
+        self._renewal.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, exc: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        try:
+            if exc is not None:
+                await self._give_up(exc)
+            elif not self._progress.is_settled():
+                await self._finish()
+        finally:
+            await self._stop_renewal()
+
+    async def _finish(self) -> None:
+        """Complete, and roll back when the server or the storage refuses.
+
+        The lease is renewed meanwhile: to publish many files, or to wait for a server that restarts, may take
+        longer than the lease. When the outcome is unknown, nothing is rolled back.
+        """
+        try:
+            await self.complete()
+        except (errors.RequestRefused, errors.StorageFailed) as refused:
+            await self._give_up(refused)
+            raise
+
+    async def _give_up(self, exc: BaseException) -> None:
+        """Roll back, or return to requested, because of ``exc``; a failure here becomes a note of it."""
+        await self._stop_renewal()
+        if self._progress.is_gone(exc, self.lost):
+            return
+        reason = f"{type(exc).__name__}: {exc}"
+        try:
+            if self._progress.keeps_plan_after(exc):
+                await self._return_to_requested(reason, retry_seconds=BEST_EFFORT_SECONDS)
+                return
+            # A program that is interrupted, or a task that is cancelled, must end soon: it deletes no files.
+            execute = self._location.is_client_executor and isinstance(exc, Exception)
+            await self._rollback(reason, retry_seconds=BEST_EFFORT_SECONDS, execute=execute)
+        except errors.ChronolakeError as failure:
+            self._progress.note_on(exc, failure)
+
+    async def _stop_renewal(self) -> None:
+        if self._renewal is not None:
+            await self._renewal.stop()
+
+    async def _renew(self) -> None:
+        # One try: the loop of the renewal decides when to retry.
+        self._progress.learn(await self._transport.send(self._progress.heartbeat_call(None), retry_seconds=0))
+
+    async def _rollback(self, reason: str, *, retry_seconds: float | None, execute: bool) -> Instant:
+        call = self._progress.rollback_call(reason, execute=execute)
+        instant = await self._command(call, retry_seconds=retry_seconds)
+        self._progress.is_given_up = True
+        self._progress.learn(instant)
+        if execute:
+            await finish_rollback(self._transport, self._location, instant, self._progress.writer)
+        return instant
+
+    async def _prepare(self) -> None:
+        """Claim the folder; delete the files of a rollback or a clean; hand direct markers to the server."""
+        await concurrency.run_blocking(self._location.claim_if_present)
+        if self._progress.is_planned_deletion:
+            await self._delete_files()
+        elif self._progress.has_direct_markers:
+            stored_markers = self._location.stored_markers(self._progress.marked_by)
+            markers = await concurrency.run_blocking(stored_markers.list_all)
+            for call in self._progress.hand_over_calls(markers):
+                await self._transport.send(call)
+
+    async def _delete_files(self, write_stats: Iterable[WriteStat] = ()) -> None:
+        """Delete the files of ``left_over`` from storage, and report them. Raises ``StorageFailed``."""
+        result, written = Result(), self._progress.written_files(write_stats)
+        deleter = AsyncFileDeleter(
+            self._location,
+            self._progress.deleting,
+            pages=self._pages(),
+            report=self.report_deletions,
+            marked_by=self._progress.marked_by,
+        )
+        await deleter.run(delete_files(self._progress.sources, result, written))
+        if result.failures:
+            files = len(result.deleted) + len(result.failures)
+            raise errors.StorageFailed(
+                f"{len(result.failures)} of {files} files could not be deleted; they stay on the list of files "
+                f"to delete. The first: {result.first_failure}"
+            )
+
+    def _pages(self) -> dict[Source, AsyncIterator[Files]]:
+        return {
+            Source.PLAN: self._planned_files(),
+            Source.MARKERS: self._marked_files(),
+            Source.DIRECT_MARKERS: marked_in_storage(self._location, self._progress.marked_by),
+        }
+
+    async def _planned_files(self) -> AsyncIterator[Files]:
+        reported: set[DeletedFile] = set()
+        # A rollback deletes all files that its plan names: one may be reported, and written again since.
+        if not self._progress.is_rollback:
+            pages = await self._transport.all_pages(self._progress.reported_deletions_call())
+            reported = {file for page in pages for file in page.files}
+        async for planned in self._transport.pages(self._progress.planned_files_call()):
+            yield [file for file in map(file_at, planned.files) if file not in reported]
+
+    async def _marked_files(self) -> AsyncIterator[Files]:
+        async for page in self._transport.pages(self._progress.markers_call()):
+            # A file may have two markers, of two kinds.
+            yield sorted({DeletedFile(marker.partition_path, marker.file_name) for marker in page.markers})
+
+    async def _delete_direct_markers(self) -> None:
+        """Delete the markers in storage; those that stay do no harm."""
+        if self._progress.deletes_markers:
+            stored_markers = self._location.stored_markers(self._progress.marked_by)
+            with contextlib.suppress(errors.StorageFailed):
+                await concurrency.run_blocking(stored_markers.delete_all)
+
+    async def _return_to_requested(self, reason: str, *, retry_seconds: float | None) -> Instant:
+        instant = await self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
+        self._progress.is_given_up = True
+        return self._progress.learn(instant)
+
+    async def _stage(self, call: Call[StagedWriteStats]) -> int:
+        version = self._progress.staged_under(call)
+        if version is not None:
+            return version
+        return self._progress.has_staged(call, (await self._command(call)).version)
+
+    async def _command(self, call: Call[_Answer], *, retry_seconds: float | None = None) -> _Answer:
+        key = self._progress.key_of(call)
+        try:
+            answer = await self._transport.send(call, key=key, retry_seconds=retry_seconds)
+        except errors.RequestRefused:
+            self._progress.answered(call)
+            raise
+        self._progress.answered(call)
+        return answer
+
+
+async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:
+    """Publish the added files of each write, all of them or none; see ``AsyncClient.complete_together``."""
+    if not writes:
+        return []
+    first = writes[0]
+    for write in writes:
+        if write.lost is not None:
+            raise write.lost
+    for write in writes:
+        await write._prepare()
+    call = together_call([write._progress for write in writes])
+    # The first write keeps the idempotency key: the same writes once more are the same command.
+    answer = await _reconciled(lambda: first._command(call), lambda: _delete_files_of(writes))
+    instants = [write._progress.learn(instant) for write, instant in zip(writes, answer.instants, strict=True)]
+    for write in writes:
+        await write._delete_direct_markers()
+    return instants
+
+
+async def _delete_files_of(writes: Sequence[AsyncWrite]) -> None:
+    for write in writes:
+        await write._delete_files()
+
+
+async def finish_clean(transport: AsyncTransport, location: Location, clean: Instant) -> Instant:
+    """Delete the files of a clean's plan, and complete it. Raises ``StorageFailed``: then it waits."""
+    return await _executed(AsyncWrite(transport, clean, location))
+
+
+async def finish_rollback(
+    transport: AsyncTransport, location: Location, rolled_back: Instant, writer: str
+) -> bool:
+    """Delete the files of an instant that was rolled back, and complete its rollback; False if another does.
+
+    Only a rollback that is inflight in the name of ``writer`` is executed. Raises ``StorageFailed``: then it
+    waits.
+    """
+    if rolled_back.rolled_back_by is None:
+        return False
+    instant = await transport.send(calls.instants.get(rolled_back.table, rolled_back.rolled_back_by))
+    if instant.state is not State.INFLIGHT or instant.writer != writer:
+        return False
+    await _executed(AsyncWrite(transport, instant, location))
+    return True
+
+
+async def _executed(plan: AsyncWrite) -> Instant:
+    """The instant of a plan that deletes files, once the files are deleted and it has completed."""
+    try:
+        async with plan:
+            pass
+    except errors.IllegalTransition:
+        # Another process with the same writer's name may have completed it first.
+        if (await plan.refresh()).state is not State.COMPLETED:
+            raise
+    return plan.instant
+
+
+async def _reconciled(
+    complete: Callable[[], Awaitable[_Answer]], delete_left_over: Callable[[], Awaitable[object]]
+) -> _Answer:
+    """The answer of ``complete``; left-over files are deleted each time it is refused because of them."""
+    for _ in range(RECONCILIATIONS_MAX):
+        try:
+            return await complete()
+        except errors.UnreconciledMarkers:
+            await delete_left_over()
+    return await complete()

@@ -1,0 +1,269 @@
+"""``chronolake check``: compares every file of a snapshot with the timeline, and records with each other.
+
+One base file is read at a time, row group by row group. The key of a record in a wrong bucket is looked for in
+the right bucket too, to find duplicates; the number of keys that are kept for that is ``MISPLACED_MAX``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronolake import _file_checks, errors
+from chronolake._file_checks import EXAMPLES_MAX, BaseFile, Layout
+from chronolake.storage import open_filesystem
+from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind, FindingTotal
+from chronolake_model.file_names import bucket_of, parse_file_name
+from chronolake_model.files import DataFile, FileSlice
+from chronolake_model.orphans import Orphan, OrphanReason
+from chronolake_model.schemas import TableSchema
+from chronolake_model.tables import Field, Table
+from chronolake_model.vocabulary import IndexType
+
+MISPLACED_MAX: Final = 1_000_000
+"""Keys in wrong buckets that are kept, to look for duplicates."""
+FINDINGS_MAX: Final = 1_000
+"""Findings of one kind in the report; the totals count all."""
+_ACCOUNTED_FOR: Final = (OrphanReason.PENDING, OrphanReason.LEASE_ENDED)
+
+_Group = tuple[str, int]
+
+
+class Run:
+    """The state of one check, and its reads of files, which block; ``_async.checks`` asks the server."""
+
+    def __init__(
+        self,
+        table: Table,
+        storage_options: Mapping[str, str],
+        schemas: Iterable[TableSchema],
+        as_of: str | None,
+    ) -> None:
+        self._table = table.name
+        self._as_of = as_of
+        self._filesystem, self._root = open_filesystem(table.base_path, storage_options)
+        self._layout = _layout_of(table, schemas)
+        self._findings: dict[FindingKind, list[Finding]] = defaultdict(list)
+        self._totals: Counter[FindingKind] = Counter()
+        self._records_of: Counter[FindingKind] = Counter()
+        self._is_committed: dict[str, bool] = {}
+        self._misplaced: dict[_Group, dict[str, str]] = defaultdict(dict)
+        self._misplaced_count = 0
+        self._misplaced_skipped = 0
+        self._files_of_dropped_tables = 0
+        self._files = self._files_read = self._records = self._log_files = self._skipped = 0
+
+    def check_names_and_sizes(self, slices: Iterable[FileSlice]) -> list[BaseFile]:
+        """Check names and sizes of all files of the slices; gives the base files that can be read."""
+        return [base_file for slice_ in slices for base_file in self._readable(slice_)]
+
+    def sample_of(self, base_files: list[BaseFile], sample: int | None) -> list[BaseFile]:
+        """The base files to read: all, or ``sample`` of them, spread evenly."""
+        if sample is None or sample >= len(base_files):
+            return base_files
+        self._skipped = len(base_files) - sample
+        return [base_files[number * len(base_files) // sample] for number in range(sample)]
+
+    @property
+    def records(self) -> int:
+        """How many records were read."""
+        return self._records
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding, and keep it unless there are ``FINDINGS_MAX`` of its kind."""
+        self._totals[finding.kind] += 1
+        self._records_of[finding.kind] += finding.records
+        if len(self._findings[finding.kind]) < FINDINGS_MAX:
+            self._findings[finding.kind].append(finding)
+
+    def report(self) -> Check:
+        """The report of the findings so far."""
+        kinds = [kind for kind in FindingKind if self._totals[kind]]
+        return Check(
+            self._table,
+            self._as_of,
+            self._files,
+            self._files_read,
+            self._records,
+            [FindingTotal(kind, self._totals[kind], self._records_of[kind]) for kind in kinds],
+            [finding for kind in kinds for finding in self._findings[kind]],
+            list(self._not_covered()),
+        )
+
+    def add_orphan(self, orphan: Orphan) -> None:
+        """Add a file in storage that is not published; one that the timeline accounts for is no finding."""
+        if orphan.reason is OrphanReason.DROPPED_TABLE:
+            self._files_of_dropped_tables += 1
+        elif orphan.reason not in _ACCOUNTED_FOR:
+            self.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
+
+    def _readable(self, slice_: FileSlice) -> Iterator[BaseFile]:
+        """The slice's base file, unless its name or size is wrong; other files are checked only."""
+        self._log_files += len(slice_.log_files)
+        for log in slice_.log_files:
+            self._is_whole(log)
+            self._has_right_name(log, slice_)
+        base = slice_.base_file
+        if base is None:
+            return
+        is_whole, has_right_name = self._is_whole(base), self._has_right_name(base, slice_)
+        if is_whole and has_right_name:
+            yield self._base_file(base, slice_)
+
+    def _is_whole(self, file: DataFile) -> bool:
+        self._files += 1
+        try:
+            info = self._filesystem.get_file_info(f"{self._root}/{file.path}")
+        except OSError as exc:
+            raise errors.StorageFailed(f"{self._root}/{file.path}: {exc}") from exc
+        if not info.is_file:
+            self.add(Finding(FindingKind.MISSING_FILE, file.path, 0, []))
+        elif info.size != file.size_bytes:
+            example = f"{info.size} bytes, and {file.size_bytes} on the timeline"
+            self.add(Finding(FindingKind.WRONG_SIZE, file.path, 0, [example]))
+        return bool(info.is_file and info.size == file.size_bytes)
+
+    def _has_right_name(self, file: DataFile, slice_: FileSlice) -> bool:
+        partition_path, _, file_name = file.path.rpartition("/")
+        try:
+            name = parse_file_name(file_name)
+            bucket = None if self._layout.buckets is None else bucket_of(name.file_id)
+        except ValueError as exc:
+            self.add(Finding(FindingKind.WRONG_NAME, file.path, 0, [str(exc)]))
+            return False
+        actual = (partition_path, name.file_id, name.requested_time)
+        expected = (slice_.partition_path, slice_.file_id, file.requested_time)
+        is_bucket = bucket is None or bucket < (self._layout.buckets or 0)
+        if actual != expected or not is_bucket:
+            example = f"the timeline has {slice_.file_id} of {file.requested_time} in {slice_.partition_path!r}"
+            self.add(Finding(FindingKind.WRONG_NAME, file.path, 0, [example]))
+        return actual == expected and is_bucket
+
+    def _base_file(self, base: DataFile, slice_: FileSlice) -> BaseFile:
+        bucket = None if self._layout.buckets is None else bucket_of(slice_.file_id)
+        return BaseFile(
+            base.path, slice_.partition_path, bucket, base.requested_time, base.records, base.schema_version
+        )
+
+    def read(self, stated: BaseFile) -> Mapping[str, int]:
+        """Check the contents of a base file; gives how many records have which commit time."""
+        self._files_read += 1
+        try:
+            with self._opened(stated.path) as file:
+                contents = _file_checks.check(file, stated, self._layout)
+        except (pa.ArrowException, OSError) as exc:
+            self.add(Finding(FindingKind.UNREADABLE_FILE, stated.path, 0, [str(exc).splitlines()[0][:300]]))
+            return {}
+        self._records += contents.records
+        for finding in contents.findings:
+            self.add(finding)
+        for key, bucket in contents.misplaced:
+            self._keep(stated, key, bucket)
+        return contents.commit_times
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[pq.ParquetFile]:
+        with (
+            self._filesystem.open_input_file(f"{self._root}/{path}") as source,
+            pq.ParquetFile(source) as file,
+        ):
+            yield file
+
+    def unknown_commit_times(self, counts: Iterable[str]) -> list[str]:
+        """The commit times whose completion times are still to be fetched."""
+        unknown = [time for time in counts if time not in self._is_committed]
+        self._is_committed |= dict.fromkeys(unknown, False)
+        return [time for time in unknown if time.isdigit() and len(time) in (17, 20)]
+
+    def learn_completion_times(self, times: Sequence[str], completion_times: Sequence[str | None]) -> None:
+        """Keep which of the commit times had completed by the time of the check."""
+        for time, completed in zip(times, completion_times, strict=True):
+            self._is_committed[time] = completed is not None and completed <= (self._as_of or "")
+
+    def check_commit_times(self, stated: BaseFile, counts: Mapping[str, int]) -> None:
+        """A record's commit is the file's own instant, or one that had completed when that was requested."""
+        wrong = [time for time in counts if not self._is_committed[time] or time > stated.requested_time]
+        if wrong:
+            records = sum(counts[time] for time in wrong)
+            examples = [f"{time!r}" for time in wrong[:EXAMPLES_MAX]]
+            self.add(Finding(FindingKind.WRONG_COMMIT_TIME, stated.path, records, examples))
+
+    # ---- keys that two files of a partition have
+
+    def _keep(self, stated: BaseFile, key: str, bucket: int) -> None:
+        keys = self._misplaced[stated.partition_path, bucket]
+        if key in keys:
+            if keys[key] != stated.path:
+                self._add_duplicates(stated.path, [(key, keys[key])])
+        elif self._misplaced_count == MISPLACED_MAX:
+            self._misplaced_skipped += 1
+        else:
+            keys[key] = stated.path
+            self._misplaced_count += 1
+
+    def find_duplicates(self, base_files: Iterable[BaseFile]) -> None:
+        """Find keys that two files have: keys in wrong buckets, and those of a bucket with two file groups."""
+        groups: dict[_Group, list[BaseFile]] = defaultdict(list)
+        for stated in base_files:
+            if stated.bucket is not None:
+                groups[stated.partition_path, stated.bucket].append(stated)
+        for group, files in groups.items():
+            known = dict(self._misplaced.get(group, {}))
+            if known or len(files) > 1:
+                for stated in files:
+                    self._compare(stated, known, keeps=len(files) > 1)
+
+    def _compare(self, stated: BaseFile, known: dict[str, str], *, keeps: bool) -> None:
+        duplicates = []
+        own: dict[str, str] = {}
+        try:
+            with self._opened(stated.path) as file:
+                for keys in _file_checks.keys_of(file, self._layout):
+                    for key in keys.drop_null().to_pylist():
+                        if known.get(key, stated.path) != stated.path:
+                            duplicates.append((key, known[key]))
+                        if keeps:
+                            own[key] = stated.path
+        except (pa.ArrowException, OSError, KeyError):
+            # That the file, or its key columns, cannot be read is a finding already.
+            return
+        known |= own
+        if duplicates:
+            self._add_duplicates(stated.path, duplicates)
+
+    def _add_duplicates(self, path: str, duplicates: list[tuple[str, str]]) -> None:
+        examples = [f"the key {key!r} is in {other} too" for key, other in duplicates[:EXAMPLES_MAX]]
+        self.add(Finding(FindingKind.DUPLICATE_KEY, path, len(duplicates), examples))
+
+    def _not_covered(self) -> Iterator[str]:
+        if self._skipped:
+            yield f"{self._skipped} base files were not read, because a sample was asked for"
+        if self._log_files:
+            yield f"{self._log_files} log files: only that they are there, with their sizes and names"
+        if self._files_of_dropped_tables:
+            yield f"{self._files_of_dropped_tables} files of dropped tables in the folder: never deleted"
+        if self._layout.buckets is None:
+            yield "keys that are in two files of a partition: only a bucket index says where a key belongs"
+        if self._misplaced_skipped:
+            yield f"twins of {self._misplaced_skipped} keys in wrong buckets, of which there are too many"
+
+
+def _origin(orphan: Orphan) -> str:
+    # Markers of a rolled-back instant stay until its rollback has completed.
+    awaits_rollback = orphan.reason is OrphanReason.ROLLED_BACK and orphan.has_marker
+    return AWAITS_ROLLBACK if awaits_rollback else str(orphan.reason)
+
+
+def _layout_of(table: Table, schemas: Iterable[TableSchema]) -> Layout:
+    fields: dict[str, Field] = {field.name: field for field in table.schema}
+    return Layout(
+        [fields[name] for name in table.record_key_fields],
+        [fields[name] for name in table.partition_fields],
+        table.index.buckets if table.index.type is IndexType.BUCKET else None,
+        {schema.schema_version: schema.fields for schema in schemas},
+    )

@@ -1,0 +1,265 @@
+"""Where a table's files are, for clients: opened when first needed, claimed, and deleted through the guard.
+
+All of it blocks. The client for an event loop calls it in threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from chronolake import errors, storage as storages
+from chronolake.storage import Storage
+from chronolake_model import problems
+from chronolake_model.markers import (
+    EXECUTOR_PROPERTY,
+    TYPE_PROPERTY,
+    DeletedFile,
+    Executor,
+    Marker,
+    MarkerOutcome,
+    MarkersType,
+    check_marker,
+)
+from chronolake_model.problems import ProblemCode
+from chronolake_model.storage import options_of
+from chronolake_model.tables import Table
+from chronolake_model.times import parse_time
+from chronolake_storage import guard as guards, opening
+from chronolake_storage.claims import Owner, hold
+from chronolake_storage.errors import ClaimRefused
+from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
+
+
+class Location:
+    """The storage of a table. Threads may share it.
+
+    ``metastore`` is asked in the thread that deletes.
+    """
+
+    def __init__(
+        self, definition: Table, storage_options: Mapping[str, str] | None, metastore: Metastore
+    ) -> None:
+        self._definition = definition
+        self._options = storage_options
+        self._metastore = metastore
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The storage options: those of the client come before those of the table's properties."""
+        return options_of(self._definition.properties, self._options)
+
+    @functools.cached_property
+    def storage(self) -> Storage:
+        """The storage below the base path."""
+        return storages.open_storage(self._definition.base_path, self.options)
+
+    @functools.cached_property
+    def checked_storage(self) -> Storage:
+        """The storage, once its folder, or its bucket, was found to exist; for deletions.
+
+        Raises ``StorageFailed``: without the folder every file looks as if it had been deleted already.
+        """
+        try:
+            storage = self.storage
+        except (ImportError, ValueError) as exc:
+            raise errors.StorageFailed(f"{self._definition.base_path}: {exc}") from exc
+        storage.check()
+        return storage
+
+    @functools.cached_property
+    def guard(self) -> Guard:
+        """The guard of the table's files. Raises ``StorageFailed``."""
+        return Guard(self.checked_storage.files, owner_of(self._definition), self._metastore)
+
+    @functools.cached_property
+    def claimed(self) -> bool:
+        """True, once the base path is claimed for this table. Raises ``StorageFailed``."""
+        self.claim()
+        return True
+
+    def claim(self) -> None:
+        """Claim the base path for this table, unless it is claimed already. Raises ``StorageFailed``."""
+        self.storage.make_folder()
+        with storages.storage_failures():
+            hold(
+                self.storage.files,
+                owner_of(self._definition),
+                self._metastore.owner,
+                self._metastore.tables,
+            )
+
+    def claim_if_present(self) -> None:
+        """Claim the base path once, if it is a local folder that exists; else do nothing.
+
+        For writers that access the storage by themselves, perhaps from another machine. Raises
+        ``StorageFailed`` when the folder is another table's. A folder that this process may not write is
+        skipped.
+        """
+        folder = _local_folder(self._definition.base_path)
+        if folder is None or not os.path.isdir(folder):
+            return
+        try:
+            self.claimed  # noqa: B018 - the first access to the storage
+        except errors.StorageFailed as exc:
+            if isinstance(exc.__cause__, ClaimRefused):
+                raise
+
+    @property
+    def is_client_executor(self) -> bool:
+        """Whether clients, and not the server, delete the files of the table."""
+        executor = self._definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT)
+        return Executor(executor) is Executor.CLIENT
+
+    @property
+    def markers_type(self) -> MarkersType:
+        """Where the markers of the table's writes are, unless a write says otherwise."""
+        return MarkersType(self._definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER))
+
+    def stored_markers(self, requested_time: str) -> StoredMarkers:
+        """The direct markers of an instant."""
+        return StoredMarkers(self, requested_time)
+
+    def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
+        """The files that are in storage. Raises ``StorageFailed``."""
+        sizes = self.checked_storage.sizes(file.path for file in files)
+        return [file for file, size in zip(files, sizes, strict=True) if size is not None]
+
+    def delete(self, deleting: Deleting, files: Sequence[DeletedFile]) -> dict[str, str]:
+        """Delete files, see ``Guard.delete``: why some could not be deleted, by path.
+
+        Raises ``StorageFailed`` when the storage cannot be accessed at all.
+        """
+        return self.delete_paths(deleting, [file.path for file in files])
+
+    def delete_paths(self, deleting: Deleting, paths: Iterable[str]) -> dict[str, str]:
+        """As ``delete``, of files that are named by their paths."""
+        with storages.storage_failures():
+            deletions = list(self.guard.delete(deleting, paths))
+        return {deletion.path: deletion.failure for deletion in deletions if deletion.failure is not None}
+
+
+class StoredMarkers:
+    """The direct markers of one instant, in the table's storage. Methods raise ``StorageFailed``.
+
+    They are Hudi's: an empty object each, ``<base path>/.hoodie/.temp/<requested time>/<marker's name>``, for
+    writers whose executors cannot reach the server. So such a writer does not learn that its instant was rolled
+    back, and there is no early conflict detection.
+    """
+
+    def __init__(self, location: Location, requested_time: str) -> None:
+        parse_time(requested_time)
+        self._location = location
+        self._requested_time = requested_time
+        self._folder = f"{MARKERS_FOLDER}/{requested_time}"
+
+    def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """Create markers, durably. Raises ``InvalidMarker``, and creates none.
+
+        When the store fails in the middle, the markers that exist by then stay: repeat the call. The first call
+        claims the table's base path.
+        """
+        requested = [*markers]
+        for marker in requested:
+            self._check_requested_time(marker)
+        self._location.claimed  # noqa: B018 - the first access to the storage
+        paths = list(dict.fromkeys(self._path(marker) for marker in requested))
+        created = self._location.storage.create_all_empty(paths)
+        new = {path for path, is_new in zip(paths, created, strict=True) if is_new}
+        outcomes: list[MarkerOutcome] = []
+        for marker in requested:
+            path = self._path(marker)
+            outcomes.append(MarkerOutcome.CREATED if path in new else MarkerOutcome.EXISTED)
+            new.discard(path)
+        return outcomes
+
+    def list_all(self) -> list[Marker]:
+        """All markers, by partition path, file name and kind; other files in the folder are left out."""
+        return self._list(self._location.storage)[0]
+
+    def list_for_deletion(self) -> list[Marker]:
+        """As ``list_all``; raises ``StorageFailed`` where the table's folder does not exist."""
+        return self._list(self._location.checked_storage)[0]
+
+    def exists(self, marker: Marker) -> bool:
+        """Whether there is this marker. Raises ``ValueError`` for what cannot be a marker."""
+        check_marker(marker)
+        return self._location.storage.size_bytes(self._path(marker)) is not None
+
+    def delete_all(self) -> int:
+        """Delete all markers: how many there were. The caller knows that the instant has ended.
+
+        Raises ``StorageFailed`` when other files stay in the folder: they are not deleted.
+        """
+        markers, others = self._list(self._location.checked_storage)
+        if not markers and not others:
+            return 0
+        failures = self.delete(markers)
+        failures += [f"{path}: it is no marker of the instant {self._requested_time}" for path in others]
+        if failures:
+            raise errors.StorageFailed(
+                f"{len(failures)} files stay in {self._folder}, of {len(markers) + len(others)}. "
+                f"The first: {failures[0]}. Look at them, and delete them by hand if they are not needed"
+            )
+        return len(markers)
+
+    def delete(self, markers: Iterable[Marker]) -> list[str]:
+        """Delete some of the markers: the failures, a line each."""
+        with storages.storage_failures():
+            deletions = list(self._location.guard.delete_markers(self._requested_time, markers))
+        return [
+            f"{deletion.path}: {deletion.failure}" for deletion in deletions if deletion.failure is not None
+        ]
+
+    def delete_of_files(self, files: Iterable[DeletedFile]) -> None:
+        """Delete the markers of ``files``, as far as the storage permits."""
+        deleted = set(files)
+        self.delete(
+            marker
+            for marker in self.list_for_deletion()
+            if DeletedFile(marker.partition_path, marker.file_name) in deleted
+        )
+
+    def _list(self, storage: Storage) -> tuple[list[Marker], list[str]]:
+        """The markers in the folder, in order, and the paths of other files."""
+        markers: list[Marker] = []
+        others: list[str] = []
+        for stored in storage.listing(self._folder):
+            marker = guards.marker_of(self._requested_time, stored.path)
+            if marker is None:
+                others.append(stored.path)
+            else:
+                markers.append(marker)
+        return sorted(markers), others
+
+    def _path(self, marker: Marker) -> str:
+        return f"{self._folder}/{marker.name}"
+
+    def _check_requested_time(self, marker: Marker) -> None:
+        try:
+            name = check_marker(marker)
+        except ValueError as exc:
+            raise _invalid(str(exc)) from exc
+        if name.requested_time != self._requested_time:
+            raise _invalid(
+                f"{marker.file_name!r} is of the instant {name.requested_time}, not of {self._requested_time}"
+            )
+
+
+def owner_of(definition: Table) -> Owner:
+    """The owner that the claim of a table's base path must name."""
+    return Owner(definition.metastore_id, definition.table_id, definition.name, definition.took_over)
+
+
+def _local_folder(base_path: str) -> str | None:
+    try:
+        return opening.local_path(base_path)
+    except ValueError:
+        # A table of an earlier release: nothing is deleted at a base path that cannot be compared.
+        return None
+
+
+def _invalid(detail: str) -> errors.InvalidMarker:
+    problem = problems.problem(ProblemCode.INVALID_MARKER, detail, "", {})
+    return errors.InvalidMarker(detail, problem)

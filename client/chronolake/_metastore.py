@@ -1,0 +1,57 @@
+"""What the guard of deletions asks the server, in the thread that deletes (``chronolake_storage.guard``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from chronolake import calls, errors
+from chronolake._location import owner_of
+from chronolake.calls.base import Call
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
+from chronolake_model.tables import Table, TablePage
+from chronolake_storage.claims import Owner
+from chronolake_storage.guard import Deleting
+from chronolake_storage.overlaps import TablePlace
+
+Send = Callable[[Call[Any]], Any]
+"""Sends a call, and blocks until its answer is there."""
+
+
+class RestMetastore:
+    """The metastore of a table, asked over REST."""
+
+    def __init__(self, send: Send, definition: Table) -> None:
+        self._send = send
+        self._name = definition.name
+
+    def owner(self) -> Owner | None:
+        """As ``Metastore.owner``."""
+        try:
+            definition: Table = self._send(calls.tables.get(self._name))
+        except errors.TableNotFound:
+            return None
+        return owner_of(definition)
+
+    def tables(self) -> Iterator[TablePlace]:
+        """As ``Metastore.tables``, fetched page by page."""
+        call: Call[TablePage] | None = calls.tables.list_all(None)
+        while call is not None:
+            page: TablePage = self._send(call)
+            yield from (TablePlace(table.table_id, table.name, table.base_path) for table in page.tables)
+            call = None if page.next_cursor is None else call.page_at(page.next_cursor)
+
+    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        """As ``Metastore.needed``."""
+        reasons: dict[str, str] = {}
+        for first in range(0, len(paths), DELETIONS_MAX):
+            files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
+            answer: Deletable = self._send(self._question(deleting, files))
+            reasons |= {refused.path: f"it may not be deleted: {refused.reason}" for refused in answer.refused}
+        return reasons
+
+    def _question(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
+        if deleting.by is None:
+            return calls.deletions.deletable_orphans(self._name, AskOrphans(files, deleting.unknown_instants))
+        return calls.deletions.deletable(self._name, deleting.by, AskDeletable(files, deleting.writer))

@@ -1,0 +1,45 @@
+# Generated from chronolake/_async/checks.py by tools/async_to_sync.py: do not edit.
+"""Checks the files of a table: what ``Table.check`` does, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from chronolake._check_run import Run
+from chronolake._concurrency import blocking as concurrency
+from chronolake._file_checks import BaseFile
+from chronolake_model.checks import Check
+from chronolake_model.times import Moment
+
+if TYPE_CHECKING:
+    from chronolake._sync.table import Table
+
+Progress: TypeAlias = Callable[[int, int, int], None]
+"""Called after each file with the files read, the files to read, and the records read."""
+
+
+def check(table: Table, as_of: Moment | None, sample: int | None, on_progress: Progress | None) -> Check:
+    """Check the files of a snapshot. A reader's lease keeps cleans from deleting them meanwhile."""
+    with table.reading(as_of) as reading:
+        slices = table.snapshot(reading.as_of).slices if reading.as_of is not None else []
+        schemas = [schema for schema in table.schemas()]
+        run = concurrency.run_blocking(Run, table.definition, table.storage_options, schemas, reading.as_of)
+        base_files = concurrency.run_blocking(run.check_names_and_sizes, slices)
+        sampled = run.sample_of(base_files, sample)
+        for number, base_file in enumerate(sampled, 1):
+            _check_file(run, table, base_file)
+            if on_progress is not None:
+                on_progress(number, len(sampled), run.records)
+        concurrency.run_blocking(run.find_duplicates, base_files)
+    # Last, because listing a large store takes long.
+    for orphan in table.orphans().orphans:
+        run.add_orphan(orphan)
+    return run.report()
+
+
+def _check_file(run: Run, table: Table, base_file: BaseFile) -> None:
+    commit_times = concurrency.run_blocking(run.read, base_file)
+    if unknown := run.unknown_commit_times(commit_times):
+        run.learn_completion_times(unknown, table.completion_times(unknown))
+    run.check_commit_times(base_file, commit_times)

@@ -1,0 +1,216 @@
+# Generated from chronolake/_async/client.py by tools/async_to_sync.py: do not edit.
+"""The client: a metastore, its namespaces and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from chronolake import calls, errors
+from chronolake._concurrency import blocking as concurrency
+from chronolake._event_stream import page_size
+from chronolake._http import endpoint_of
+from chronolake._sync import events, write
+from chronolake._sync.table import Table
+from chronolake._sync.transport import Transport
+from chronolake._sync.write import Write
+from chronolake_model import tables as model
+from chronolake_model.events import LoggedEvent
+from chronolake_model.instants import Instant, TimeInterval
+from chronolake_model.outcomes import Outcome
+from chronolake_model.tables import (
+    BucketIndex,
+    CreateNamespace,
+    CreateTable,
+    Field,
+    Namespace,
+    NewBucketIndex,
+    NewField,
+)
+from chronolake_model.times import Bound, Tick
+from chronolake_model.vocabulary import TableType
+
+
+def connect(
+    url: str | None = None,
+    *,
+    timeout_seconds: float = 30.0,
+    retry_seconds: float = 60.0,
+    storage_options: Mapping[str, str] | None = None,
+) -> Client:
+    """A client of the metastore at ``url`` ($CHRONOLAKE_URL unless given, else http://127.0.0.1:7077).
+
+    A request waits ``timeout_seconds`` for its answer. It is retried for ``retry_seconds`` while the server
+    cannot be reached or is not available. ``storage_options`` are for tables in S3, where the environment does
+    not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``.
+    Nothing is sent yet. Raises ``ValueError`` unless it is an http URL.
+    """
+    return Client(Transport(endpoint_of(url, timeout_seconds, retry_seconds)), storage_options)
+
+
+class Client:
+    """A metastore. Threads may share it. Close it, or use it as a context manager."""
+
+    def __init__(self, transport: Transport, storage_options: Mapping[str, str] | None = None) -> None:
+        self._transport = transport
+        self._storage_options = storage_options
+
+    @property
+    def url(self) -> str:
+        """The server's URL."""
+        return self._transport.endpoint.url
+
+    def time(self) -> TimeInterval:
+        """The TrueTime interval: instants that completed before this call did so at ``latest`` or before."""
+        return self._transport.send(calls.clock.time())
+
+    def outcome(self, key: str) -> Outcome:
+        """The outcome of the command with an idempotency key: its answer or its refusal, unchanged.
+
+        Raises ``OutcomeNotFound`` when it was not executed so far; a command under way may be executed later.
+        """
+        return self._transport.send(calls.outcomes.get(key))
+
+    def events(
+        self, after: str | None = None, table: str | None = None, *, limit: int | None = None
+    ) -> concurrency.Stream[LoggedEvent]:
+        """Every change of all tables or of one, in order, until the end of the log.
+
+        ``after`` is the ``cursor`` of the last event that was processed; the log's beginning unless given. A
+        cursor never skips an event that is committed later. Raises ``InvalidRequest`` for the cursor of one
+        table where all tables are read, and the reverse. Raises ``TableNotFound``.
+        """
+        first = calls.events.list_all(after, table, page_size(limit))
+        return events.read(self._transport, first, limit)
+
+    def end_of_log(self, table: str | None = None) -> str:
+        """The cursor of the present end of the log, of all tables or of one: later events come behind it.
+
+        Raises ``TableNotFound``.
+        """
+        return self._transport.send(calls.events.list_all(Bound.LATEST, table, 1)).cursor
+
+    def follow(self, after: str | None = None, table: str | None = None) -> concurrency.Stream[LoggedEvent]:
+        """As ``events``, and then later events as they come, without end.
+
+        After a lost connection it connects again, for as long as this client retries, and goes on behind the
+        last event: each event comes once. Store the ``cursor`` of an event in one transaction with its effects:
+        then no event is missed or processed twice when the follower restarts. Raises ``ConnectionFailed`` or
+        ``ServerUnavailable`` when the retries are used up. Close it, by ``contextlib.aclosing``, to end its
+        connection.
+        """
+        return events.follow(self._transport, calls.events.follow(after, table))
+
+    def create_namespace(
+        self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
+    ) -> Namespace:
+        """Create a namespace; with ``if_not_exists`` one that exists is returned, whatever its properties.
+
+        Raises ``NamespaceExists``.
+        """
+        body = CreateNamespace(name, dict(properties or {}))
+        try:
+            return self._transport.send(calls.namespaces.create(body))
+        except errors.NamespaceExists:
+            if not if_not_exists:
+                raise
+        return self.namespace(name)
+
+    def namespace(self, name: str) -> Namespace:
+        """One namespace. Raises ``NamespaceNotFound``."""
+        return self._transport.send(calls.namespaces.get(name))
+
+    def namespaces(self) -> Iterator[Namespace]:
+        """All namespaces, by name."""
+        return self._transport.entries(calls.namespaces.list_all(), lambda page: page.namespaces)
+
+    def drop_namespace(self, name: str) -> None:
+        """Drop a namespace. Raises ``NamespaceNotFound``, ``NamespaceNotEmpty``."""
+        self._transport.send(calls.namespaces.drop(name))
+
+    def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
+        self,
+        name: str,
+        *,
+        base_path: str,
+        schema: Sequence[Field],
+        record_key_fields: Sequence[str],
+        type: TableType = TableType.COPY_ON_WRITE,
+        partition_fields: Sequence[str] = (),
+        ordering_field: str | None = None,
+        index: BucketIndex = BucketIndex(),  # noqa: B008  # frozen
+        tick: Tick = Tick.MILLISECOND,
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        reuse_base_path: bool = False,
+    ) -> Table:
+        """Create a table; with ``if_not_exists`` one that exists is returned, whatever its definition.
+
+        A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
+        path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
+        the table takes the base path over from dropped tables, whose files are never deleted.
+
+        Raises ``TableExists``, ``BasePathTaken``, ``NamespaceNotFound``, ``InvalidTable``.
+        """
+        body = CreateTable(
+            name=name,
+            base_path=base_path,
+            schema=[NewField.of(field) for field in schema],
+            record_key_fields=list(record_key_fields),
+            type=type,
+            partition_fields=list(partition_fields),
+            ordering_field=ordering_field,
+            index=NewBucketIndex.of(index),
+            tick=tick,
+            properties=dict(properties or {}),
+            reuse_base_path=reuse_base_path,
+        )
+        try:
+            return self._as_table(self._transport.send(calls.tables.create(body)))
+        except errors.TableExists:
+            if not if_not_exists:
+                raise
+        return self.table(name)
+
+    def table(self, name: str) -> Table:
+        """The table ``namespace.table``. Raises ``TableNotFound``."""
+        return self._as_table(self._transport.send(calls.tables.get(name)))
+
+    def table_of(self, definition: model.Table) -> Table:
+        """The table of a definition that was fetched before, perhaps in another process. Nothing is sent."""
+        return self._as_table(definition)
+
+    def tables(self, namespace: str | None = None) -> Iterator[Table]:
+        """All tables, or those of a namespace, by name."""
+        return self._transport.entries(
+            calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
+        )
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
+        self._transport.send(calls.tables.drop(name))
+
+    def complete_together(self, writes: Sequence[Write]) -> list[Instant]:
+        """Publish the files that were added to each of ``writes``, of one table or several: all, or none.
+
+        Set ``write.extra_metadata``, ``write.with_schema`` and ``write.clean_before`` before. They complete in
+        one transaction, at one position of the log. Raises what ``Write.complete`` does, for the first
+        that may not complete; then none has.
+        """
+        return write.complete_together(writes)
+
+    def close(self) -> None:
+        """Close the connections; the client and its tables cannot be used afterwards."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _as_table(self, definition: model.Table) -> Table:
+        return Table(self._transport, definition, self._storage_options)

@@ -1,0 +1,44 @@
+# Generated from chronolake/_async/events.py by tools/async_to_sync.py: do not edit.
+"""Reads the log of events, and follows it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from chronolake import errors
+from chronolake._concurrency import blocking as concurrency
+from chronolake._event_stream import Position, page_after
+from chronolake._sync.transport import Transport
+from chronolake.calls.base import Call
+from chronolake_model.events import EventPage, LoggedEvent
+
+
+def read(transport: Transport, first: Call[EventPage], limit: int | None) -> concurrency.Stream[LoggedEvent]:
+    """The events from the page ``first`` on, until there are no others for now."""
+    remaining = sys.maxsize if limit is None else limit
+    call: Call[EventPage] | None = first
+    while call is not None and remaining > 0:
+        page = transport.send(call)
+        for event in page.events[:remaining]:
+            yield event
+        remaining -= len(page.events)
+        call = page_after(call, page)
+
+
+def follow(transport: Transport, start: Call[LoggedEvent]) -> concurrency.Stream[LoggedEvent]:
+    """The events of the stream ``start``, as they come; it ends by an error only, or when it is closed."""
+    position = Position(start, transport.endpoint.retry_seconds)
+    while True:
+        try:
+            with contextlib.closing(transport.lines(position.connect())) as lines:
+                for line in lines:
+                    if (event := position.take(line)) is not None:
+                        yield event
+        except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
+            pause = position.pause_after(failure)
+            if pause is None:
+                raise
+        else:
+            pause = position.pause_after_end()
+        concurrency.sleep(pause)

@@ -1,0 +1,91 @@
+# Generated from chronolake/_async/markers.py by tools/async_to_sync.py: do not edit.
+"""The markers of one instant: kept by the server, or direct in the table's storage; one interface to both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from chronolake import calls
+from chronolake._concurrency import blocking as concurrency
+from chronolake._location import StoredMarkers
+from chronolake._sync.transport import Transport
+from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
+
+
+class Markers(Protocol):
+    """The markers of one instant."""
+
+    def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """Create markers, durably: each is new, or existed. Raises ``InvalidMarker``, and creates none."""
+
+    def listed(self, unpublished: bool = False) -> Iterator[Marker]:
+        """All markers, by partition path, file name and kind; see ``Table.markers``."""
+
+    def check(self, marker: Marker) -> bool:
+        """Whether there is this marker. Raises ``ValueError`` for what cannot be a marker."""
+
+    def delete_all(self) -> int:
+        """Delete all markers: how many there were. It may be called again."""
+
+
+class ServerMarkers:
+    """Markers that the server keeps; see ``Write.mark`` for what it refuses."""
+
+    def __init__(self, transport: Transport, table: str, requested_time: str, writer: str | None) -> None:
+        self._transport = transport
+        self._instant = (table, requested_time)
+        self._writer = writer
+
+    def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """As ``Markers.create``; 10,000 at most."""
+        call = calls.markers.create(*self._instant, CreateMarkers([*markers], self._writer))
+        return self._transport.send(call).outcomes
+
+    def listed(self, unpublished: bool = False) -> Iterator[Marker]:
+        """As ``Markers.listed``, fetched page by page."""
+        call = calls.markers.list_all(*self._instant, unpublished)
+        return self._transport.entries(call, lambda page: page.markers)
+
+    def check(self, marker: Marker) -> bool:
+        """As ``Markers.check``."""
+        return self._transport.send(calls.markers.find(*self._instant, marker)).exists
+
+    def delete_all(self) -> int:
+        """As ``Markers.delete_all``; raises ``IllegalTransition`` while the instant is pending."""
+        return self._transport.send(calls.markers.delete(*self._instant)).deleted
+
+
+class DirectMarkers:
+    """Markers in the table's storage. Methods raise ``StorageFailed`` too."""
+
+    def __init__(self, markers: StoredMarkers) -> None:
+        self._markers = markers
+
+    def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
+        """As ``Markers.create``; the first call claims the table's base path.
+
+        When the store fails in the middle, the markers that exist by then stay: repeat the call.
+        """
+        return concurrency.run_blocking(self._markers.create, markers)
+
+    def listed(self, unpublished: bool = False) -> Iterator[Marker]:
+        """As ``Markers.listed``; other files in the folder are left out."""
+        if unpublished:
+            raise ValueError("only the server knows which files are published: list all direct markers")
+        return self._listed()
+
+    def check(self, marker: Marker) -> bool:
+        """As ``Markers.check``."""
+        return concurrency.run_blocking(self._markers.exists, marker)
+
+    def delete_all(self) -> int:
+        """As ``Markers.delete_all``; the caller knows that the instant has ended.
+
+        Raises ``StorageFailed`` when other files stay in the folder: they are not deleted.
+        """
+        return concurrency.run_blocking(self._markers.delete_all)
+
+    def _listed(self) -> Iterator[Marker]:
+        for marker in concurrency.run_blocking(self._markers.list_all):
+            yield marker

@@ -1,0 +1,316 @@
+# Generated from chronolake/_async/stored_table.py by tools/async_to_sync.py: do not edit.
+"""A table's side of its storage: markers, the files that are to be deleted, leases of readers, orphans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from chronolake import calls
+from chronolake._concurrency import blocking as concurrency
+from chronolake._http import default_writer
+from chronolake._location import Location
+from chronolake._metastore import RestMetastore
+from chronolake._sync import arrow, orphans, sweeps
+from chronolake._sync.markers import DirectMarkers, Markers, ServerMarkers
+from chronolake._sync.reading import Reading
+from chronolake._sync.timeline import Timeline
+from chronolake._sync.transport import Transport
+from chronolake._sync.write import Write, finish_clean, finish_rollback
+from chronolake_model import tables as model
+from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
+from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
+from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
+from chronolake_model.orphans import Orphans
+from chronolake_model.readers import BeginReading, ReaderLease
+from chronolake_model.sweeps import Swept
+from chronolake_model.times import Moment, digits_of
+
+
+class StoredTable:
+    """The methods of ``Table`` that concern its storage."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        definition: model.Table,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._definition = definition
+        metastore = RestMetastore(concurrency.blocking_send(transport.send), definition)
+        self._location = Location(definition, storage_options, metastore)
+
+    @property
+    def name(self) -> str:
+        """``namespace.table``."""
+        return self._definition.name
+
+    @property
+    def definition(self) -> model.Table:
+        """The table's definition, as last fetched."""
+        return self._definition
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The options of the table's storage: of its properties, and of ``connect``; secrets too."""
+        return self._location.options
+
+    def write(self, requested_time: str) -> Write:
+        """The write of an instant that was begun before, perhaps in another process.
+
+        Its lease is renewed only while it is used as a context manager. Raises ``InstantNotFound``.
+        """
+        return self._as_write(self.instant(requested_time))
+
+    def instant(self, requested_time: str) -> Instant:
+        """One instant of the timeline. Raises ``InstantNotFound``."""
+        return self._transport.send(calls.instants.get(self.name, requested_time))
+
+    def rollback(
+        self,
+        requested_time: str,
+        reason: str = "",
+        *,
+        writer: str | None = None,
+        files_to_delete: Iterable[str] = (),
+        execute: bool | None = None,
+    ) -> Instant:
+        """Roll back an instant whose writer is gone; ``writer`` is user@host:pid unless given.
+
+        A writer other than the instant's own may do so only when its lease has ended. The rollback is an
+        instant of its own; the answer names it in ``rolled_back_by``. It deletes the files that the instant has
+        marked, or ``files_to_delete`` instead: names of data files of the instant, or ``InvalidPlan`` is
+        raised. Without ``execute`` the rollback waits for another executor, see ``finish_rollbacks``; unless
+        given, the table's property ``deletions.executor`` decides.
+
+        Raises ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``; and ``StorageFailed`` when files could
+        not be deleted: the instant is rolled back, and its rollback waits.
+        """
+        execute = self._location.is_client_executor if execute is None else execute
+        body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
+        call = calls.instants.rollback(self.name, requested_time, body)
+        rolled_back = self._transport.send(call)
+        if execute:
+            finish_rollback(self._transport, self._location, rolled_back, body.writer)
+        return rolled_back
+
+    def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
+        """Execute the rollbacks that wait for an executor, or whose executor's lease has ended: these instants.
+
+        Rollbacks that another executor has in hand are left out. Raises ``StorageFailed``, as ``rollback``.
+        """
+        body = RollbackInstant(writer or default_writer())
+        finished: list[Instant] = []
+        for rollback in [instant for instant in self.timeline.rollbacks().pending()]:
+            assert rollback.target is not None
+            call = calls.instants.rollback(self.name, rollback.target, body)
+            rolled_back = self._transport.send(call)
+            if finish_rollback(self._transport, self._location, rolled_back, body.writer):
+                finished.append(self.instant(rollback.requested_time))
+        return finished
+
+    def clean(
+        self,
+        *,
+        retain_commits: int | None = None,
+        retain_hours: int | None = None,
+        retain_versions: int | None = None,
+        writer: str | None = None,
+        execute: bool | None = None,
+    ) -> list[Instant]:
+        """Delete files that are not live any more: the cleans that did it.
+
+        One policy says what is kept: the slices that the table had since the last ``retain_commits`` completed
+        writes (10 unless given), those that were live in the last ``retain_hours``, or the last
+        ``retain_versions`` slices of each file group. From its plan on the table is served from a later time on
+        only, see ``definition.cleaned_before``. A plan has 10,000 files at most; one that was interrupted is
+        resumed first. Without ``execute`` the clean waits for another executor; unless given, the table's
+        property ``deletions.executor`` decides.
+
+        Raises ``LeaseLive`` while another process executes one, and ``StorageFailed`` when files could not be
+        deleted: then the clean waits.
+        """
+        policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
+        execute = self._location.is_client_executor if execute is None else execute
+        call = calls.cleans.plan(self.name, _plan_clean(policy, writer, execute))
+        cleans: list[Instant] = []
+        while (clean := self._transport.send(call).clean) is not None:
+            if not execute:
+                return [clean]
+            cleans.append(finish_clean(self._transport, self._location, clean))
+        return cleans
+
+    def preview_clean(
+        self,
+        *,
+        retain_commits: int | None = None,
+        retain_hours: int | None = None,
+        retain_versions: int | None = None,
+    ) -> CleanPreview:
+        """The files that ``clean`` would delete now, 10,000 at most. Nothing changes."""
+        policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
+        return self._transport.send(calls.cleans.preview(self.name, policy))
+
+    def reading(
+        self,
+        as_of: Moment | None = None,
+        *,
+        reader: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+    ) -> Reading:
+        """Read under a lease: no clean deletes files that the table had as of a completion time.
+
+        The last completion unless given, or ``earliest``. Use it as a context manager, and the lease is
+        renewed::
+
+            with table.reading() as reading:
+                table.snapshot(reading.as_of)
+
+        ``reader`` is user@host:pid unless given. Raises ``HistoryCleaned`` when that time is not served.
+        """
+        time = None if as_of is None else digits_of(as_of)
+        call = calls.readers.begin(self.name, BeginReading(reader or default_writer(), time, lease_seconds))
+        return Reading(self._transport, self._transport.send(call))
+
+    def readers(self) -> Iterator[ReaderLease]:
+        """The leases of readers that have not ended."""
+        return self._transport.entries(calls.readers.list_all(self.name), lambda page: page.readers)
+
+    def create_markers(
+        self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
+    ) -> list[MarkerOutcome]:
+        """Create markers of a pending instant, 10,000 at most; see ``Write.mark``.
+
+        For executors that know the instant by its requested time; ``writer`` says in whose name.
+        """
+        concurrency.run_blocking(self._location.claim_if_present)
+        return self.markers_of(requested_time, writer=writer).create(markers)
+
+    def markers(self, requested_time: str, *, unpublished: bool = False) -> Iterator[Marker]:
+        """The markers of an instant, by path, fetched page by page.
+
+        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``,
+        and ``ValueError`` for ``unpublished`` direct markers: only the server knows which files are published.
+        """
+        return self.markers_of(requested_time).listed(unpublished)
+
+    def has_marker(self, requested_time: str, marker: Marker) -> bool:
+        """Whether an instant has this marker. Raises ``InstantNotFound``, ``ValueError``."""
+        return self.markers_of(requested_time).check(marker)
+
+    def delete_markers(self, requested_time: str) -> int:
+        """Delete the markers of an instant that has completed or was rolled back: how many there were.
+
+        Raises ``IllegalTransition`` while it is pending, or the rollback that deletes the marked files; unless
+        the markers are direct.
+        """
+        return self.markers_of(requested_time).delete_all()
+
+    def markers_of(
+        self, requested_time: str, *, markers: MarkersType | None = None, writer: str | None = None
+    ) -> Markers:
+        """The markers of an instant, to create, list, check and delete.
+
+        They are where ``markers`` says, or the table's property ``markers.type``. Nothing is sent yet.
+        ``writer`` says in whose name they are created.
+        """
+        if (markers or self._location.markers_type) is MarkersType.DIRECT:
+            return DirectMarkers(self._location.stored_markers(requested_time))
+        return ServerMarkers(self._transport, self.name, requested_time, writer)
+
+    def sweep(self, *, grace_seconds: int | None = None) -> Swept:
+        """Delete files again that were finished after they had been deleted: what became of each.
+
+        A task may finish a file late, if it did not learn that its attempt, or its instant, was given up. So
+        the names of deleted files are looked up ``grace_seconds`` after the last deletion of an instant was
+        reported: the table's property ``deletions.grace-seconds`` unless given, else 900, and never less than a
+        lease. A shorter time is safe where no writer is left. Files that were found are looked up in the next
+        sweep too. Raises ``StorageFailed`` when the storage does not answer.
+        """
+        return sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
+
+    def deletions(self, requested_time: str) -> Iterator[DeletedFile]:
+        """The files of an instant that were reported as deleted, by path; of a rollback those of its target.
+
+        A task that did not learn of it may finish one of them later. Raises ``InstantNotFound``.
+        """
+        call = calls.deletions.list_all(self.name, requested_time)
+        return self._transport.entries(call, lambda page: page.files)
+
+    def deletable(
+        self, requested_time: str, files: Iterable[DeletedFile], *, writer: str | None = None
+    ) -> Deletable:
+        """Ask which of up to 10,000 files may not be deleted in the name of an instant, and why: ``refused``.
+
+        All others may. A rollback deletes files of its target, a clean those of its plan, and a write those of
+        its own attempts that it does not publish. ``writer`` is the writer that would delete them: without one,
+        no file of a pending instant may be deleted. The answer is valid at the moment of the question only.
+        Raises ``InstantNotFound``, ``BasePathShared``, ``MetastoreMoved``.
+        """
+        call = calls.deletions.deletable(self.name, requested_time, AskDeletable(list(files), writer))
+        return self._transport.send(call)
+
+    def deletable_orphans(self, files: Iterable[DeletedFile], *, unknown_instants: bool = False) -> Deletable:
+        """Ask which of up to 10,000 files may not be deleted as orphans, and why: ``refused``. All others may.
+
+        With ``unknown_instants`` files of past instants may be deleted that the table never had. Raises as
+        ``deletable``.
+        """
+        body = AskOrphans(list(files), unknown_instants)
+        return self._transport.send(calls.deletions.deletable_orphans(self.name, body))
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline, with filters named as Hudi's: ``table.timeline.completed().last()``."""
+        return Timeline(self._transport, self.name)
+
+    def published_batches(self) -> concurrency.RecordBatches:
+        """Every file that was ever published and is not cleaned, superseded or not, in no order.
+
+        In record batches, see ``snapshot_batches``: ``path``, ``size_bytes``, ``requested_time`` and
+        ``completion_time``.
+        """
+        return arrow.batches(self._transport, calls.files.published(self.name))
+
+    def orphans(self) -> Orphans:
+        """The files in storage that no published file accounts for, each with the reason; needs pyarrow.
+
+        All of the storage is listed once. Files that are written meanwhile are not reported, or pending. Raises
+        ``StorageFailed``.
+        """
+        return orphans.find(self, self._transport, self._location)
+
+    def delete_orphans(self, report: Orphans, *, unknown_instants: bool = False) -> Orphans:
+        """Delete the files of ``orphans()`` that can never be published: the report with what became of each.
+
+        They are of instants that were rolled back, or completed without naming them; with ``unknown_instants``
+        also those that name an instant which the table never had. Never pending files, and never others than
+        data files.
+        """
+        if report.table != self.name:
+            raise ValueError(f"the report is of {report.table}, not of {self.name}")
+        return orphans.delete(report, self._location, unknown_instants=unknown_instants)
+
+    def claim_storage(self) -> None:
+        """Claim the base path for this table, unless it is claimed for it already.
+
+        Writers of data files without direct markers must call it once before the first file.
+        ``Write.mark`` and ``Write.complete`` do it for a local folder that exists. Raises
+        ``StorageFailed`` when the base path is claimed for another table, or by another metastore, or the
+        folder overlaps another table's.
+        """
+        concurrency.run_blocking(self._location.claim)
+
+    def _as_write(self, instant: Instant) -> Write:
+        return Write(self._transport, instant, self._location)
+
+
+def _plan_clean(policy: CleanPolicy, writer: str | None, execute: bool) -> PlanClean:
+    return PlanClean(
+        policy.retain_commits,
+        policy.retain_hours,
+        policy.retain_versions,
+        writer=writer or default_writer(),
+        execute=execute,
+    )

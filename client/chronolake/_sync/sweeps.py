@@ -1,0 +1,58 @@
+# Generated from chronolake/_async/sweeps.py by tools/async_to_sync.py: do not edit.
+"""Sweeps: deleted files that a late task has finished since are deleted again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chronolake import calls
+from chronolake._location import Location
+from chronolake._progress import deleting_by
+from chronolake._sync.deletions import FileDeleter, marked_in_storage
+from chronolake._sync.transport import Transport
+from chronolake_model.markers import DeletedFile
+from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
+from chronolake_storage import deletions
+from chronolake_storage.deletions import Files, Result, Source
+
+
+def sweep(transport: Transport, location: Location, table: str, grace_seconds: int | None) -> Swept:
+    """The answer of ``Table.sweep``."""
+    pages = transport.all_pages(calls.sweeps.list_unswept(table, grace_seconds))
+    names, late_files = 0, list[LateFile]()
+    instants = [instant for page in pages for instant in page.instants]
+    for instant in instants:
+        result = _sweep_instant(transport, location, table, instant)
+        names += result.listed
+        late_files += [LateFile(file.path, instant.requested_time) for file in result.deleted]
+        late_files += [
+            LateFile(path, instant.requested_time, reason) for path, reason in result.failures.items()
+        ]
+    return Swept(table, len(instants), names, late_files)
+
+
+def _sweep_instant(transport: Transport, location: Location, table: str, unswept: UnsweptInstant) -> Result:
+    requested_time, marked_by = unswept.requested_time, unswept.direct_markers_of
+    instant = transport.send(calls.instants.get(table, requested_time))
+
+    def record(files: Files) -> None:
+        body = RecordSweep(unswept.unswept_since, list(files))
+        transport.send(calls.sweeps.record(table, requested_time, body))
+
+    def deleted_before() -> Iterator[list[DeletedFile]]:
+        for page in transport.pages(calls.deletions.list_all(table, requested_time, unpublished=True)):
+            yield page.files
+
+    deleter = FileDeleter(
+        location,
+        deleting_by(instant),
+        pages={
+            Source.DELETED: deleted_before(),
+            Source.DIRECT_MARKERS: marked_in_storage(location, marked_by or requested_time),
+        },
+        report=record,
+        marked_by=marked_by or requested_time,
+    )
+    result = Result()
+    deleter.run(deletions.sweep(result, has_direct_markers=marked_by is not None))
+    return result

@@ -1,0 +1,350 @@
+# Generated from chronolake/_async/table.py by tools/async_to_sync.py: do not edit.
+"""A table: its timeline, its snapshot and its changes, and where writes begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from chronolake import calls
+from chronolake._concurrency import blocking as concurrency
+from chronolake._definitions import with_schema, write_action
+from chronolake._http import default_writer
+from chronolake._sync import arrow
+from chronolake._sync.stored_table import StoredTable
+from chronolake._sync.timeline import Timeline
+from chronolake._sync.write import Write
+from chronolake._timeline_filter import PENDING, completion_calls, words
+from chronolake.calls.instants import InstantFilter
+from chronolake_model.checks import Check
+from chronolake_model.files import Changes, FileGroupName, Snapshot
+from chronolake_model.filters import Filter
+from chronolake_model.instants import (
+    LEASE_SECONDS_DEFAULT,
+    BeginInstant,
+    CreateSavepoint,
+    Instant,
+    Plan,
+    ReleaseSavepoint,
+    RestoreTable,
+    TakeInflight,
+)
+from chronolake_model.markers import MarkersType
+from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
+from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
+from chronolake_model.times import Moment
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Table(StoredTable):
+    """A table of the metastore. Threads may share it."""
+
+    def reload(self) -> Table:
+        """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
+        self._definition = self._transport.send(calls.tables.get(self.name))
+        return self
+
+    def change_schema(
+        self, changes: Iterable[SchemaChange], *, expected_schema_version: int | None = None
+    ) -> TableSchema:
+        """Change columns: all ``changes``, or none; ``definition`` has the new schema afterwards.
+
+        With ``expected_schema_version`` only if that is still the present version. No file is touched. Raises
+        ``IncompatibleSchema``, which says why and what is allowed, ``SchemaChanged``, ``InvalidTable``.
+        """
+        call = calls.schemas.change(self.name, ChangeSchema(list(changes), expected_schema_version))
+        schema = self._transport.send(call)
+        self._definition = with_schema(self._definition, schema)
+        return schema
+
+    def schemas(self) -> Iterator[TableSchema]:
+        """Every version that the schema has had, oldest first."""
+        return self._transport.entries(calls.schemas.list_all(self.name), lambda page: page.schemas)
+
+    def schema(self, schema_version: int) -> TableSchema:
+        """One version of the schema. Raises ``SchemaNotFound``."""
+        return self._transport.send(calls.schemas.get(self.name, schema_version))
+
+    def begin(
+        self,
+        *,
+        action: Action | None = None,
+        operation: Operation = Operation.UNKNOWN,
+        writer: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        inflight: bool = True,
+        plan: Plan | None = None,
+        markers: MarkersType | None = None,
+    ) -> Write:
+        """Begin an instant; ``writer`` is user@host:pid unless given.
+
+        ``action`` is, unless given, that of a write to a table of this type: a commit to a copy-on-write table,
+        a deltacommit to a merge-on-read table. ``plan`` says which file groups it will touch; compaction, log
+        compaction and clustering need one. ``markers`` says where the markers of this write are; unless given,
+        the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
+        ``WriteConflict`` (another pending plan has the same file groups), ``TableNotFound``.
+
+        Use the result as a context manager, ``with table.begin() as write``, and its lease is
+        renewed; see ``Write``.
+        """
+        body = BeginInstant(
+            writer or default_writer(),
+            action or write_action(self.definition.type),
+            operation,
+            lease_seconds,
+            inflight,
+            plan,
+            markers=markers,
+        )
+        return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
+
+    def begin_many(
+        self,
+        count: int,
+        *,
+        action: Action | None = None,
+        operation: Operation = Operation.UNKNOWN,
+        writer: str | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        inflight: bool = True,
+        markers: MarkersType | None = None,
+    ) -> list[Write]:
+        """Begin ``count`` instants in one request, 1,000 at most; see ``begin``."""
+        body = BeginInstant(
+            writer or default_writer(),
+            action or write_action(self.definition.type),
+            operation,
+            lease_seconds,
+            inflight,
+            count=count,
+            markers=markers,
+        )
+        page = self._transport.send(calls.instants.begin_many(self.name, body))
+        return [self._as_write(instant) for instant in page.instants]
+
+    def plan(
+        self,
+        action: Action,
+        file_groups: Iterable[FileGroupName] = (),
+        details: Mapping[str, str] | None = None,
+        *,
+        writer: str | None = None,
+        markers: MarkersType | None = None,
+    ) -> Instant:
+        """Plan a table service: the instant stays requested, without a lease, until ``execute``.
+
+        Raises ``ActionNotSupported``, ``InvalidPlan`` (a file group that is not there), and ``WriteConflict``
+        when another pending plan has one of the file groups.
+        """
+        body = BeginInstant(
+            writer or default_writer(),
+            action,
+            inflight=False,
+            plan=Plan(list(file_groups), dict(details or {})),
+            markers=markers,
+        )
+        return self._transport.send(calls.instants.begin(self.name, body))
+
+    def execute(
+        self,
+        requested_time: str,
+        *,
+        writer: str | None = None,
+        lease_seconds: int | None = None,
+    ) -> Write:
+        """Execute a plan that waits, of this or another writer; the result's ``instant.plan`` has it.
+
+        Raises ``IllegalTransition`` when it is, or was, executed by another writer. ``Write`` says what
+        becomes of the plan when the execution fails.
+        """
+        body = TakeInflight(writer or default_writer(), lease_seconds)
+        return self._as_write(self._transport.send(calls.instants.to_inflight(self.name, requested_time, body)))
+
+    def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
+        """Pin a completed instant, by its requested time; the last completed one unless given.
+
+        If it is pinned already, its savepoint is returned. Raises ``InstantNotFound``, and
+        ``IllegalTransition`` when the instant has not completed or changed nothing.
+        """
+        body = CreateSavepoint(writer or default_writer(), instant, comment)
+        return self._transport.send(calls.savepoints.create(self.name, body))
+
+    def release_savepoint(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """Release a savepoint, by its own requested time. Raises ``InstantNotFound``, ``IllegalTransition``."""
+        body = ReleaseSavepoint(writer or default_writer(), reason)
+        return self._transport.send(calls.savepoints.release(self.name, requested_time, body))
+
+    def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
+        """Restore the table to a savepoint, by the savepoint's requested time.
+
+        All pending writes are rolled back, and all writes that completed after the pinned instant: the answer's
+        ``plan.instants``, in that order. Raises ``Savepointed`` when there is a later savepoint,
+        ``InstantNotFound``, ``IllegalTransition``.
+        """
+        body = RestoreTable(writer or default_writer(), savepoint, reason)
+        return self._transport.send(calls.savepoints.restore(self.name, body))
+
+    def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
+        self,
+        *,
+        state: State | Iterable[State] = (),
+        action: Action | Iterable[Action] = (),
+        pending: bool = False,
+        operation: Operation | Iterable[Operation] = (),
+        writer: str | None = None,
+        requested_from: Moment | None = None,
+        requested_to: Moment | None = None,
+        completed_from: Moment | None = None,
+        completed_to: Moment | None = None,
+        order_by: TimeOrder = TimeOrder.REQUESTED_TIME,
+        direction: Direction = Direction.ASCENDING,
+        limit: int | None = None,
+    ) -> Iterator[Instant]:
+        """The timeline, ``limit`` instants at most, fetched page by page as it is consumed.
+
+        ``pending`` adds requested and inflight to ``state``. Times are an instant's digits, or aware datetimes.
+        Ranges exclude their start and include their end. A filter or an order by completion time leaves out
+        instants that have not completed.
+        """
+        filter = InstantFilter(
+            state=words(state) + (PENDING if pending else ()),
+            action=words(action),
+            operation=words(operation),
+            writer=writer,
+            requested_from=requested_from,
+            requested_to=requested_to,
+            completed_from=completed_from,
+            completed_to=completed_to,
+            order_by=order_by,
+            direction=direction,
+        )
+        return Timeline(self._transport, self.name, filter).take(limit)
+
+    def completion_times(self, requested_times: Iterable[str]) -> list[str | None]:
+        """When each of these instants completed, in their order; any number of them.
+
+        None for an instant that has not completed, and for a time at which no instant was requested.
+        """
+        pages = [self._transport.send(call) for call in completion_calls(self.name, requested_times)]
+        return [time for page in pages for time in page.completion_times]
+
+    def check(
+        self,
+        as_of: Moment | None = None,
+        *,
+        sample: int | None = None,
+        on_progress: Callable[[int, int, int], None] | None = None,
+    ) -> Check:
+        """Read the table's files as of a completion time and report what is wrong; nothing is changed.
+
+        ``sample`` limits how many base files are read. ``on_progress`` is called after each file with the files
+        read, the files to read, and the records read. One file's keys and one row group are held in memory. It
+        needs ``chronolake[arrow]``. Raises ``StorageFailed``, ``HistoryCleaned``.
+        """
+        from chronolake._sync import checks  # noqa: PLC0415  # pyarrow and numpy are an extra
+
+        return checks.check(self, as_of, sample, on_progress)
+
+    def snapshot(
+        self,
+        as_of: Moment | None = None,
+        partition_path: str | None = None,
+        *,
+        view: View = View.MERGED,
+        before_or_on: Moment | None = None,
+    ) -> Snapshot:
+        """The live file slices, of all instants that completed at or before ``as_of``, or before now.
+
+        ``as_of`` is an instant's digits, an aware datetime, or ``"earliest"``, the first time that the table
+        serves, or ``"latest"``; the same holds for the other methods. Raises ``HistoryCleaned``.
+        ``view`` says which slice of each file group; with ``before_or_on`` only slices with this base instant
+        time or an earlier one. All pages are as of one time, whatever completes meanwhile.
+        """
+        call = calls.files.snapshot(self.name, as_of, partition_path, view, before_or_on)
+        return calls.base.merge_pages(self._transport.all_pages(call), "slices")
+
+    def snapshot_batches(
+        self, as_of: Moment | None = None, partition_path: str | None = None
+    ) -> concurrency.RecordBatches:
+        """The snapshot in record batches, a row for each data file; needs pyarrow.
+
+        Each batch is fetched when it is needed, in one try: ``ConnectionFailed`` may be raised between two.
+        """
+        return arrow.batches(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
+
+    def snapshot_arrow(self, as_of: Moment | None = None, partition_path: str | None = None) -> pa.Table:
+        """The snapshot as an Arrow table; needs pyarrow."""
+        return arrow.table(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
+
+    def scan(
+        self,
+        filter: Filter,
+        as_of: Moment | None = None,
+        partition_paths: Iterable[str] | None = None,
+    ) -> Snapshot:
+        """A snapshot without the file slices that cannot have a record that matches; see ``chronolake.col``.
+
+        The server prunes by partition paths and by the column statistics of writers. The other slices need not
+        have such a record: filter the records too. Raises ``InvalidFilter``.
+        """
+        call = calls.files.scan(self.name, as_of, partition_paths, filter)
+        return calls.base.merge_pages(self._transport.all_pages(call), "slices")
+
+    def scan_batches(
+        self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
+    ) -> concurrency.RecordBatches:
+        """The scan in record batches, see ``snapshot_batches``."""
+        return arrow.batches(self._transport, calls.files.scan(self.name, as_of, partition_paths, filter))
+
+    def scan_arrow(
+        self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
+    ) -> pa.Table:
+        """The scan as an Arrow table; needs pyarrow."""
+        return arrow.table(self._transport, calls.files.scan(self.name, as_of, partition_paths, filter))
+
+    def file_group(
+        self, file_id: str, partition_path: str = "", as_of: Moment | None = None
+    ) -> FileGroupHistory:
+        """A file group with all slices that it had by ``as_of``, the newest last, and what replaced it.
+
+        It has no slices when there was no such group.
+        """
+        call = calls.files.file_group(self.name, file_id, partition_path, as_of)
+        return calls.base.merge_pages(self._transport.all_pages(call), "slices")
+
+    def partitions(self, as_of: Moment | None = None) -> Partitions:
+        """The partition paths that had live file slices by ``as_of``, with their totals."""
+        call = calls.files.partitions(self.name, as_of)
+        return calls.base.merge_pages(self._transport.all_pages(call), "partitions")
+
+    def replaced_file_groups(self, as_of: Moment | None = None) -> ReplacedFileGroups:
+        """The file groups that were replaced by ``as_of``, each with what replaced it."""
+        call = calls.files.replaced_file_groups(self.name, as_of)
+        return calls.base.merge_pages(self._transport.all_pages(call), "file_groups")
+
+    def pending_file_groups(self, as_of: Moment | None = None) -> PendingFileGroups:
+        """The file groups in plans of table services that were pending as of ``as_of``."""
+        call = calls.files.pending_file_groups(self.name, as_of)
+        return calls.base.merge_pages(self._transport.all_pages(call), "file_groups")
+
+    def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
+        """The instants that completed in (from_, to], and their file groups; from the beginning up to now.
+
+        The answer's ``to`` is the start of the next range. Both may be ``"earliest"``, the first time that the
+        table serves, or ``"latest"``, its last completion. Raises ``HistoryCleaned`` for an earlier time.
+        """
+        call = calls.files.changes(self.name, from_, to)
+        return calls.files.merge_changes(self._transport.all_pages(call))
+
+    def changes_batches(
+        self, from_: Moment | None = None, to: Moment | None = None
+    ) -> concurrency.RecordBatches:
+        """The changes in record batches, see ``snapshot_batches``; the schema's metadata has ``to``."""
+        return arrow.batches(self._transport, calls.files.changes(self.name, from_, to))
+
+    def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:
+        """The changes as an Arrow table; needs pyarrow."""
+        return arrow.table(self._transport, calls.files.changes(self.name, from_, to))

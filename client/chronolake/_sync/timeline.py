@@ -1,0 +1,43 @@
+# Generated from chronolake/_async/timeline.py by tools/async_to_sync.py: do not edit.
+"""Reads a timeline with filters named as Hudi's: narrow it, then fetch the first, the last, the nth, or all.
+
+table.timeline.pending().first()
+table.timeline.completed().by_completion_time().before_or_on(time).last()
+[instant for instant in table.timeline.rollbacks().reverse()]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chronolake import calls
+from chronolake._event_stream import page_size
+from chronolake._sync.transport import Transport
+from chronolake._timeline_filter import TimelineFilter
+from chronolake_model.instants import Instant
+
+
+class Timeline(TimelineFilter[Transport]):
+    """A table's timeline, or a part of it; oldest first unless reversed. Iterating fetches page by page."""
+
+    def __iter__(self) -> Iterator[Instant]:
+        return self.take(None)
+
+    def take(self, limit: int | None) -> Iterator[Instant]:
+        """The first ``limit`` instants; all of them for None."""
+        call = calls.instants.list_all(self._table, self._filter, page_size(limit))
+        return self._transport.entries(call, lambda page: page.instants, limit)
+
+    def first(self) -> Instant | None:
+        """The first; None when there is none."""
+        return self.nth(0)
+
+    def last(self) -> Instant | None:
+        """The last; None when there is none."""
+        return self.reverse().first()
+
+    def nth(self, number: int) -> Instant | None:
+        """The instant with ``number`` others before it; None when there are not so many."""
+        call = calls.instants.list_all(self._table, self._filter_of_nth(number), 1)
+        page = self._transport.send(call)
+        return page.instants[0] if page.instants else None

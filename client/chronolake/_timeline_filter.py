@@ -1,0 +1,137 @@
+"""The filters of a timeline, named as Hudi's. Each gives another timeline; nothing is sent yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, Self, TypeVar
+
+import msgspec
+
+from chronolake import calls
+from chronolake.calls.base import Call
+from chronolake.calls.instants import InstantFilter
+from chronolake_model.instants import REQUESTED_TIMES_MAX, CompletionTimes
+from chronolake_model.times import Moment, digits_of
+from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
+
+PENDING = (State.REQUESTED, State.INFLIGHT)
+_Transport = TypeVar("_Transport")
+_Word = TypeVar("_Word", State, Action, Operation)
+
+
+class TimelineFilter(Generic[_Transport]):
+    """A table's timeline, or a part of it; each method gives another timeline."""
+
+    def __init__(
+        self,
+        transport: _Transport,
+        table: str,
+        filter: InstantFilter = InstantFilter(),  # noqa: B008  # frozen
+    ) -> None:
+        self._transport: _Transport = transport
+        self._table = table
+        self._filter = filter
+
+    def where(
+        self,
+        *,
+        state: State | Iterable[State] = (),
+        action: Action | Iterable[Action] = (),
+        operation: Operation | Iterable[Operation] = (),
+        writer: str | None = None,
+    ) -> Self:
+        """Only these states, actions, operations, this writer's.
+
+        A pending compaction, log compaction or clustering has that action; once completed it is a commit, a
+        deltacommit or a replacecommit, and its operation says which. Raises ``ValueError`` when no instant can
+        pass.
+        """
+        before = self._filter
+        if writer is not None and before.writer is not None and writer != before.writer:
+            raise ValueError(f"an instant has one writer: not {before.writer!r} and {writer!r} too")
+        return self._with(
+            state=_both(before.state, words(state)),
+            action=_both(before.action, words(action)),
+            operation=_both(before.operation, words(operation)),
+            writer=before.writer if writer is None else writer,
+        )
+
+    def pending(self) -> Self:
+        """Only instants that may still complete: requested and inflight."""
+        return self.where(state=PENDING)
+
+    def completed(self) -> Self:
+        """Only instants that have completed."""
+        return self.where(state=State.COMPLETED)
+
+    def rollbacks(self) -> Self:
+        """Only the rollbacks; ``target`` of each is the instant that it rolls back."""
+        return self.where(action=Action.ROLLBACK)
+
+    def savepoints(self) -> Self:
+        """Only the savepoints that are not released; ``target`` of each is the instant that it pins."""
+        return self.where(action=Action.SAVEPOINT, state=State.COMPLETED)
+
+    def by_completion_time(self) -> Self:
+        """In the order of completion; times given later are completion times. Only completed instants."""
+        return self._with(order_by=TimeOrder.COMPLETION_TIME)
+
+    def by_requested_time(self) -> Self:
+        """In the order in which they were requested; times given later are requested times."""
+        return self._with(order_by=TimeOrder.REQUESTED_TIME)
+
+    def before_or_on(self, time: Moment) -> Self:
+        """Only instants at this time or before: requested time, unless ``by_completion_time`` came before."""
+        return self._bounded(self._bound_name("to"), min, time)
+
+    def after(self, time: Moment) -> Self:
+        """Only instants after this time, compared as by ``before_or_on``."""
+        return self._bounded(self._bound_name("from"), max, time)
+
+    def reverse(self) -> Self:
+        """In reverse order: newest first, if it was oldest first."""
+        forward = self._filter.direction is Direction.ASCENDING
+        return self._with(direction=Direction.DESCENDING if forward else Direction.ASCENDING)
+
+    def _bound_name(self, end: str) -> str:
+        by_completion = self._filter.order_by is TimeOrder.COMPLETION_TIME
+        return f"{'completed' if by_completion else 'requested'}_{end}"
+
+    def _bounded(self, bound: str, narrower: Callable[[Iterable[str]], str], time: Moment) -> Self:
+        before: Moment | None = getattr(self._filter, bound)
+        times = [digits_of(moment) for moment in (time, before) if moment is not None]
+        return self._with(**{bound: narrower(times)})
+
+    def _with(self, **changes: object) -> Self:
+        return type(self)(self._transport, self._table, msgspec.structs.replace(self._filter, **changes))
+
+    def _filter_of_nth(self, number: int) -> InstantFilter:
+        if number < 0:
+            raise ValueError(f"instants are counted from 0, not {number}; reverse() counts from the other end")
+        return msgspec.structs.replace(self._filter, skip=number)
+
+
+def words(given: _Word | Iterable[_Word]) -> tuple[_Word, ...]:
+    """One word or several, as a tuple."""
+    if isinstance(given, State | Action | Operation):
+        return (given,)
+    return tuple(given)
+
+
+def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[CompletionTimes]]:
+    """Calls for completion times, each with as many instants as the server accepts."""
+    times = list(requested_times)
+    return [
+        calls.instants.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
+        for first in range(0, len(times), REQUESTED_TIMES_MAX)
+    ]
+
+
+def _both(before: tuple[_Word, ...], now: tuple[_Word, ...]) -> tuple[_Word, ...]:
+    """The words that are in both; an empty tuple stands for all words."""
+    if not before or not now:
+        return before or now
+    common = tuple(word for word in before if word in now)
+    if not common:
+        raise ValueError(f"no instant is {' or '.join(before)}, and {' or '.join(now)} too")
+    return common
