@@ -1,7 +1,7 @@
-"""The deleter: executes rollbacks and cleans that wait: deletes their files from storage (docs/decisions/0022).
+"""The deleter: executes waiting rollbacks and cleans: deletes their files from storage (docs/decisions/0022).
 
-Every replica may have one. One of them at a time looks and takes what it is going to execute, under a lease of
-its own; a deleter that dies leaves the rest of the list to whoever takes the plan next.
+Every replica may have one. The leader takes the plans that it executes, under a lease of its own. If a deleter
+dies, the next executor of the plan deletes the files that are left.
 """
 
 from __future__ import annotations
@@ -26,40 +26,34 @@ from chronolake_metastore.store import leader_election, waiting
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.waiting import WaitingPlan
-from chronolake_metastore.workers import doomed
-from chronolake_metastore.workers.doomed import NotOfTarget
+from chronolake_metastore.workers import files_to_delete
+from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
 from chronolake_metastore.workers.looking import again_and_again
 from chronolake_metastore.workers.reaching import Reach, TableFiles
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire, markers as wire_markers
-from chronolake_model.markers import DeletedFile
 from chronolake_model.times import format_time
+from chronolake_storage import deletions
+from chronolake_storage.deletions import Result, Source
 
 AT_ONCE: Final = 4
-"""Plans that one look takes on; the rest waits for the next, or for another replica."""
+"""Plans that one look executes; others wait for the next look, or for another replica."""
 
 _log = telemetry.logger(__name__)
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A plan that this deleter executes, and the files that it deletes from."""
+    """A plan that this deleter executes, and the storage of its table."""
 
     plan: WaitingPlan
     files: TableFiles
 
 
-class Outcome(msgspec.Struct):
-    """What became of the files of a plan; ``failure`` is of the first that could not be deleted."""
+class Execution(msgspec.Struct):
+    """How far the execution of a plan has come; ``failure`` says why it failed."""
 
-    deleted: set[DeletedFile] = msgspec.field(default_factory=set)
-    failed: int = 0
+    result: Result = msgspec.field(default_factory=Result)
     failure: str = ""
-
-    def add(self, page: doomed.Page, failures: dict[str, str]) -> None:
-        """Take in what became of a page of files."""
-        self.deleted.update(one for one in page if one.path not in failures)
-        self.failed += len(failures)
-        self.failure = self.failure or doomed.first_failure(failures)
 
 
 class Deleter:
@@ -83,20 +77,20 @@ class Deleter:
             pass
 
     async def look(self) -> int:
-        """Execute what waits, if it is this replica's turn to look; gives how many plans it found."""
+        """Execute waiting plans, if this replica is the leader; gives how many plans waited."""
         async with leader_election.leadership(self._database, AdvisoryLock.DELETER) as ours:
             if ours is None:
                 return 0
-            found = await waiting.plans(ours, self._reach.paused(), AT_ONCE)
-            taken = [one for plan in found if (one := await self._take(plan)) is not None]
+            plans = await waiting.plans(ours, self._reach.paused(), AT_ONCE)
+            taken = [taken for plan in plans if (taken := await self._take(plan)) is not None]
         ended = await asyncio.gather(*map(self._execute, taken), return_exceptions=True)
         for failure in ended:
             if isinstance(failure, BaseException):
                 raise failure
-        return len(found)
+        return len(plans)
 
     async def _take(self, plan: WaitingPlan) -> Taken | None:
-        """Take a plan inflight, when its table can be reached and nobody was faster."""
+        """Take a plan inflight, if its storage can be accessed and no other executor has taken it."""
         files = await self._reach.open(plan.place)
         if files is None:
             return None
@@ -108,20 +102,24 @@ class Deleter:
         return Taken(plan, files)
 
     async def _execute(self, taken: Taken) -> None:
-        """Delete the files of a plan while its lease is renewed; another may take it over meanwhile."""
-        plan, outcome = taken.plan, Outcome()
+        """Delete the files of a plan while its lease is renewed; another replica may take it over meanwhile."""
+        plan, execution = taken.plan, Execution()
         try:
             async with asyncio.TaskGroup() as tasks:
                 renewing = tasks.create_task(self._renew(plan))
-                await self._delete_and_settle(taken, outcome)
+                await self._delete_and_settle(taken, execution)
                 renewing.cancel()
         except* errors.TimelineError as group:
-            # Another has it by now, or the database is away: then it waits again when its lease has ended.
-            outcome.failure = str(group.exceptions[0])
-            said = {"table": plan.place.table, "instant": _time(plan)}
-            _log.warning(f"{plan.action} left as it is", **said, reason=outcome.failure)
-        if not outcome.failure:
-            await self._forget(taken, outcome)
+            # Another replica has it, or the database is away: it is executed again when its lease has ended.
+            execution.failure = str(group.exceptions[0])
+            _log.warning(
+                f"{plan.action} left as it is",
+                table=plan.place.table,
+                instant=_time(plan),
+                reason=execution.failure,
+            )
+        if not execution.failure and Source.DIRECT_MARKERS in files_to_delete.sources_of(plan):
+            await self._delete_markers(taken, execution.result)
 
     async def _renew(self, plan: WaitingPlan) -> None:
         request = wire.Heartbeat(writer=self.writer)
@@ -129,53 +127,63 @@ class Deleter:
             await asyncio.sleep(self._lease_seconds / 3)
             await self._submit(RenewLease(plan.place.table, plan.requested_time, request))
 
-    async def _delete_and_settle(self, taken: Taken, outcome: Outcome) -> None:
-        began, plan = time.monotonic(), taken.plan
+    async def _delete_and_settle(self, taken: Taken, execution: Execution) -> None:
+        began, plan, result = time.monotonic(), taken.plan, execution.result
         try:
-            async for page in doomed.of(self._database, plan, taken.files):
-                outcome.add(page, await self._delete(taken, page))
+            await self._delete(taken, result)
+            execution.failure = result.first_failure
         except (NotOfTarget, errors.ConfigurationError) as exc:
-            outcome.failure = str(exc)
-        said = {"table": plan.place.table, "instant": _time(plan), "deleted": len(outcome.deleted)}
-        if outcome.failure:
-            await self._give_back(plan, outcome)
+            execution.failure = str(exc)
+        log_context = {"table": plan.place.table, "instant": _time(plan), "deleted": len(result.deleted)}
+        if execution.failure:
+            await self._return_to_requested(plan, execution)
             seconds = self._reach.pause(plan.place)
             _log.warning(
                 f"{plan.action} given back",
-                **said,
-                failed=outcome.failed,
-                reason=outcome.failure,
+                **log_context,
+                failed=len(result.failures),
+                reason=execution.failure,
                 pause_seconds=seconds,
             )
             return
         request = wire.CompleteInstant(writer=self.writer)
         await self._submit(CompleteInstant(plan.place.table, plan.requested_time, request))
         self._reach.end_pause(plan.place)
-        _log.info(f"{plan.action} executed", **said, seconds=round(time.monotonic() - began, 3))
+        _log.info(f"{plan.action} executed", **log_context, seconds=round(time.monotonic() - began, 3))
 
-    async def _forget(self, taken: Taken, outcome: Outcome) -> None:
-        """Delete the direct markers of a rollback that has completed; a sweep comes by those that stay."""
-        try:
-            await doomed.forget(taken.plan, taken.files, outcome.deleted)
-        except errors.ConfigurationError as exc:
-            _log.warning("direct markers stay", table=taken.plan.place.table, reason=str(exc))
-
-    async def _delete(self, taken: Taken, page: doomed.Page) -> dict[str, str]:
-        """Delete a page of files, and report those that are gone; gives why others are not."""
+    async def _delete(self, taken: Taken, result: Result) -> None:
+        """Delete and report the files of a plan, page by page."""
         plan = taken.plan
-        deleting = doomed.deleting(plan, self.writer)
-        failures = await doomed.delete(taken.files, deleting, page, self._metrics)
-        gone = [one for one in page if one.path not in failures]
-        if gone:
-            report = wire_markers.ReportDeletions(gone, writer=self.writer)
-            await self._submit(ReportDeletions(plan.place.table, plan.requested_time, report))
-        self._metrics.files_deleted.inc(len(gone))
-        return failures
 
-    async def _give_back(self, plan: WaitingPlan, outcome: Outcome) -> None:
-        files = "file" if outcome.failed == 1 else "files"
-        count = f"{outcome.failed} {files} could not be deleted: " if outcome.failed else ""
-        request = wire.ReturnToRequested(writer=self.writer, reason=f"{count}{outcome.failure}"[:4_096])
+        async def report(files: Page) -> None:
+            body = wire_markers.ReportDeletions(list(files), writer=self.writer)
+            await self._submit(ReportDeletions(plan.place.table, plan.requested_time, body))
+            self._metrics.files_deleted.inc(len(files))
+
+        deleter = FileDeleter(
+            plan.place.table,
+            taken.files,
+            files_to_delete.deleting(plan, self.writer),
+            pages=files_to_delete.pages_of(self._database, plan, taken.files),
+            report=report,
+            marked_by=files_to_delete.target_of(plan),
+            metrics=self._metrics,
+        )
+        await deleter.run(deletions.delete_files(files_to_delete.sources_of(plan), result))
+
+    async def _delete_markers(self, taken: Taken, result: Result) -> None:
+        """Delete the direct markers of a rollback that has completed; a sweep deletes those that stay."""
+        plan = taken.plan
+        target = files_to_delete.target_of(plan)
+        try:
+            await files_to_delete.delete_markers(taken.files, plan.place.table, target, result.deleted.keys())
+        except errors.ConfigurationError as exc:
+            _log.warning("direct markers stay", table=plan.place.table, reason=str(exc))
+
+    async def _return_to_requested(self, plan: WaitingPlan, execution: Execution) -> None:
+        failed = len(execution.result.failures)
+        count = f"{failed} {'file' if failed == 1 else 'files'} could not be deleted: " if failed else ""
+        request = wire.ReturnToRequested(writer=self.writer, reason=f"{count}{execution.failure}"[:4_096])
         await self._submit(ReturnToRequested(plan.place.table, plan.requested_time, request))
 
     async def _submit(self, command: Command) -> None:

@@ -1,7 +1,7 @@
-"""The sweeper: looks once more for files that were deleted; a task may finish one late (docs/decisions/0023).
+"""The sweeper: deletes files again that a task finished after they had been deleted (docs/decisions/0023).
 
-Beside the deleter, one replica at a time. What it finds it deletes and reports again, and looks once more after
-another grace period; an instant of which nothing was found is swept.
+It runs on one replica at a time, beside the deleter. An instant with late files is due again after another
+grace period; an instant without late files is swept.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.sweeps import FIRST, Unswept
 from chronolake_metastore.store.waiting import Place
-from chronolake_metastore.workers import doomed
-from chronolake_metastore.workers.doomed import Pages
+from chronolake_metastore.workers import files_to_delete
+from chronolake_metastore.workers.files_to_delete import FileDeleter, Page
 from chronolake_metastore.workers.looking import again_and_again
 from chronolake_metastore.workers.reaching import Reach, TableFiles
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import sweeps as wire
-from chronolake_model.markers import DeletedFile
 from chronolake_model.times import format_time
+from chronolake_storage import deletions
+from chronolake_storage.deletions import Result, Source
 
 WRITER: Final = "chronolake-sweeper"
 TABLES: Final = 20
-"""Tables that one look takes on; the rest waits for the next."""
+"""Tables that one look sweeps; others wait for the next look."""
 INSTANTS: Final = 100
-"""Instants of a table that are swept together."""
+"""Instants of a table that one look sweeps."""
 
 _log = telemetry.logger(__name__)
 
@@ -55,7 +56,7 @@ class Sweeper:
             pass
 
     async def look(self) -> int:
-        """Sweep what is due, if it is this replica's turn; gives how many instants."""
+        """Sweep the instants that are due, if this replica is the leader; gives how many."""
         async with leader_election.leadership(self._database, AdvisoryLock.SWEEPER) as ours:
             if ours is None:
                 return 0
@@ -70,13 +71,13 @@ class Sweeper:
 
     async def _sweep_all(self, place: Place, files: TableFiles, due: list[Unswept]) -> int:
         swept = 0
-        for one in due:
+        for instant in due:
             try:
-                failure = await self._sweep(place, files, one)
+                failure = await self._sweep(place, files, instant)
             except errors.ConfigurationError as exc:
                 failure = str(exc)
             except (errors.Conflict, errors.NotFound):
-                # The table was dropped since we looked.
+                # The table was dropped since the look.
                 continue
             if failure:
                 self._reach.refused(place, failure)
@@ -86,41 +87,33 @@ class Sweeper:
         return swept
 
     async def _sweep(self, place: Place, files: TableFiles, due: Unswept) -> str:
-        """Look for the files of one instant; gives why one that is there could not be deleted."""
-        found: set[DeletedFile] = set()
-        failure = ""
-        deleting = await doomed.deleting_late(self._database, place, due)
-        async for page in self._late(place, files, due):
-            failures = await doomed.delete(files, deleting, page, self._metrics)
-            gone = [one for one in page if one.path not in failures]
-            if gone:
-                await self._record(place, due, gone)
-            found.update(gone)
-            failure = failure or doomed.first_failure(failures)
-        if due.direct_markers_of is not None:
-            marking = format_time(due.direct_markers_of, place.tick)
-            await doomed.forget_direct(files, place.table, marking, found)
-        if found:
-            self._metrics.files_deleted.inc(len(found))
-            said = {"table": place.table, "instant": format_time(due.requested_time, place.tick)}
-            _log.info("late files deleted", **said, deleted=len(found))
-        elif not failure:
-            await self._record(place, due, [])
-        return failure
+        """Delete late files of one instant; gives why one of them could not be deleted."""
+        marked_by = format_time(due.direct_markers_of or due.requested_time, place.tick)
+        deleter = FileDeleter(
+            place.table,
+            files,
+            await files_to_delete.deleting_late(self._database, place, due),
+            pages={
+                Source.DELETED: files_to_delete.deleted_before(self._database, place, due.requested_time),
+                Source.DIRECT_MARKERS: files_to_delete.marked_directly(files, marked_by),
+            },
+            report=lambda late_files: self._record(place, due, late_files),
+            marked_by=marked_by,
+            metrics=self._metrics,
+        )
+        result = Result()
+        await deleter.run(deletions.sweep(result, has_direct_markers=due.direct_markers_of is not None))
+        if result.deleted:
+            self._metrics.files_deleted.inc(len(result.deleted))
+            _log.info(
+                "late files deleted",
+                table=place.table,
+                instant=format_time(due.requested_time, place.tick),
+                deleted=len(result.deleted),
+            )
+        return result.first_failure
 
-    async def _late(self, place: Place, files: TableFiles, due: Unswept) -> Pages:
-        """Files that are there although they were deleted, or were marked in storage after that."""
-        async for page in doomed.deleted_before(self._database, place, due.requested_time):
-            there = await files.find(page)
-            if there:
-                yield there
-        if due.direct_markers_of is not None:
-            marking = format_time(due.direct_markers_of, place.tick)
-            # Those too that are not there yet: their names are known from now on.
-            async for page in doomed.marked_directly(files, marking):
-                yield page
-
-    async def _record(self, place: Place, due: Unswept, found: list[DeletedFile]) -> None:
-        request = wire.RecordSweep(format_time(due.unswept_since, place.tick), found)
+    async def _record(self, place: Place, due: Unswept, late_files: Page) -> None:
+        request = wire.RecordSweep(format_time(due.unswept_since, place.tick), list(late_files))
         command = RecordSweep(place.table, due.requested_time, request)
         await submit(self._sequencer, command, "sweeper", WRITER)
