@@ -78,11 +78,11 @@ def check(  # one parameter for each option
         raise typer.BadParameter("it contradicts --full", param_hint="--sample")
     with context.client(storage_options=options.storage(storage)) as client:
         try:
-            found = client.table(table).check(as_of, sample=sample, on_progress=_Progress())
+            report = client.table(table).check(as_of, sample=sample, on_progress=_Progress())
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
-    output.show(found, lambda console: _print(console, found))
-    if found.totals:
+    output.show(report, lambda console: _print(console, report))
+    if report.totals:
         raise typer.Exit(output.FAILED)
 
 
@@ -98,10 +98,12 @@ class _Progress:
             print(f"{done:,} of {files:,} files read, {records:,} records", file=sys.stderr, flush=True)
 
 
-def _print(console: Console, found: Check) -> None:
-    for total in found.totals:
-        findings = [finding for finding in found.findings if finding.kind is total.kind]
-        rows = [(one.path, one.records or None, "; ".join(one.examples) or None) for one in findings]
+def _print(console: Console, report: Check) -> None:
+    for total in report.totals:
+        findings = [finding for finding in report.findings if finding.kind is total.kind]
+        rows = [
+            (finding.path, finding.records or None, "; ".join(finding.examples) or None) for finding in findings
+        ]
         heading = f"{total.kind}: {output.count(total.findings, 'file')}"
         heading += f", {output.count(total.records, 'record')}" if total.records else ""
         console.print(heading, style="bold", soft_wrap=True, markup=False)
@@ -109,15 +111,15 @@ def _print(console: Console, found: Check) -> None:
         if total.findings > SHOWN_MAX:
             console.print(f"and {total.findings - SHOWN_MAX:,} more; --json has up to 1,000")
         console.print(f"{' '.join(_advice(total.kind, findings))}\n", soft_wrap=True, markup=False)
-    for text in found.not_covered:
+    for text in report.not_covered:
         console.print(f"Not covered: {text}.", soft_wrap=True, markup=False)
-    as_of = "nothing has completed" if found.as_of is None else f"as of {found.as_of}"
-    findings_count = sum(total.findings for total in found.totals)
+    as_of = "nothing has completed" if report.as_of is None else f"as of {report.as_of}"
+    findings_count = sum(total.findings for total in report.totals)
     verdict = output.count(findings_count, "finding") if findings_count else "no finding"
-    files, records = output.count(found.files, "file"), output.count(found.records, "record")
-    read = f"{files}, {found.files_read:,} read with {records}"
+    files, records = output.count(report.files, "file"), output.count(report.records, "record")
+    read = f"{files}, {report.files_read:,} read with {records}"
     console.print(
-        f"{found.table} {as_of}: {read}: {verdict}",
+        f"{report.table} {as_of}: {read}: {verdict}",
         soft_wrap=True,
         markup=False,
     )

@@ -69,39 +69,39 @@ def clean(
             _print_preview(Console(file=sys.stderr, highlight=False), seen)
             options.confirm(f"Clean {table}?", yes=False)
         try:
-            done = lake_table.clean(
+            cleans = lake_table.clean(
                 retain_commits=retain_commits, retain_hours=retain_hours, retain_versions=retain_versions
             )
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
-    output.show({"cleans": done}, lambda console: _print(console, table, done))
+    output.show({"cleans": cleans}, lambda console: _print(console, table, cleans))
 
 
-def _print_preview(console: Console, seen: CleanPreview) -> None:
-    files = len(seen.files_to_delete)
-    for path in seen.files_to_delete[:_SHOWN]:
+def _print_preview(console: Console, preview: CleanPreview) -> None:
+    files = len(preview.files_to_delete)
+    for path in preview.files_to_delete[:_SHOWN]:
         console.print(path, soft_wrap=True, markup=False)
     if files > _SHOWN:
         console.print(f"… and {files - _SHOWN:,} more", markup=False)
-    more = ", and more by the cleans behind it" if seen.more else ""
-    served = "" if seen.cleaned_before is None else f"; served from {seen.cleaned_before} on"
+    more = ", and more by the cleans behind it" if preview.more else ""
+    served = "" if preview.cleaned_before is None else f"; served from {preview.cleaned_before} on"
     console.print(
-        f"{seen.table}: {output.count(files, 'file')} ({output.count(seen.size_bytes, 'byte')}) to delete"
+        f"{preview.table}: {output.count(files, 'file')} ({output.count(preview.size_bytes, 'byte')}) to delete"
         f"{more}{served}",
         soft_wrap=True,
         markup=False,
     )
 
 
-def _print(console: Console, table: str, done: list[Instant]) -> None:
-    for one in done:
-        assert one.plan is not None
-        files = one.plan.files_to_delete_count
-        what = f"{output.count(files, 'file')} {'deleted' if one.completion_time else 'to be deleted'}"
+def _print(console: Console, table: str, cleans: list[Instant]) -> None:
+    for clean in cleans:
+        assert clean.plan is not None
+        files = clean.plan.files_to_delete_count
+        outcome = f"{output.count(files, 'file')} {'deleted' if clean.completion_time else 'to be deleted'}"
         console.print(
-            f"{table} {one.requested_time}: {what}; served from {one.plan.cleaned_before} on",
+            f"{table} {clean.requested_time}: {outcome}; served from {clean.plan.cleaned_before} on",
             soft_wrap=True,
             markup=False,
         )
-    if not done:
+    if not cleans:
         console.print(f"{table}: nothing to clean", soft_wrap=True, markup=False)

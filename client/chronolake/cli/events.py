@@ -62,11 +62,11 @@ def events(
         return
     most = limit or LIMIT_DEFAULT
     with context.client() as client:
-        found = list(client.events(after, table, limit=most + 1))
-    shown, caught_up = found[:most], len(found) <= most
-    cursor = shown[-1].cursor if shown else after
-    document = {"events": shown, "cursor": cursor, "caught_up": caught_up}
-    output.show(document, lambda console: _print_page(console, shown, caught_up))
+        read = list(client.events(after, table, limit=most + 1))
+    page, caught_up = read[:most], len(read) <= most
+    cursor = page[-1].cursor if page else after
+    document = {"events": page, "cursor": cursor, "caught_up": caught_up}
+    output.show(document, lambda console: _print_page(console, page, caught_up))
 
 
 def _follow(table: str | None, after: str | None, limit: int | None, *, from_now: bool) -> None:
@@ -98,10 +98,13 @@ def _line(event: LoggedEvent) -> str:
     return f"{output.utc(event.time)}  {event.type:<18} {event.instant or '-':<17}  {where}  {event.actor}"
 
 
-def _print_page(console: Console, shown: list[LoggedEvent], caught_up: bool) -> None:
+def _print_page(console: Console, page: list[LoggedEvent], caught_up: bool) -> None:
     columns = ("time (UTC)", "type", "instant", "table~", "version#", "actor~")
-    rows = ((output.utc(one.time), one.type, one.instant, one.table, one.version, one.actor) for one in shown)
+    rows = (
+        (output.utc(event.time), event.type, event.instant, event.table, event.version, event.actor)
+        for event in page
+    )
     output.print_table(console, output.table_of(columns, rows))
-    if shown:
+    if page:
         more = "No more for now" if caught_up else "There are more"
-        console.print(f"{more}; go on with --after {shown[-1].cursor}", soft_wrap=True)
+        console.print(f"{more}; go on with --after {page[-1].cursor}", soft_wrap=True)

@@ -47,17 +47,17 @@ def files(
     with context.client() as client:
         lake_table = client.table(table)
         if view is View.MERGED:
-            found, which = filters.snapshot(lake_table, where, as_of, partition)
+            snapshot, which = filters.snapshot(lake_table, where, as_of, partition)
         else:
-            found, which = lake_table.snapshot(as_of, partition, view=view), ""
-    output.show(found, lambda console: _print_files(console, found, which))
+            snapshot, which = lake_table.snapshot(as_of, partition, view=view), ""
+    output.show(snapshot, lambda console: _print_files(console, snapshot, which))
 
 
 def partitions(table: options.TableArgument, as_of: AsOfOption = None) -> None:
     """List the partitions with their file groups, files, bytes and records of base files."""
     with context.client() as client:
-        found = client.table(table).partitions(as_of)
-    output.show(found, lambda console: _print_partitions(console, found))
+        listed = client.table(table).partitions(as_of)
+    output.show(listed, lambda console: _print_partitions(console, listed))
 
 
 def file_group(
@@ -68,74 +68,80 @@ def file_group(
 ) -> None:
     """Show all slices that a file group has and had, the newest last, and what replaced it."""
     with context.client() as client:
-        found = client.table(table).file_group(file_id, partition, as_of)
-    output.show(found, lambda console: _print_file_group(console, found))
+        history = client.table(table).file_group(file_id, partition, as_of)
+    output.show(history, lambda console: _print_file_group(console, history))
 
 
-def _print_files(console: Console, found: Snapshot, which: str) -> None:
-    if found.as_of is None:
-        console.print(f"{found.table}: nothing has completed", soft_wrap=True)
+def _print_files(console: Console, snapshot: Snapshot, which: str) -> None:
+    if snapshot.as_of is None:
+        console.print(f"{snapshot.table}: nothing has completed", soft_wrap=True)
         return
     columns = ("slice", "file~", "completed", "bytes#", "records#")
-    rows = [row for one in found.slices for row in _rows_of(one)]
+    rows = [row for file_slice in snapshot.slices for row in _rows_of(file_slice)]
     output.print_table(console, output.table_of(columns, rows))
-    count = sum(len(_files_of(one)) for one in found.slices)
+    count = sum(len(_files_of(file_slice)) for file_slice in snapshot.slices)
     console.print(
-        f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{output.count(count, 'file')} of {output.count(len(found.slices), 'file slice')}{which}",
+        f"{snapshot.table} as of {snapshot.as_of} ({output.utc(snapshot.as_of)} UTC): "
+        f"{output.count(count, 'file')} of {output.count(len(snapshot.slices), 'file slice')}{which}",
         soft_wrap=True,
         markup=False,
     )
 
 
-def _rows_of(one: FileSlice) -> Iterator[tuple[object, ...]]:
-    """A line for each file; one for the slice when a pending compaction opened it and nothing came since."""
-    for file in _files_of(one):
-        yield one.base_instant_time, file.path, file.completion_time, file.size_bytes, file.records
-    if not _files_of(one):
-        yield one.base_instant_time, f"({one.file_id}: no files yet)", None, 0, 0
+def _rows_of(file_slice: FileSlice) -> Iterator[tuple[object, ...]]:
+    """A row for each file; one row for a slice without files, which a pending compaction has opened."""
+    for file in _files_of(file_slice):
+        yield file_slice.base_instant_time, file.path, file.completion_time, file.size_bytes, file.records
+    if not _files_of(file_slice):
+        yield file_slice.base_instant_time, f"({file_slice.file_id}: no files yet)", None, 0, 0
 
 
-def _files_of(one: FileSlice) -> list[DataFile]:
-    return [*([] if one.base_file is None else [one.base_file]), *one.log_files]
+def _files_of(file_slice: FileSlice) -> list[DataFile]:
+    return [*([] if file_slice.base_file is None else [file_slice.base_file]), *file_slice.log_files]
 
 
-def _print_partitions(console: Console, found: Partitions) -> None:
-    if found.as_of is None:
-        console.print(f"{found.table}: nothing has completed", soft_wrap=True)
+def _print_partitions(console: Console, partitions: Partitions) -> None:
+    if partitions.as_of is None:
+        console.print(f"{partitions.table}: nothing has completed", soft_wrap=True)
         return
     columns = ("partition~", "file groups#", "files#", "bytes#", "records#")
     rows = (
-        (one.partition_path, one.file_groups, one.files, one.size_bytes, one.records)
-        for one in found.partitions
+        (
+            partition.partition_path,
+            partition.file_groups,
+            partition.files,
+            partition.size_bytes,
+            partition.records,
+        )
+        for partition in partitions.partitions
     )
     output.print_table(console, output.table_of(columns, rows))
     console.print(
-        f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{output.count(len(found.partitions), 'partition')}",
+        f"{partitions.table} as of {partitions.as_of} ({output.utc(partitions.as_of)} UTC): "
+        f"{output.count(len(partitions.partitions), 'partition')}",
         soft_wrap=True,
     )
 
 
-def _print_file_group(console: Console, found: FileGroupHistory) -> None:
-    name = f"{found.partition_path}/{found.file_id}" if found.partition_path else found.file_id
-    if not found.slices:
-        console.print(f"{found.table}: there is no file group {name}", soft_wrap=True)
+def _print_file_group(console: Console, history: FileGroupHistory) -> None:
+    name = f"{history.partition_path}/{history.file_id}" if history.partition_path else history.file_id
+    if not history.slices:
+        console.print(f"{history.table}: there is no file group {name}", soft_wrap=True)
         return
     columns = ("base instant", "base file~", "log files#", "bytes#", "superseded", "pending")
     rows = (
         (
-            one.base_instant_time,
-            None if one.base_file is None else one.base_file.path.rpartition("/")[2],
-            len(one.log_files),
-            sum(file.size_bytes for file in (one.base_file, *one.log_files) if file is not None),
-            one.superseded_at,
-            one.pending,
+            file_slice.base_instant_time,
+            None if file_slice.base_file is None else file_slice.base_file.path.rpartition("/")[2],
+            len(file_slice.log_files),
+            sum(file.size_bytes for file in (file_slice.base_file, *file_slice.log_files) if file is not None),
+            file_slice.superseded_at,
+            file_slice.pending,
         )
-        for one in found.slices
+        for file_slice in history.slices
     )
     output.print_table(console, output.table_of(columns, rows))
-    gone = found.replaced
-    end = "" if gone is None else f"; replaced by {gone.requested_time} at {gone.completion_time}"
-    slices = output.count(len(found.slices), "file slice")
-    console.print(f"{found.table}, {name}: {slices}{end}", soft_wrap=True)
+    replaced = history.replaced
+    end = "" if replaced is None else f"; replaced by {replaced.requested_time} at {replaced.completion_time}"
+    slices = output.count(len(history.slices), "file slice")
+    console.print(f"{history.table}, {name}: {slices}{end}", soft_wrap=True)

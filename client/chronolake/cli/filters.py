@@ -30,9 +30,9 @@ def snapshot(
     """The live slices, those only that could match ``where`` if it is given; and how to say so behind them."""
     if where is None:
         return table.snapshot(as_of, partition), ""
-    wanted = parsed(where, table)
-    found = table.scan(wanted, as_of, None if partition is None else [partition])
-    return found, f" that could match {filter_text.written(wanted)}"
+    filter = parsed(where, table)
+    scanned = table.scan(filter, as_of, None if partition is None else [partition])
+    return scanned, f" that could match {filter_text.written(filter)}"
 
 
 def parsed(where: str, table: chronolake.Table) -> Filter:

@@ -24,8 +24,8 @@ def _touched_option(name: str, what: str) -> Any:
 def instant(table: options.TableArgument, requested_time: options.TimeArgument) -> None:
     """Show one instant: its writer, state, lease, plan and summary."""
     with context.client() as client:
-        found = client.table(table).instant(requested_time)
-    output.show(found, lambda console: print_instant(console, found))
+        instant = client.table(table).instant(requested_time)
+    output.show(instant, lambda console: print_instant(console, instant))
 
 
 def rollback(
@@ -55,8 +55,8 @@ def rollback(
 ) -> None:
     """Roll back a pending instant: its files are never published, and the marked ones are deleted."""
     with context.client(storage_options=options.storage(storage)) as client:
-        found = client.table(table).rollback(requested_time, reason, writer=writer, execute=execute)
-    output.show(found, lambda console: print_instant(console, found))
+        rolled_back = client.table(table).rollback(requested_time, reason, writer=writer, execute=execute)
+    output.show(rolled_back, lambda console: print_instant(console, rolled_back))
 
 
 def finish_rollbacks(
@@ -67,11 +67,12 @@ def finish_rollbacks(
     """Execute pending rollbacks: delete the files that the rolled-back instants have marked."""
     with context.client(storage_options=options.storage(storage)) as client:
         lake_table = client.table(table)
-        done = lake_table.finish_rollbacks(writer=writer)
-        counts = [sum(1 for _ in lake_table.deletions(one.requested_time)) for one in done]
+        rollbacks = lake_table.finish_rollbacks(writer=writer)
+        counts = [sum(1 for _ in lake_table.deletions(rollback.requested_time)) for rollback in rollbacks]
         leased = list(lake_table.timeline.rollbacks().pending())
     output.show(
-        {"table": table, "rollbacks": done}, lambda console: _print_rollbacks(console, done, counts, leased)
+        {"table": table, "rollbacks": rollbacks},
+        lambda console: _print_rollbacks(console, rollbacks, counts, leased),
     )
 
 
@@ -94,19 +95,22 @@ def conflicts(
     if not touched:
         raise typer.BadParameter("name at least one file group", param_hint="--base, --log or --replaced")
     with context.client() as client:
-        found = client.table(table).write(requested_time).conflicts(touched)
-    document = {"table": table, "requested_time": requested_time, "conflict": found}
-    output.show(document, lambda console: _print_conflict(console, found))
-    if found is not None:
+        conflict = client.table(table).write(requested_time).conflicts(touched)
+    document = {"table": table, "requested_time": requested_time, "conflict": conflict}
+    output.show(document, lambda console: _print_conflict(console, conflict))
+    if conflict is not None:
         raise typer.Exit(output.CONFLICT)
 
 
 def _print_rollbacks(
-    console: Console, done: Sequence[Instant], counts: Sequence[int], leased: Sequence[Instant]
+    console: Console, rollbacks: Sequence[Instant], counts: Sequence[int], leased: Sequence[Instant]
 ) -> None:
     """``leased`` are the pending rollbacks that another writer or a server executes."""
-    if done:
-        rows = ((one.requested_time, one.target, count) for one, count in zip(done, counts, strict=True))
+    if rollbacks:
+        rows = (
+            (rollback.requested_time, rollback.target, count)
+            for rollback, count in zip(rollbacks, counts, strict=True)
+        )
         output.print_table(console, output.table_of(("rollback", "undid", "files deleted#"), rows))
     else:
         console.print("no rollback waits to be executed")
@@ -128,17 +132,20 @@ def _touched(text: str, how: Touch) -> TouchedFileGroup:
     return TouchedFileGroup(partition_path, file_id, how)
 
 
-def _print_conflict(console: Console, found: Conflict | None) -> None:
-    if found is None:
+def _print_conflict(console: Console, conflict: Conflict | None) -> None:
+    if conflict is None:
         console.print("no conflict, as things stand")
         return
-    rebase_on = "-, it is pending" if found.rebase_on is None else _time(found.rebase_on)
+    rebase_on = "-, it is pending" if conflict.rebase_on is None else _time(conflict.rebase_on)
     pairs = (
-        ("would lose to", _time(found.winner)),
-        ("action", found.winner_action),
-        ("state", found.winner_state),
+        ("would lose to", _time(conflict.winner)),
+        ("action", conflict.winner_action),
+        ("state", conflict.winner_state),
         ("rebase on", rebase_on),
-        ("file groups", _some([group_name(one) for one in found.file_groups], found.file_groups_in_common)),
+        (
+            "file groups",
+            _some([group_name(group) for group in conflict.file_groups], conflict.file_groups_in_common),
+        ),
     )
     output.print_table(console, output.pairs_of(pairs))
 
@@ -148,31 +155,31 @@ def group_name(group: FileGroupName) -> str:
     return f"{group.partition_path}/{group.file_id}" if group.partition_path else group.file_id
 
 
-def print_instant(console: Console, found: Instant) -> None:
+def print_instant(console: Console, instant: Instant) -> None:
     """One instant for people."""
     pairs: list[tuple[str, object]] = [
-        ("table", found.table),
-        ("requested", _time(found.requested_time)),
-        ("completed", _time(found.completion_time)),
-        ("duration", output.seconds_between(found.requested_time, found.completion_time)),
-        ("state", found.state),
-        ("action", found.action),
-        ("operation", found.operation),
-        ("writer", found.writer),
-        ("lease", f"{found.lease_seconds:,} s"),
-        ("lease ends", _lease_end(found)),
-        ("target", _time(found.target)),
-        ("rolled back by", _time(found.rolled_back_by)),
-        ("reason", found.rollback_reason),
-        ("metadata", found.extra_metadata),
-        ("schema version", found.schema_version),
-        ("version", found.version),
+        ("table", instant.table),
+        ("requested", _time(instant.requested_time)),
+        ("completed", _time(instant.completion_time)),
+        ("duration", output.seconds_between(instant.requested_time, instant.completion_time)),
+        ("state", instant.state),
+        ("action", instant.action),
+        ("operation", instant.operation),
+        ("writer", instant.writer),
+        ("lease", f"{instant.lease_seconds:,} s"),
+        ("lease ends", _lease_end(instant)),
+        ("target", _time(instant.target)),
+        ("rolled back by", _time(instant.rolled_back_by)),
+        ("reason", instant.rollback_reason),
+        ("metadata", instant.extra_metadata),
+        ("schema version", instant.schema_version),
+        ("version", instant.version),
     ]
-    if (summary := found.summary) is not None:
+    if (summary := instant.summary) is not None:
         pairs += [(name.replace("_", " "), getattr(summary, name)) for name in summary.__struct_fields__]
-    if (plan := found.plan) is not None:
+    if (plan := instant.plan) is not None:
         pairs += [
-            ("plan: groups", _some([group_name(one) for one in plan.file_groups], plan.file_groups_count)),
+            ("plan: groups", _some([group_name(group) for group in plan.file_groups], plan.file_groups_count)),
             ("plan: details", plan.details),
             ("plan: instants", _some(plan.instants, plan.instants_count)),
             ("plan: delete", _files_to_delete(plan)),
@@ -186,14 +193,14 @@ def _files_to_delete(plan: RecordedPlan) -> list[str]:
     return _some(plan.files_to_delete, plan.files_to_delete_count)
 
 
-def _lease_end(found: Instant) -> str | None:
-    return None if found.lease_expires_at is None else f"{found.lease_expires_at:%Y-%m-%d %H:%M:%S} UTC"
+def _lease_end(instant: Instant) -> str | None:
+    return None if instant.lease_expires_at is None else f"{instant.lease_expires_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _some(names: Sequence[str], count: int | None = None) -> list[str]:
-    """The first few of a list that may be long, and how many there are more."""
-    more = (len(names) if count is None else count) - _NAMED_MAX
-    return [*names[:_NAMED_MAX], *([f"… and {more:,} more"] if more > 0 else [])]
+    """The first few of a list that may be long, and how many are omitted."""
+    omitted = (len(names) if count is None else count) - _NAMED_MAX
+    return [*names[:_NAMED_MAX], *([f"… and {omitted:,} more"] if omitted > 0 else [])]
 
 
 def _time(time: str | None) -> str:

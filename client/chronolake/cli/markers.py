@@ -25,11 +25,11 @@ def markers(
 ) -> None:
     """List the markers of an instant: which data files it may have written, by their paths."""
     with context.client() as client:
-        found = list(client.table(table).markers(requested_time, unpublished=unpublished))
-    document = {"table": table, "requested_time": requested_time, "markers": found}
-    output.show(document, lambda console: _print(console, found))
+        listed = list(client.table(table).markers(requested_time, unpublished=unpublished))
+    document = {"table": table, "requested_time": requested_time, "markers": listed}
+    output.show(document, lambda console: _print(console, listed))
 
 
-def _print(console: Console, found: list[Marker]) -> None:
-    rows = ((one.path, one.kind) for one in found)
+def _print(console: Console, markers: list[Marker]) -> None:
+    rows = ((marker.path, marker.kind) for marker in markers)
     output.print_table(console, output.table_of(("data file~", "kind"), rows))

@@ -20,14 +20,17 @@ _Name = Annotated[
 def list_namespaces() -> None:
     """List all namespaces."""
     with context.client() as client:
-        found = list(client.namespaces())
+        namespaces = list(client.namespaces())
     output.show(
-        {"namespaces": found},
+        {"namespaces": namespaces},
         lambda console: output.print_table(
             console,
             output.table_of(
                 ("name", "properties~", "created"),
-                ((one.name, one.properties, f"{one.created_at:%Y-%m-%d %H:%M:%S}") for one in found),
+                (
+                    (namespace.name, namespace.properties, f"{namespace.created_at:%Y-%m-%d %H:%M:%S}")
+                    for namespace in namespaces
+                ),
             ),
         ),
     )

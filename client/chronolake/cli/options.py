@@ -48,7 +48,7 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     ]
     # Typer reads both the signature and the annotations.
     command.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
-    annotated = {name: one.annotation for name, one in own.parameters.items()}
+    annotated = {name: parameter.annotation for name, parameter in own.parameters.items()}
     command.__annotations__ = {**annotated, "url_": UrlOption, "json_": JsonOption, "return": None}
     return command
 

@@ -60,17 +60,17 @@ def orphans(
         if not context.wants_json():
             _print(output.console(), report)
         options.confirm(f"Delete the orphans of {table}?", yes)
-        done = lake_table.delete_orphans(report, unknown_instants=unknown_instants)
-    output.show(done, lambda console: _print_deletions(console, done))
-    if any(one.failure is not None for one in done.orphans):
+        deleted = lake_table.delete_orphans(report, unknown_instants=unknown_instants)
+    output.show(deleted, lambda console: _print_deletions(console, deleted))
+    if any(orphan.failure is not None for orphan in deleted.orphans):
         raise typer.Exit(output.FAILED)
 
 
 def _print(console: Console, report: Orphans) -> None:
     if report.orphans:
-        rows = ((one.path, one.size_bytes, one.reason, _marked(one)) for one in report.orphans)
+        rows = ((orphan.path, orphan.size_bytes, orphan.reason, _marked(orphan)) for orphan in report.orphans)
         output.print_table(console, output.table_of(("file~", "bytes#", "reason", "marker"), rows))
-        totals = ((_MEANINGS[one.reason], one.files, one.size_bytes) for one in report.totals)
+        totals = ((_MEANINGS[total.reason], total.files, total.size_bytes) for total in report.totals)
         output.print_table(console, output.table_of(("total", "files#", "bytes#"), totals))
     as_of = "nothing has completed" if report.as_of is None else f"as of {report.as_of}"
     console.print(
@@ -81,19 +81,20 @@ def _print(console: Console, report: Orphans) -> None:
     )
 
 
-def _print_deletions(console: Console, done: Orphans) -> None:
+def _print_deletions(console: Console, report: Orphans) -> None:
     rows = [
-        (one.path, one.size_bytes, "deleted" if one.deleted else f"not deleted: {one.failure}")
-        for one in done.orphans
-        if one.deleted or one.failure is not None
+        (orphan.path, orphan.size_bytes, "deleted" if orphan.deleted else f"not deleted: {orphan.failure}")
+        for orphan in report.orphans
+        if orphan.deleted or orphan.failure is not None
     ]
     if rows:
         output.print_table(console, output.table_of(("file~", "bytes#", "outcome~"), rows))
-    deleted = sum(one.deleted for one in done.orphans)
+    deleted = sum(orphan.deleted for orphan in report.orphans)
     console.print(
-        f"{done.table}: {output.count(deleted, 'file')} deleted, {len(rows) - deleted:,} failed", soft_wrap=True
+        f"{report.table}: {output.count(deleted, 'file')} deleted, {len(rows) - deleted:,} failed",
+        soft_wrap=True,
     )
 
 
-def _marked(one: Orphan) -> str | None:
-    return None if one.has_marker is None else "yes" if one.has_marker else "no"
+def _marked(orphan: Orphan) -> str | None:
+    return None if orphan.has_marker is None else "yes" if orphan.has_marker else "no"

@@ -24,22 +24,22 @@ def outcome(
     """
     try:
         with context.client() as client:
-            found = client.outcome(key)
+            recorded = client.outcome(key)
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="KEY") from exc
-    output.show(found, lambda console: _print(console, found))
+    output.show(recorded, lambda console: _print(console, recorded))
 
 
-def _print(console: Console, found: Outcome) -> None:
-    recorded = "-" if found.recorded_at is None else f"{found.recorded_at:%Y-%m-%d %H:%M:%S.%f} UTC"
+def _print(console: Console, outcome: Outcome) -> None:
+    recorded = "-" if outcome.recorded_at is None else f"{outcome.recorded_at:%Y-%m-%d %H:%M:%S.%f} UTC"
     pairs = (
-        ("request", found.request_id),
-        ("status", str(found.status)),
-        ("table", found.table),
-        ("version", found.version),
+        ("request", outcome.request_id),
+        ("status", str(outcome.status)),
+        ("table", outcome.table),
+        ("version", outcome.version),
         ("recorded", recorded),
     )
     output.print_table(console, output.pairs_of(pairs))
-    if found.answer is not None:
+    if outcome.answer is not None:
         # Lines as they are: wrapped ones would be no JSON.
-        console.print(Text(json.dumps(found.answer, indent=2, ensure_ascii=False)), soft_wrap=True)
+        console.print(Text(json.dumps(outcome.answer, indent=2, ensure_ascii=False)), soft_wrap=True)

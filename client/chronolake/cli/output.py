@@ -120,9 +120,9 @@ def cell(value: object) -> str:
         case int():
             return f"{value:,}"
         case list() | tuple():
-            return ", ".join(str(one) for one in value) or "-"
+            return ", ".join(str(element) for element in value) or "-"
         case dict():
-            return ", ".join(f"{key}={one}" for key, one in value.items()) or "-"
+            return ", ".join(f"{key}={element}" for key, element in value.items()) or "-"
         case _:
             return str(value) or "-"
 

@@ -46,14 +46,20 @@ def create_savepoint(
 def list_savepoints(table: options.TableArgument) -> None:
     """List the savepoints of a table that are not released, oldest first."""
     with context.client() as client:
-        found = list(client.table(table).timeline.savepoints())
+        savepoints = list(client.table(table).timeline.savepoints())
     columns = ("savepoint", "made (UTC)", "instant", "writer~", "comment~")
     rows = (
-        (one.requested_time, output.utc(one.completion_time), one.target, one.writer, _comment(one))
-        for one in found
+        (
+            savepoint.requested_time,
+            output.utc(savepoint.completion_time),
+            savepoint.target,
+            savepoint.writer,
+            _comment(savepoint),
+        )
+        for savepoint in savepoints
     )
     output.show(
-        {"savepoints": found}, lambda console: output.print_table(console, output.table_of(columns, rows))
+        {"savepoints": savepoints}, lambda console: output.print_table(console, output.table_of(columns, rows))
     )
 
 
@@ -97,16 +103,23 @@ def _ask(table: Table, savepoint: Instant) -> None:
     assert pinned.completion_time is not None, "a pinned instant has completed"
     writes = table.timeline.where(action=_WRITES)
     later = writes.completed().by_completion_time().after(pinned.completion_time).reverse()
-    undone = [*writes.pending().reverse(), *later]
+    instants = [*writes.pending().reverse(), *later]
     # Stdout belongs to the JSON document.
     columns = ("requested", "completed", "action", "operation", "state", "writer~")
     rows = (
-        (one.requested_time, one.completion_time, one.action, one.operation, one.state, one.writer)
-        for one in undone
+        (
+            instant.requested_time,
+            instant.completion_time,
+            instant.action,
+            instant.operation,
+            instant.state,
+            instant.writer,
+        )
+        for instant in instants
     )
     output.print_table(Console(file=sys.stderr, highlight=False), output.table_of(columns, rows))
     options.confirm(
-        f"Restore {table.name} to {savepoint.target}, and roll back {output.count(len(undone), 'instant')}?",
+        f"Restore {table.name} to {savepoint.target}, and roll back {output.count(len(instants), 'instant')}?",
         yes=False,
     )
 

@@ -24,19 +24,21 @@ _Texts = list[str] | None
 def list_schemas(table: options.TableArgument) -> None:
     """List the versions that a table's schema has had, oldest first."""
     with context.client() as client:
-        found = list(client.table(table).schemas())
+        schemas = list(client.table(table).schemas())
     columns = ("schema#", "made (UTC)", "log version#", "columns#", "names~")
     rows = (
         (
-            one.schema_version,
-            f"{one.created_at:%Y-%m-%d %H:%M:%S}",
-            one.version,
-            len(one.fields),
-            [field.name for field in one.fields],
+            schema.schema_version,
+            f"{schema.created_at:%Y-%m-%d %H:%M:%S}",
+            schema.version,
+            len(schema.fields),
+            [field.name for field in schema.fields],
         )
-        for one in found
+        for schema in schemas
     )
-    output.show({"schemas": found}, lambda console: output.print_table(console, output.table_of(columns, rows)))
+    output.show(
+        {"schemas": schemas}, lambda console: output.print_table(console, output.table_of(columns, rows))
+    )
 
 
 def show_schema(

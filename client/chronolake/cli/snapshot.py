@@ -30,8 +30,8 @@ def snapshot(
 ) -> None:
     """Show the live file slices: what a reader reads."""
     with context.client() as client:
-        found, which = filters.snapshot(client.table(table), where, as_of, partition)
-    output.show(found, lambda console: _print_snapshot(console, found, which))
+        live, which = filters.snapshot(client.table(table), where, as_of, partition)
+    output.show(live, lambda console: _print_snapshot(console, live, which))
 
 
 def changes(
@@ -53,64 +53,66 @@ def changes(
     that the table serves) or latest (its last completion).
     """
     with context.client() as client:
-        found = client.table(table).changes(from_, to)
-    output.show(found, lambda console: _print_changes(console, found))
+        changed = client.table(table).changes(from_, to)
+    output.show(changed, lambda console: _print_changes(console, changed))
 
 
-def _print_snapshot(console: Console, found: Snapshot, which: str) -> None:
-    if found.as_of is None:
-        console.print(f"{found.table}: nothing has completed", soft_wrap=True)
+def _print_snapshot(console: Console, snapshot: Snapshot, which: str) -> None:
+    if snapshot.as_of is None:
+        console.print(f"{snapshot.table}: nothing has completed", soft_wrap=True)
         return
     columns = ("partition~", "file group~", "base instant", "log files#", "bytes#", "records#")
     rows = (
         (
-            one.partition_path,
-            one.file_id,
-            one.base_instant_time,
-            len(one.log_files),
-            _bytes(one),
-            _records(one),
+            file_slice.partition_path,
+            file_slice.file_id,
+            file_slice.base_instant_time,
+            len(file_slice.log_files),
+            _bytes(file_slice),
+            _records(file_slice),
         )
-        for one in found.slices
+        for file_slice in snapshot.slices
     )
     output.print_table(console, output.table_of(columns, rows))
-    size_bytes = sum(_bytes(one) for one in found.slices)
-    records = sum(_records(one) for one in found.slices)
+    size_bytes = sum(_bytes(file_slice) for file_slice in snapshot.slices)
+    records = sum(_records(file_slice) for file_slice in snapshot.slices)
     console.print(
-        f"{found.table} as of {found.as_of} ({output.utc(found.as_of)} UTC): "
-        f"{output.count(len(found.slices), 'file slice')}{which}, {output.count(size_bytes, 'byte')}, "
+        f"{snapshot.table} as of {snapshot.as_of} ({output.utc(snapshot.as_of)} UTC): "
+        f"{output.count(len(snapshot.slices), 'file slice')}{which}, {output.count(size_bytes, 'byte')}, "
         f"{output.count(records, 'record')} in files",
         soft_wrap=True,
         markup=False,
     )
 
 
-def _print_changes(console: Console, found: Changes) -> None:
+def _print_changes(console: Console, changes: Changes) -> None:
     times = (
-        (one.requested_time, one.completion_time, output.utc(one.completion_time)) for one in found.instants
+        (instant.requested_time, instant.completion_time, output.utc(instant.completion_time))
+        for instant in changes.instants
     )
     output.print_table(console, output.table_of(("requested", "completed", "completed (UTC)"), times))
     rows = (
-        (one.partition_path, one.file_id, _slice_time(one.before), _slice_time(one.after))
-        for one in found.file_groups
+        (group.partition_path, group.file_id, _slice_time(group.before), _slice_time(group.after))
+        for group in changes.file_groups
     )
     output.print_table(
         console, output.table_of(("partition~", "file group~", "slice before", "slice after"), rows)
     )
     console.print(
-        f"{found.table}: completed in ({found.from_ or 'the beginning'}, {found.to or 'now'}]", soft_wrap=True
+        f"{changes.table}: completed in ({changes.from_ or 'the beginning'}, {changes.to or 'now'}]",
+        soft_wrap=True,
     )
 
 
-def _slice_time(one: FileSlice | None) -> str | None:
-    return None if one is None else one.base_instant_time
+def _slice_time(file_slice: FileSlice | None) -> str | None:
+    return None if file_slice is None else file_slice.base_instant_time
 
 
-def _bytes(one: FileSlice) -> int:
-    base = one.base_file.size_bytes if one.base_file else 0
-    return base + sum(log.size_bytes for log in one.log_files)
+def _bytes(file_slice: FileSlice) -> int:
+    base = file_slice.base_file.size_bytes if file_slice.base_file else 0
+    return base + sum(log.size_bytes for log in file_slice.log_files)
 
 
-def _records(one: FileSlice) -> int:
-    base = one.base_file.records if one.base_file else 0
-    return base + sum(log.records for log in one.log_files)
+def _records(file_slice: FileSlice) -> int:
+    base = file_slice.base_file.records if file_slice.base_file else 0
+    return base + sum(log.records for log in file_slice.log_files)

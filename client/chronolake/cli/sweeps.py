@@ -37,15 +37,19 @@ def sweep(
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(swept, lambda console: _print(console, swept))
-    if any(one.failure is not None for one in swept.found):
+    if any(file.failure is not None for file in swept.found):
         raise typer.Exit(output.FAILED)
 
 
 def _print(console: Console, swept: Swept) -> None:
     if swept.found:
         rows = (
-            (one.path, one.requested_time, "deleted" if one.failure is None else f"not deleted: {one.failure}")
-            for one in swept.found
+            (
+                file.path,
+                file.requested_time,
+                "deleted" if file.failure is None else f"not deleted: {file.failure}",
+            )
+            for file in swept.found
         )
         output.print_table(console, output.table_of(("file~", "instant", "outcome~"), rows))
     console.print(

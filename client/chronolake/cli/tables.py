@@ -23,21 +23,23 @@ def list_tables(
 ) -> None:
     """List all tables."""
     with context.client() as client:
-        found = [one.definition for one in client.tables(namespace)]
+        definitions = [table.definition for table in client.tables(namespace)]
     columns = ("name", "type", "key~", "partition~", "buckets#", "base path~", "created")
     rows = (
         (
-            one.name,
-            one.type,
-            one.record_key_fields,
-            one.partition_fields,
-            one.index.buckets,
-            one.base_path,
-            f"{one.created_at:%Y-%m-%d %H:%M:%S}",
+            definition.name,
+            definition.type,
+            definition.record_key_fields,
+            definition.partition_fields,
+            definition.index.buckets,
+            definition.base_path,
+            f"{definition.created_at:%Y-%m-%d %H:%M:%S}",
         )
-        for one in found
+        for definition in definitions
     )
-    output.show({"tables": found}, lambda console: output.print_table(console, output.table_of(columns, rows)))
+    output.show(
+        {"tables": definitions}, lambda console: output.print_table(console, output.table_of(columns, rows))
+    )
 
 
 def show_table(table: options.TableArgument) -> None:
@@ -138,5 +140,5 @@ def _print_definition(console: Console, table: Table) -> None:
 
 def print_columns(console: Console, fields: Iterable[SchemaField]) -> None:
     """The columns of a schema, one a line."""
-    rows = ((one.field_id, one.name, one.type, one.nullable) for one in fields)
+    rows = ((field.field_id, field.name, field.type, field.nullable) for field in fields)
     output.print_table(console, output.table_of(("id#", "column", "type~", "nullable"), rows))

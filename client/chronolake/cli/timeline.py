@@ -87,28 +87,28 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
 
     A TIME is an instant's digits (yyyyMMddHHmmssSSS) or an ISO 8601 date or time in UTC.
     """
-    one_alone = _one_alone(first, last, nth)
+    fetch_one = _fetch_one_by(first, last, nth)
     with context.client() as client:
-        wanted = client.table(table).timeline.where(
+        selected = client.table(table).timeline.where(
             state=[*(state or ()), *(PENDING if pending else ())],
             action=[*(action or ()), *([Action.ROLLBACK] if rollbacks else ())],
             operation=operation or (),
             writer=writer,
         )
-        wanted = _between(wanted.by_completion_time(), completed_since, completed_until)
-        wanted = _between(wanted.by_requested_time(), since, until)
+        selected = _between(selected.by_completion_time(), completed_since, completed_until)
+        selected = _between(selected.by_requested_time(), since, until)
         if by is By.COMPLETION:
-            wanted = wanted.by_completion_time()
-        if one_alone is None:
-            found = list(wanted.reverse().take(limit))
+            selected = selected.by_completion_time()
+        if fetch_one is None:
+            instants = list(selected.reverse().take(limit))
         else:
-            found = [one for one in (one_alone(wanted),) if one is not None]
-        # A lease is measured by the server's clock, which is the one that ends it.
-        now = client.time().latest if any(one.lease_expires_at for one in found) else None
+            instants = [instant for instant in (fetch_one(selected),) if instant is not None]
+        # The server's clock decides when a lease ends.
+        now = client.time().latest if any(instant.lease_expires_at for instant in instants) else None
     if reverse:
-        found.reverse()
-    more = limit if one_alone is None and len(found) == limit else None
-    output.show({"instants": found}, lambda console: _print_timeline(console, found, more, now))
+        instants.reverse()
+    more = limit if fetch_one is None and len(instants) == limit else None
+    output.show({"instants": instants}, lambda console: _print_timeline(console, instants, more, now))
 
 
 def time() -> None:
@@ -122,14 +122,14 @@ def time() -> None:
     output.show(interval, lambda console: output.print_table(console, output.pairs_of(pairs)))
 
 
-def _one_alone(first: bool, last: bool, nth: int | None) -> Callable[[Timeline], Instant | None] | None:
-    """How to find the one instant that is wanted, if it is one."""
+def _fetch_one_by(first: bool, last: bool, nth: int | None) -> Callable[[Timeline], Instant | None] | None:
+    """The method that fetches a single instant; None when none of the options is given."""
     if first + last + (nth is not None) > 1:
         raise typer.BadParameter("give only one of these options", param_hint="--first, --last, --nth")
     if last:
         return Timeline.last
     if first or nth is not None:
-        return lambda wanted: wanted.nth(nth or 0)
+        return lambda timeline: timeline.nth(nth or 0)
     return None
 
 
@@ -149,9 +149,9 @@ def _fitting(console: Console, instants: list[Instant], now: str | None) -> Tabl
     """The timeline with as many columns as the screen has room for."""
     cells = dict(_CELLS)
     if now is not None:
-        cells["lease#"] = lambda one: _lease(one, now)
-    if any(one.target for one in instants):
-        cells["target"] = lambda one: one.target
+        cells["lease#"] = lambda instant: _lease(instant, now)
+    if any(instant.target for instant in instants):
+        cells["target"] = lambda instant: instant.target
     table = _table_of(cells, instants)
     for name in _LEFT_OUT_FIRST:
         if output.width_min_of(table) <= console.width:
@@ -162,26 +162,26 @@ def _fitting(console: Console, instants: list[Instant], now: str | None) -> Tabl
 
 
 def _table_of(cells: dict[str, Callable[[Instant], object]], instants: list[Instant]) -> Table:
-    return output.table_of(cells, ([cell(one) for cell in cells.values()] for one in instants))
+    return output.table_of(cells, ([cell(instant) for cell in cells.values()] for instant in instants))
 
 
-def _lease(one: Instant, now: str) -> str | None:
+def _lease(instant: Instant, now: str) -> str | None:
     """How long a pending instant's lease still runs."""
-    if one.lease_expires_at is None:
+    if instant.lease_expires_at is None:
         return None
-    seconds = (from_datetime(one.lease_expires_at) - parse_time(now)) / MICROS_PER_SECOND
+    seconds = (from_datetime(instant.lease_expires_at) - parse_time(now)) / MICROS_PER_SECOND
     return f"{seconds:,.0f} s left" if seconds > 0 else "ended"
 
 
 _CELLS: dict[str, Callable[[Instant], object]] = {
-    "requested": lambda one: one.requested_time,
-    "requested (UTC)": lambda one: output.utc(one.requested_time),
-    "completed": lambda one: one.completion_time,
-    "action": lambda one: one.action,
-    "operation": lambda one: one.operation,
-    "state": lambda one: one.state,
-    "writer~": lambda one: one.writer,
-    "files#": lambda one: one.summary.files if one.summary else None,
-    "records#": lambda one: one.summary.records if one.summary else None,
-    "duration#": lambda one: output.seconds_between(one.requested_time, one.completion_time),
+    "requested": lambda instant: instant.requested_time,
+    "requested (UTC)": lambda instant: output.utc(instant.requested_time),
+    "completed": lambda instant: instant.completion_time,
+    "action": lambda instant: instant.action,
+    "operation": lambda instant: instant.operation,
+    "state": lambda instant: instant.state,
+    "writer~": lambda instant: instant.writer,
+    "files#": lambda instant: instant.summary.files if instant.summary else None,
+    "records#": lambda instant: instant.summary.records if instant.summary else None,
+    "duration#": lambda instant: output.seconds_between(instant.requested_time, instant.completion_time),
 }
