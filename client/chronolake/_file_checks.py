@@ -1,4 +1,4 @@
-"""Checks one base file against what its table and its timeline say of it, with Arrow."""
+"""Checks one base file with Arrow: against its table's schema and layout, and its entry in the timeline."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class BaseFile:
 
 @dataclass(slots=True)
 class Contents:
-    """What was found in a file; ``misplaced`` has the keys that belong to other buckets, with those buckets."""
+    """The result of the check of a file; ``misplaced`` has the keys of other buckets, with these buckets."""
 
     findings: list[Finding] = field(default_factory=list)
     records: int = 0
     commit_times: dict[str, int] = field(default_factory=dict)
-    """Commit times, and in how many records each is."""
+    """The number of records of each commit time."""
     misplaced: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -91,7 +91,7 @@ class Tally:
         self._exemplify(kind, example)
 
     def of_records(self, kind: FindingKind, where: pa.Array, example: Callable[[int], str]) -> None:
-        """A defect of the rows that ``where`` marks; ``example`` words one of them."""
+        """A defect of the rows that ``where`` marks; ``example`` describes a row."""
         rows = np.flatnonzero(pc.fill_null(where, False).to_numpy(zero_copy_only=False))
         if len(rows):
             self._counts[kind] = self._counts.get(kind, 0) + len(rows)
@@ -99,7 +99,7 @@ class Tally:
             self._exemplify(kind, example(row))
 
     def findings(self) -> list[Finding]:
-        """One of each kind that there is."""
+        """The findings, one of each kind."""
         return [
             Finding(kind, self._path, count, self._examples.get(kind, []))
             for kind, count in self._counts.items()
@@ -112,7 +112,7 @@ class Tally:
 
 
 def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
-    """Check every record. Holds the keys of the file and one row group; raises what pyarrow does."""
+    """Check every record. Holds the keys of the file and one row group. Raises pyarrow's errors."""
     contents, tally = Contents(), Tally(stated.path)
     names = _readable(file.schema_arrow, stated, layout, tally)
     rows = _Rows(stated, layout, tally, contents)
@@ -140,28 +140,28 @@ def _row_groups(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table
 
 
 def _texts(table: pa.Table, fields: Sequence[Field]) -> list[pa.Array]:
-    return [_keys.texts(table[one.name], one.type) for one in fields]
+    return [_keys.texts(table[field.name], field.type) for field in fields]
 
 
 def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> list[str]:
-    """The columns that the checks of records can read; what is wrong with the others is a finding."""
-    good = []
+    """The columns that the checks of records can read; each other column is a finding."""
+    readable = []
     expected = [*(Field(name, "string") for name in meta.META), *layout.columns[stated.schema_version]]
-    for one in expected:
-        index = schema.get_field_index(one.name)
+    for column in expected:
+        index = schema.get_field_index(column.name)
         if index < 0:
-            tally.of_file(FindingKind.MISSING_COLUMN, one.name)
-        elif not _is_of_type(schema.field(index).type, one.type):
-            example = f"{one.name} is {schema.field(index).type}, and not {one.type}"
+            tally.of_file(FindingKind.MISSING_COLUMN, column.name)
+        elif not _is_of_type(schema.field(index).type, column.type):
+            example = f"{column.name} is {schema.field(index).type}, and not {column.type}"
             tally.of_file(FindingKind.WRONG_TYPE, example)
         else:
-            good.append(one.name)
-    wanted = {*meta.META, *(one.name for one in (*layout.key_fields, *layout.partition_fields))}
-    return [name for name in good if name in wanted]
+            readable.append(column.name)
+    required = {*meta.META, *(field.name for field in (*layout.key_fields, *layout.partition_fields))}
+    return [name for name in readable if name in required]
 
 
-def _is_of_type(given: pa.DataType, wanted: str) -> bool:
-    name = wanted.strip().lower()
+def _is_of_type(given: pa.DataType, expected: str) -> bool:
+    name = expected.strip().lower()
     if name.startswith("decimal"):
         precision, scale = (int(number) for number in name[name.index("(") + 1 : name.index(")")].split(","))
         return pa.types.is_decimal128(given) and (given.precision, given.scale) == (precision, scale)
@@ -184,31 +184,31 @@ class _Rows:
         self._seqnos: list[pa.ChunkedArray] = []
 
     def check(self, table: pa.Table) -> None:
-        """Check the records of one row group, as far as its columns are there."""
+        """Check the records of one row group; checks of missing columns are left out."""
         names = set(table.column_names)
         self._check_places(table, names)
         if {meta.COMMIT_TIME, meta.COMMIT_SEQNO} <= names:
             self._check_commit(table)
-        if self._layout.partition_fields and names >= {one.name for one in self._layout.partition_fields}:
+        if self._layout.partition_fields and names >= {field.name for field in self._layout.partition_fields}:
             self._check_partition(table)
-        if names >= {one.name for one in self._layout.key_fields}:
+        if names >= {field.name for field in self._layout.key_fields}:
             self._check_keys(table, names)
 
     def check_whole_file(self) -> None:
-        """Check what must be unique in the file."""
+        """Check that keys and sequence numbers are unique in the file."""
         example = "the key {!r} is twice in the file"
         self._check_unique(FindingKind.DUPLICATE_KEY, self._keys, example)
         self._check_unique(FindingKind.WRONG_COMMIT_SEQNO, self._seqnos, "{!r} is twice in the file")
 
     def _check_places(self, table: pa.Table, names: set[str]) -> None:
         partition_path, _, file_name = self._stated.path.rpartition("/")
-        for kind, name, wanted in (
+        for kind, name, expected in (
             (FindingKind.WRONG_PARTITION_PATH, meta.PARTITION_PATH, partition_path),
             (FindingKind.WRONG_FILE_NAME, meta.FILE_NAME, file_name),
         ):
             if name in names:
                 given = table[name]
-                wrong = pc.fill_null(pc.not_equal(given, wanted), True)
+                wrong = pc.fill_null(pc.not_equal(given, expected), True)
                 self._tally.of_records(kind, wrong, functools.partial(_quoted, given))
 
     def _check_commit(self, table: pa.Table) -> None:
@@ -225,7 +225,7 @@ class _Rows:
     def _check_partition(self, table: pa.Table) -> None:
         fields = self._layout.partition_fields
         try:
-            paths = _keys.partition_paths([one.name for one in fields], _texts(table, fields))
+            paths = _keys.partition_paths([field.name for field in fields], _texts(table, fields))
         except pa.ArrowInvalid as exc:
             self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
             return
@@ -239,7 +239,7 @@ class _Rows:
         except pa.ArrowInvalid as exc:
             self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
             return
-        keys = _keys.record_keys([one.name for one in fields], texts)
+        keys = _keys.record_keys([field.name for field in fields], texts)
         self._tally.of_records(FindingKind.NO_RECORD_KEY, pc.is_null(keys), lambda row: _worded(texts, row))
         if meta.RECORD_KEY in names:
             given = table[meta.RECORD_KEY]

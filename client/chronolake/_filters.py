@@ -11,7 +11,7 @@ from typing import TypeAlias
 from chronolake_model.filters import Compare, ComparisonOperator, Filter, In, IsNull, Literal, Not, StartsWith
 
 Value: TypeAlias = bool | int | float | str | Decimal | date | datetime
-"""What a column may be compared with; aware datetimes with a timestamp, naive ones with a timestamp_ntz."""
+"""The types of values; a timestamp is compared with aware datetimes, a timestamp_ntz with naive ones."""
 
 
 def col(name: str) -> Column:
@@ -66,7 +66,7 @@ class Column:
 
 
 def _literal(value: Value) -> Literal:
-    """``value`` as JSON writes it; raises ``TypeError`` for what no column is compared with."""
+    """``value`` as JSON writes it; raises ``TypeError`` for a value of another type."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

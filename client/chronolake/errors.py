@@ -29,7 +29,7 @@
             ├── NamespaceExists
             ├── NamespaceNotEmpty
             ├── TableExists
-            ├── BasePathTaken       choose another one, or say that a dropped table's is to be reused
+            ├── BasePathTaken       choose another one, or reuse that of a dropped table
             ├── BasePathShared      nothing is deleted, as other files may be another table's
             ├── MetastoreMoved      nothing is deleted before an operator claims the tables
             ├── IllegalTransition
@@ -39,12 +39,12 @@
             ├── UndeletedFiles      delete them, report it, and complete again
             ├── Savepointed
             ├── IncompatibleSchema
-            ├── SchemaChanged       somebody else changed it first: look, and ask again
+            ├── SchemaChanged       another change came first: read the schema, and try again
             ├── InstantRolledBack   the writer must stop
-            └── HistoryCleaned      it is not served as of that time any more: ask for a later one
+            └── HistoryCleaned      the table is not served as of that time any more: use a later one
 
-After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have happened:
-``Client.outcome(error.idempotency_key)`` tells.
+After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have been
+executed: ``Client.outcome(error.idempotency_key)`` says which.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ class ChronolakeError(Exception):
 
     @property
     def code(self) -> str:
-        """The stable name to program against: one of ``ProblemCode``, a newer server's, or one of ours."""
+        """The stable code: one of ``ProblemCode``, of a newer server, or of this module."""
         return CONNECTION_FAILED if self.problem is None else self.problem.code
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """What a program may need of the problem: the present state, the winner of a conflict."""
+        """Details for a program: the present state, the winner of a conflict."""
         return {} if self.problem is None else self.problem.context
 
 
 class StorageFailed(ChronolakeError):
-    """The storage of a table refused or failed, however often it was tried."""
+    """The storage of a table refused or failed, also when retried."""
 
     @property
     def code(self) -> str:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
@@ -99,18 +99,18 @@ class StorageFailed(ChronolakeError):
 
 
 class ConnectionFailed(ChronolakeError):
-    """No answer came, however often it was tried; a command may or may not have happened."""
+    """No answer came, also when retried; a command may or may not have been executed."""
 
 
 class ServerError(ChronolakeError):
-    """The server failed, or what answered is no Chronolake server that this client understands."""
+    """The server failed, or the answer is not from a Chronolake server that this client understands."""
 
 
 class ServerUnavailable(ChronolakeError):
     """The server, or a gateway before it, cannot serve now; the client has retried already."""
 
     retry_after_seconds: float = 0.0
-    """How long the server asked to be left alone; 0 when it did not say."""
+    """How long the client shall wait, as the server said; 0 when it did not."""
 
 
 class Overloaded(ServerUnavailable):
@@ -186,11 +186,11 @@ class SchemaNotFound(NotFound):
 
 
 class ReaderNotFound(NotFound):
-    """The table has no such lease of a reader: it has ended, and a clean may have taken what it held."""
+    """The table has no such lease of a reader: it has ended, and a clean may have deleted files of its time."""
 
 
 class OutcomeNotFound(NotFound):
-    """No request of this idempotency key was carried out so far; one that is under way may still be."""
+    """No request with this idempotency key was executed so far; one under way may be executed later."""
 
 
 class Conflict(RequestRefused):
@@ -242,11 +242,11 @@ class UndeletedFiles(Conflict):
 
 
 class Savepointed(Conflict):
-    """A savepoint pins what would be rolled back; ``context`` names it."""
+    """A savepoint pins an instant that would be rolled back; ``context`` names the savepoint."""
 
 
 class IncompatibleSchema(Conflict):
-    """The table's schema cannot be changed so; the message says why, and what is allowed."""
+    """The table's schema does not allow this change; the message says why, and which changes it allows."""
 
 
 class SchemaChanged(Conflict):
@@ -322,7 +322,7 @@ def error_of(problem: Problem) -> ChronolakeError:
 
 
 def class_of(problem: Problem) -> type[ChronolakeError]:
-    """Where ``problem`` belongs in the tree."""
+    """The class of ``problem`` in the tree."""
     if known := _CLASS_OF.get(problem.code) or _CLASS_OF_STATUS.get(problem.status):
         return known
     return RequestRefused if 400 <= problem.status < 500 else ServerError

@@ -1,8 +1,8 @@
-"""A table's storage: what is below its base path is sized, listed and created. Only the guard deletes.
+"""A table's storage: finds, lists and creates the files below its base path. Only the guard deletes files.
 
 Paths are relative to the base path. Object stores are reached through obstore, data files through pyarrow's
-file systems; both come with ``chronolake[arrow]``. What a store refuses for a moment only (503 SlowDown) is
-tried again.
+file systems; both come with ``chronolake[arrow]``. A request that a store refuses for a moment only
+(503 SlowDown) is retried.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 def open_storage(base_path: str, options: Mapping[str, str] | None = None) -> Storage:
     """The storage below ``base_path``: a local path, or a URI (``file``, ``s3``, ``gs``, …).
 
-    ``options`` have the names of ``chronolake_model.storage.S3_OPTIONS``. Nothing is asked of the store yet,
-    but for the region of a bucket of AWS when nothing says it. Raises ``ValueError``, ``ImportError``.
+    ``options`` have the names of ``chronolake_model.storage.S3_OPTIONS``. No request is sent yet,
+    but one for the region of a bucket of AWS that is not configured. Raises ``ValueError``, ``ImportError``.
     """
     with storage_failures():
         return Storage(opening.open_files(base_path, options))
@@ -38,7 +38,7 @@ def open_storage(base_path: str, options: Mapping[str, str] | None = None) -> St
 def open_filesystem(
     base_path: str, options: Mapping[str, str] | None = None, *, tries_max: int = TRIES_MAX
 ) -> tuple[Any, str]:
-    """pyarrow's file system of ``base_path``, and the path that it knows the folder by; see ``open_storage``.
+    """pyarrow's file system of ``base_path``, and the folder's path in it; see ``open_storage``.
 
     For reading and writing data files. Each request to S3 is tried ``tries_max`` times.
     """
@@ -83,12 +83,12 @@ class Storage:
         return next(self.sizes([path]))
 
     def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
-        """The sizes of several files, in order, many at a time; consume it."""
+        """The sizes of several files, in order; many requests at a time. Consume it."""
         with storage_failures():
             yield from self.files.sizes(paths)
 
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
-        """All files below ``folder``. Hudi's own folder of the table is left out, unless it is asked for."""
+        """All files below ``folder``. Hudi's own folder of the table is left out, unless it is ``folder``."""
         with storage_failures():
             yield from self.files.listing(folder)
 
@@ -104,7 +104,7 @@ class Storage:
 
 @contextlib.contextmanager
 def storage_failures() -> Iterator[None]:
-    """Turns what storage refuses into ``StorageFailed``."""
+    """Turns errors of the storage into ``StorageFailed``."""
     try:
         yield
     except StorageError as exc:
@@ -112,11 +112,11 @@ def storage_failures() -> Iterator[None]:
 
 
 def _s3(pafs: Any, bucket: str, options: dict[str, str], tries_max: int) -> Any:
-    # pyarrow itself takes an endpoint from the environment in some of its ways to S3, and not in this one.
+    # pyarrow takes an endpoint from the environment in other functions, but not in this one.
     endpoint = options.pop("endpoint_override", None) or _variable(_ENDPOINTS)
-    scheme, found, host = endpoint.rpartition("://")
+    scheme, separator, host = endpoint.rpartition("://")
     if host:
-        options |= {"endpoint_override": host} | ({"scheme": scheme} if found else {})
+        options |= {"endpoint_override": host} | ({"scheme": scheme} if separator else {})
     elif not options.get("region") and not _variable(_REGIONS):
         try:
             options["region"] = pafs.resolve_s3_region(bucket)
@@ -128,16 +128,16 @@ def _s3(pafs: Any, bucket: str, options: dict[str, str], tries_max: int) -> Any:
 
 
 def _variable(names: Iterable[str]) -> str:
-    return next((found for name in names if (found := os.environ.get(name))), "")
+    return next((value for name in names if (value := os.environ.get(name))), "")
 
 
-def _failed(what: str, exc: OSError) -> errors.StorageFailed:
-    return errors.StorageFailed(f"{what}: {exc.strerror or exc}")
+def _failed(path: str, exc: OSError) -> errors.StorageFailed:
+    return errors.StorageFailed(f"{path}: {exc.strerror or exc}")
 
 
 def _pyarrow() -> Any:
     try:
-        import pyarrow.fs  # noqa: PLC0415  # only who reaches for storage needs it
+        import pyarrow.fs  # noqa: PLC0415  # an extra
     except ImportError as exc:
         raise ImportError("data files need pyarrow: pip install 'chronolake[arrow]'") from exc
     return pyarrow.fs

@@ -1,4 +1,4 @@
-"""The REST API, written once, as values: each function says what to send and what comes back."""
+"""The REST API as values: each function gives a request and the type of its answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The REST API, written once, as values: what a call is.
+"""A call of the REST API: a request and the type of its answer. No I/O.
 
-Pure; ``_transport`` sends a call, blocking or not. Names and times become parts of a path here, so they are
-checked here: ``ValueError`` when one could not be any server's.
+Names and times become parts of paths, so they are checked here: ``ValueError`` for one that no server can have.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _Query = tuple[tuple[str, str], ...]
 
 
 class Page(Protocol):
-    """An answer that may go on."""
+    """A page of a list."""
 
     @property
     def next_cursor(self) -> str | None:
@@ -42,7 +41,7 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
     query: _Query = ()
     body: bytes | None = None
     is_query: bool = False
-    """Whether it needs no idempotency key though it is no GET: it only asks, or may simply be done again."""
+    """Whether it needs no idempotency key, though it is no GET: it changes nothing, or may be repeated."""
 
     @property
     def is_command(self) -> bool:
@@ -50,7 +49,7 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
         return self.method != "GET" and not self.is_query
 
     def with_query(self, **parameters: str) -> Call[Answer]:
-        """The same call with these parameters, and no others of their names."""
+        """The same call with these query parameters, instead of others with these names."""
         others = tuple(pair for pair in self.query if pair[0] not in parameters)
         return msgspec.structs.replace(self, query=(*others, *parameters.items()))
 

@@ -7,10 +7,10 @@ from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, Planne
 
 
 def plan(name: str, body: PlanClean) -> Call[PlannedClean]:
-    """Plan a clean, or go on with the one that is pending."""
+    """Plan a clean, or resume the pending one."""
     return post(f"{table_path(name)}/cleans", PlannedClean, body)
 
 
 def preview(name: str, body: CleanPolicy) -> Call[CleanPreview]:
-    """Ask what a clean would delete."""
+    """The files that a clean would delete."""
     return post(f"{table_path(name)}/clean-plans", CleanPreview, body, is_query=True)

@@ -1,4 +1,4 @@
-"""Calls of files that are deleted: which may be, and which were."""
+"""Calls of files that may be deleted, and of deletions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def deletable(name: str, requested_time: str, body: AskDeletable) -> Call[Deleta
 
 
 def deletable_orphans(name: str, body: AskOrphans) -> Call[Deletable]:
-    """Ask which files may be deleted that nothing accounts for."""
+    """Ask which orphans may be deleted."""
     return post(f"{table_path(name)}/deletable", Deletable, body, is_query=True)
 
 
 def report(name: str, requested_time: str, body: ReportDeletions) -> Call[ReportedDeletions]:
-    """Say which files were deleted from storage."""
+    """Report files that were deleted from storage."""
     return post(f"{instant_path(name, requested_time)}/deletions", ReportedDeletions, body)
 
 

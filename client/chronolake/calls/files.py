@@ -1,4 +1,4 @@
-"""Calls of file slices, file groups and partitions, and of what has changed."""
+"""Calls of file slices, file groups, partitions and changes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def published(name: str) -> Call[None]:
 
 
 def changes(name: str, from_: Moment | None, to: Moment | None) -> Call[Changes]:
-    """What completed in (from, to]."""
+    """The instants that completed in (from, to]."""
     pairs = query(**{"from": digits(from_), "to": digits(to)}, limit=base.FILES_LIMIT_MAX)
     return Call("GET", f"{table_path(name)}/changes", Changes, pairs)
 

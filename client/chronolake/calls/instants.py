@@ -44,7 +44,7 @@ class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
     order_by: TimeOrder = TimeOrder.REQUESTED_TIME
     direction: Direction = Direction.ASCENDING
     skip: int = 0
-    """Leave out so many before the first."""
+    """How many instants to leave out before the first."""
 
 
 def begin(name: str, body: BeginInstant) -> Call[Instant]:
@@ -63,7 +63,7 @@ def to_inflight(name: str, requested_time: str, body: TakeInflight | None = None
 
 
 def return_to_requested(name: str, requested_time: str, body: ReturnToRequested) -> Call[Instant]:
-    """Give up the execution of a plan, and keep the plan."""
+    """Stop executing a plan, and keep the plan."""
     return post(f"{instant_path(name, requested_time)}/requested", Instant, body)
 
 
@@ -88,7 +88,7 @@ def complete_together(body: CompleteTogether) -> Call[CompletedTogether]:
 
 
 def rollback(name: str, requested_time: str, body: RollbackInstant) -> Call[Instant]:
-    """Give an instant up."""
+    """Roll an instant back."""
     return post(f"{instant_path(name, requested_time)}/rollback", Instant, body)
 
 
@@ -102,20 +102,20 @@ def get(name: str, requested_time: str) -> Call[Instant]:
     return Call("GET", instant_path(name, requested_time), Instant)
 
 
-def list_all(name: str, wanted: InstantFilter, limit: int = base.LIMIT_MAX) -> Call[InstantPage]:
+def list_all(name: str, filter: InstantFilter, limit: int = base.LIMIT_MAX) -> Call[InstantPage]:
     """The timeline, filtered."""
     pairs = query(
-        state=wanted.state,
-        action=wanted.action,
-        operation=wanted.operation,
-        writer=wanted.writer,
-        requested_from=digits(wanted.requested_from),
-        requested_to=digits(wanted.requested_to),
-        completed_from=digits(wanted.completed_from),
-        completed_to=digits(wanted.completed_to),
-        order_by=wanted.order_by,
-        direction=wanted.direction,
-        skip=wanted.skip or None,
+        state=filter.state,
+        action=filter.action,
+        operation=filter.operation,
+        writer=filter.writer,
+        requested_from=digits(filter.requested_from),
+        requested_to=digits(filter.requested_to),
+        completed_from=digits(filter.completed_from),
+        completed_to=digits(filter.completed_to),
+        order_by=filter.order_by,
+        direction=filter.direction,
+        skip=filter.skip or None,
         limit=limit,
     )
     return Call("GET", f"{table_path(name)}/instants", InstantPage, pairs)

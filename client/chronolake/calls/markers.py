@@ -16,7 +16,7 @@ from chronolake_model.markers import (
 
 
 def create(name: str, requested_time: str, body: CreateMarkers) -> Call[CreatedMarkers]:
-    """Say which data files are about to be written."""
+    """Create markers of data files that will be written."""
     return post(f"{instant_path(name, requested_time)}/markers", CreatedMarkers, body, is_query=True)
 
 

@@ -13,7 +13,7 @@ _NAME = re.compile(NAME_PATTERN, re.ASCII)
 
 
 def create(body: CreateNamespace) -> Call[Namespace]:
-    """Make a namespace."""
+    """Create a namespace."""
     return post("/v1/namespaces", Namespace, body)
 
 

@@ -12,8 +12,8 @@ _KEY = re.compile(r"(?=.{1,255}\Z)[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
 def get(key: str) -> Call[Outcome]:
-    """What became of the request of an idempotency key."""
+    """The outcome of the request with an idempotency key."""
     if not _KEY.fullmatch(key):
         raise ValueError(f"an idempotency key is 1 to 255 printable ASCII characters, not {key!r}")
-    # Dots too: "." and ".." would be taken for folders on the way.
+    # Dots too: proxies resolve "." and ".." in a path.
     return Call("GET", f"/v1/outcomes/{urllib.parse.quote(key, safe='').replace('.', '%2E')}", Outcome)

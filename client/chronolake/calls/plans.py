@@ -1,4 +1,4 @@
-"""Calls of what the plan of an instant names."""
+"""Calls of the files, file groups and instants of a plan."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, Re
 
 
 def begin(name: str, body: BeginReading) -> Call[ReaderLease]:
-    """Take the lease of a reader; sent again it is another one, and one of them ends by itself."""
+    """Take a reader's lease; a repeated request takes another lease, and the first one ends by itself."""
     return post(f"{table_path(name)}/readers", ReaderLease, body, is_query=True)
 
 
@@ -18,7 +18,7 @@ def renew(name: str, lease_id: str, body: RenewReading) -> Call[ReaderLease]:
 
 
 def end(name: str, lease_id: str) -> Call[EndedReading]:
-    """Give the lease of a reader up."""
+    """Release a reader's lease."""
     return Call("DELETE", f"{table_path(name)}/readers/{lease_id}", EndedReading, is_query=True)
 
 

@@ -15,12 +15,12 @@ def create(name: str, body: CreateSavepoint) -> Call[Instant]:
 
 
 def release(name: str, requested_time: str, body: ReleaseSavepoint) -> Call[Instant]:
-    """Give a savepoint up."""
+    """Release a savepoint."""
     parse_time(requested_time)
     return post(f"{table_path(name)}/savepoints/{requested_time}/release", Instant, body)
 
 
 def restore(name: str, body: RestoreTable) -> Call[Instant]:
-    """Go back to a savepoint."""
+    """Restore the table to a savepoint."""
     parse_time(body.savepoint)
     return post(f"{table_path(name)}/restore", Instant, body)

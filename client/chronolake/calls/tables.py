@@ -11,7 +11,7 @@ from chronolake_model.tables import CreateTable, Table, TablePage
 
 
 def create(body: CreateTable) -> Call[Table]:
-    """Make a table; a local base path is sent as the absolute path that it leads to from here."""
+    """Create a table; a local base path is sent as an absolute path, resolved on this machine."""
     base_path = _base_paths.absolute(body.base_path)
     return post("/v1/tables", Table, msgspec.structs.replace(body, base_path=base_path))
 

@@ -1,4 +1,4 @@
-"""Which commands help somebody at a terminal after a problem; the server's own advice is for programs."""
+"""Commands that help a user at a terminal after a problem; the advice of the server is for programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     ProblemCode.UNDELETED_FILES: ("chronolake clean {table}",),
     ProblemCode.BASE_PATH_TAKEN: ("chronolake tables show {table}",),
 }
-"""The commands for a problem; in braces what the problem's context has, else a placeholder."""
+"""The commands for a problem. A name in braces is replaced from the problem's context, or by a placeholder."""
 
 REUSE: Final = "the same one with --reuse-base-path"
 """For a base path that only dropped tables have."""

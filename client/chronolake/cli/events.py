@@ -14,7 +14,7 @@ from chronolake.cli import context, options, output
 from chronolake_model.events import LoggedEvent
 
 LIMIT_DEFAULT = 100
-"""Events that are shown at once, unless told otherwise."""
+"""Events of one page, unless given."""
 
 _FOLLOW_RETRY_SECONDS = 60.0
 _INTERRUPTED = 130

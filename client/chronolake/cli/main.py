@@ -113,8 +113,8 @@ def _tables_app() -> typer.Typer:
     return app
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         print(f"chronolake {_http.version()}")
         raise typer.Exit
 

@@ -1,4 +1,4 @@
-"""What commands write: a JSON document or tables on stdout, failures on stderr."""
+"""The output of commands: a JSON document or tables on stdout, failures on stderr."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _BREAKABLE_WIDTH_MIN = 10
 
 
 def show_line(value: object) -> None:
-    """Write ``value`` as one line of JSON, at once: whoever reads follows along."""
+    """Write ``value`` as one line of JSON, and flush: a reader of the pipe gets it at once."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 
 
 def show(value: object, render: Callable[[Console], None]) -> None:
-    """Write ``value`` as JSON when that is wanted, else let ``render`` write for people."""
+    """Write ``value`` as JSON with ``--json``; else ``render`` writes it for people."""
     if context.wants_json():
         sys.stdout.write(json_document(value) + "\n")
     else:
@@ -58,7 +58,7 @@ def json_document(value: object) -> str:
 
 
 def console() -> Console:
-    """Stdout for people. Where nobody sees it lines may be long: a program that greps wants no wrapping."""
+    """Stdout for people. In a pipe lines may be long: a program such as grep reads whole lines."""
     narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(file=sys.stdout, highlight=False, width=None if narrow else _PIPED_WIDTH)
 
@@ -84,13 +84,13 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
 
 
 def print_table(to: Console, table: Table) -> None:
-    """Print ``table``. A screen that is too narrow for it breaks lines itself: half a time is no time."""
+    """Print ``table``. A terminal that is too narrow wraps the lines: so no value is cut off."""
     wide_enough = Console(file=to.file, highlight=False, width=max(to.width, width_min_of(table)))
     wide_enough.print(table)
 
 
 def width_min_of(table: Table) -> int:
-    """Characters that a table of ``table_of`` takes at least, with what may be broken broken."""
+    """The least width of a table of ``table_of``, in characters, when its ``~`` columns are wrapped."""
     return sum((column.min_width or 0) + _GAP for column in table.columns)
 
 
@@ -111,7 +111,7 @@ def count(number: int, noun: str) -> str:
 
 
 def cell(value: object) -> str:
-    """One value as people read it."""
+    """A value for people."""
     match value:
         case None:
             return "-"
@@ -128,7 +128,7 @@ def cell(value: object) -> str:
 
 
 def utc(time: str | None) -> str:
-    """Hudi's digits as people read them."""
+    """Hudi's digits as date and time for people."""
     if time is None:
         return "-"
     text = to_datetime(parse_time(time)).strftime("%Y-%m-%d %H:%M:%S.%f")
@@ -136,12 +136,12 @@ def utc(time: str | None) -> str:
 
 
 def seconds_between(start: str, end: str | None) -> str:
-    """How long it took."""
+    """The time between two instants' times."""
     return "-" if end is None else f"{(parse_time(end) - parse_time(start)) / 1_000_000:,.3f} s"
 
 
 def exit_code_of(error: errors.ChronolakeError) -> int:
-    """What the shell is told."""
+    """The exit code for an error."""
     match error:
         case errors.ConnectionFailed() | errors.ServerUnavailable():
             return UNREACHABLE
@@ -154,7 +154,7 @@ def exit_code_of(error: errors.ChronolakeError) -> int:
 
 
 def report(error: errors.ChronolakeError) -> int:
-    """Say on stderr what failed; returns the exit code."""
+    """Report an error on stderr; returns the exit code."""
     text = _document(error) if context.wants_json() else _sentences(error)
     print(text, file=sys.stderr)
     return exit_code_of(error)

@@ -1,6 +1,6 @@
 """Commands that other packages add, by entry points of the group ``chronolake.commands``.
 
-For what a plug-in may use see ``chronolake.cli.context``.
+``chronolake.cli.context`` is the interface for them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _HELP_FLAGS = frozenset({"--help", "--show-completion", "--install-completion"})
 def add_to(app: typer.Typer, args: Sequence[str]) -> None:
     """Add the plug-ins that the command line ``args`` may need.
 
-    One is imported only when its name is among the words, or when all commands are to be shown: a command
-    must not be slow, or broken, because of a plug-in that it has nothing to do with.
+    A plug-in is imported only when its name is among the words, or when all commands are shown: so no command
+    is slow, or broken, because of an unrelated plug-in.
     """
-    for entry in _wanted(args):
+    for entry in _entry_points(args):
         try:
             function = entry.load()
         except (ImportError, AttributeError) as exc:
@@ -33,7 +33,7 @@ def add_to(app: typer.Typer, args: Sequence[str]) -> None:
             app.command(entry.name)(options.with_common_options(_explained(entry.name, function)))
 
 
-def _wanted(args: Sequence[str]) -> Iterator[importlib.metadata.EntryPoint]:
+def _entry_points(args: Sequence[str]) -> Iterator[importlib.metadata.EntryPoint]:
     all_shown = not args or not _HELP_FLAGS.isdisjoint(args) or all(word.startswith("-") for word in args)
     for entry in importlib.metadata.entry_points(group=GROUP):
         if all_shown or entry.name in args:
@@ -59,7 +59,7 @@ def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
         _fail_absent(name, reason)
 
     absent.__doc__ = "Not available here: pip install 'chronolake\\[spark-local]'"
-    # Whatever options it would have taken, the answer is the same.
+    # Any options are accepted, so that the message is the same for all.
     app.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(absent)
 
 
