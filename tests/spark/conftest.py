@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 import chronolake_spark.sessions
-from chronolake_spark import SparkTable
+from chronolake.cli import main as command_line
+from chronolake_spark import SparkTable, table as spark_table
 from tests.fix_server import ServerProcess
+from tests.spark.ingest_runs import Ingest
 from tests.spark.prices import BUCKETS, priced
 
 # The client compiler alone and one collector thread: what a JVM that lives for minutes on two cores wants.
@@ -86,3 +90,42 @@ def prices(spark: SparkSession, reaping: ServerProcess, tmp_path: Path) -> Itera
         table = chronolake_spark.table(spark, "shop.prices", client=client)
         table.insert(frame)
         yield table
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A table of the test's own, in a namespace that ingest makes."""
+    return f"ingest.{re.sub(r'[^a-z_]', '_', request.node.name)}"
+
+
+@pytest.fixture
+def run(shared_server_url: str, tmp_path: Path, name: str, spark: SparkSession) -> Callable[..., int]:
+    """Runs ``chronolake ingest`` on the test's folder ``in``; returns the exit code."""
+
+    def run(*options: str) -> int:
+        source = [] if "--source" in options else ["--source", str(tmp_path / "in")]
+        common = ["--url", shared_server_url, "--json", "--base-path", str(tmp_path / "table")]
+        return command_line.run(["ingest", "--table", name, *source, *common, *options])
+
+    (tmp_path / "in").mkdir()
+    return run
+
+
+@pytest.fixture
+def ingest(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Ingest:
+    """Runs ``chronolake ingest``, which must succeed; returns its result."""
+
+    def ingest(*options: str) -> dict[str, Any]:
+        code = run(*options)
+        shown = capsys.readouterr()
+        assert code == 0, shown.err
+        result: dict[str, Any] = json.loads(shown.out)
+        return result
+
+    return ingest
+
+
+@pytest.fixture
+def table(spark: SparkSession, client: chronolake.Client, name: str) -> Callable[[], SparkTable]:
+    """The table, once there is one."""
+    return lambda: spark_table(spark, name, client=client)

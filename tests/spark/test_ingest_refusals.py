@@ -1,0 +1,210 @@
+"""Files and options that ``chronolake ingest`` refuses, and what its dry run finds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chronolake
+from chronolake.errors import NamespaceNotFound, TableNotFound
+from tests.spark.ingest_runs import Ingest
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--key", "nothing"], "no column called nothing; they have id, n"),
+        ([], "say which columns are its record key"),
+        (["--key", "id", "--source", "/nowhere/*.csv"], "nothing that matches"),
+        (["--key", "id", "--partition", "p=no_such_function(n)"], "no_such_function"),
+        (["--key", "id", "--op-column", "op"], "no column called op"),
+    ],
+    ids=["unknown key", "no key", "no files", "bad expression", "no op column"],
+)
+def test_what_is_wrong_is_said(
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    options: list[str],
+    message: str,
+):
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1,10\n")
+
+    assert run("--table", "ingest.never_made", *options) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_a_table_with_another_key_is_not_written(
+    ingest: Ingest, run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1,10\n")
+    ingest("--key", "id")
+
+    assert run("--key", "n") != 0
+    assert "--key n is not its record key, id; leave the option out" in capsys.readouterr().err
+    assert run("--buckets", "3") != 0
+    assert "--buckets 3 is not its number of buckets, " in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_named(run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    (tmp_path / "in" / "a.parquet").write_bytes(b"PAR1 is how it begins, and no more")
+
+    assert run("--key", "id") != 0
+    assert "a.parquet" in capsys.readouterr().err
+
+
+GZIPPED = gzip.compress("".join(f"{number},{number * 7919 % 1000}\n" for number in range(20_000)).encode())
+
+
+UNREADABLE = {
+    "a.csv": b"id,n\n1,2\n3,4,5\n",
+    "b.csv.gz": GZIPPED[: len(GZIPPED) // 2],
+    "c.csv.gz": b"this is not compressed",
+    "d.jsonl": b'{"id": 1}\n{"id": \n',
+    "e.jsonl.gz": gzip.compress(b'{"id": 1, "n": 2}\n' * 5_000)[:50],
+    "f.parquet": b"PAR1 and nothing more",
+}
+
+
+@pytest.mark.parametrize("file", UNREADABLE)
+@pytest.mark.parametrize("options", [(), ("--one-commit-per-file",)], ids=["together", "each"])
+def test_a_file_that_cannot_be_read_is_named_without_a_trace_and_no_table_is_made(
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    client: chronolake.Client,
+    tmp_path: Path,
+    name: str,
+    file: str,
+    options: tuple[str, ...],
+) -> None:
+    (tmp_path / "in" / file).write_bytes(UNREADABLE[file])
+
+    code = run("--key", "id", *options)
+
+    said = capsys.readouterr().err
+    assert (code, file in said) == (1, True), said
+    assert "\tat " not in said
+    assert "Py4J" not in said
+    with pytest.raises(TableNotFound):
+        client.table(name)
+
+
+def test_of_many_files_the_one_that_cannot_be_read_is_named(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.jsonl").write_text('{"id": 1}\n')
+    (tmp_path / "in" / "b.jsonl").write_text('{"id": \n')
+
+    assert run("--key", "id") == 1
+    assert "b.jsonl, line 1: Expecting value" in json.loads(capsys.readouterr().err)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [("id,,n", "no name for its column 2"), ("id,N,n", "several columns called N, n"), ("", "is empty")],
+)
+def test_a_header_that_does_not_name_each_column_is_refused(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, header: str, message: str
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text(f"{header}\n1,2,3\n" if header else "")
+
+    assert run("--key", "id") == 1
+    assert message in json.loads(capsys.readouterr().err)["detail"]
+
+
+def test_files_of_other_columns_are_refused_by_name(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "1.csv").write_text("id,name\n1,a\n")
+    (tmp_path / "in" / "2.csv").write_text("id,title\n2,b\n")
+
+    assert run("--key", "id") == 1
+    detail = json.loads(capsys.readouterr().err)["detail"]
+    assert "2.csv has other columns than the files before it: it lacks name and has title" in detail
+
+
+def test_files_without_a_row_make_no_table_of_unknown_types(
+    run: Callable[..., int], ingest: Ingest, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,n\n")
+
+    assert run("--key", "id") == 1
+    assert "hold no row, so the types of id, n cannot be inferred" in capsys.readouterr().err
+    assert ingest("--key", "id", "--schema", "id INT, n INT")["columns"] == {"id": "int", "n": "int"}
+
+
+def test_a_dry_run_reads_everything_and_makes_nothing(
+    run: Callable[..., int],
+    ingest: Ingest,
+    client: chronolake.Client,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "in" / "a.csv"
+    file.write_text("id,code,price\n1,007,12345678901234567890.12\n,8,1.00\n")
+    options = ("--table", "dry.t", "--key", "id", "--dry-run")
+
+    assert run(*options) == 1
+    detail = json.loads(capsys.readouterr().err)["detail"]
+    assert f"{file}, line 3: the record key (id)" in detail
+    file.write_text("id,code,price\n1,007,12345678901234567890.12\n2,8,1.00\n")
+    found = ingest(*options)
+    assert (found["rows"], found["commits"], found["created"]) == (2, [], True)
+    assert found["columns"] == {"id": "bigint", "code": "string", "price": "decimal(38,2)"}
+    with pytest.raises(NamespaceNotFound):
+        client.namespace("dry")
+    assert not (tmp_path / "table").exists()
+
+
+def test_files_of_other_types_and_unknown_operations_are_refused_without_a_trace(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for number, type_ in enumerate([pa.int32(), pa.int64()]):
+        pq.write_table(pa.table({"id": pa.array([1], type_)}), tmp_path / "in" / f"{number}.parquet")
+    assert run("--key", "id") == 1
+    detail = json.loads(capsys.readouterr().err)["detail"]
+    assert re.search(r"the column id is int32 in .*0\.parquet, and int64 in .*1\.parquet", detail)
+
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": 1, "op": "d"}\n{"id": 1, "op": "DEL"}\n')
+    assert run("--source", str(file), "--key", "id", "--op-column", "op") == 1
+    assert "a.jsonl, line 2, column op: 'DEL' is no operation" in json.loads(capsys.readouterr().err)["detail"]
+
+
+@pytest.mark.slow
+def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
+    shared_server_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": 1}\n{"n": 2}\n')
+    command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
+    where = ["--url", shared_server_url, "--table", "ingest.dry", "--base-path", str(tmp_path / "t")]
+    dry_run = subprocess.run(
+        [*command, "ingest", *where, "--source", str(file), "--key", "id", "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (dry_run.returncode, dry_run.stdout) == (1, "")
+    lines = [line for line in dry_run.stderr.splitlines() if not line.startswith("WARNING: Using incubator")]
+    assert lines[:-1] == [
+        "Starting Spark to look at 1 JSON lines file ...",
+        "Looking at 1 JSON lines file ...",
+        f"To create: the table ingest.dry at {tmp_path / 't'}: 1 JSON lines file",
+        "  id: bigint",
+        "  n: bigint",
+        "Error: Invalid record key (invalid-record-key)",
+    ]
+    assert lines[-1].startswith(f"{file}, line 2: the record key (id)")

@@ -1,0 +1,154 @@
+"""The types that ``chronolake ingest`` gives to columns, and the values it stores."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from chronolake_spark import SparkTable
+from tests.spark.ingest_runs import Ingest, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+def test_nanoseconds_of_pandas_are_read(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
+    moment = datetime.datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=datetime.UTC)
+    columns = {
+        "id": pa.array([1]),
+        "naive": pa.array([moment.replace(tzinfo=None)], pa.timestamp("ns")),
+        "aware": pa.array([moment], pa.timestamp("ns", tz="UTC")),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet")
+    ingest("--key", "id")
+
+    found = table().snapshot().toArrow().to_pylist()
+    assert found == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
+
+
+def test_parquet_columns_keep_the_types_of_their_files(ingest: Ingest, tmp_path: Path):
+    price = pa.array([Decimal("1.25")], pa.decimal128(10, 2))
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "price": price}), tmp_path / "in" / "a.parquet")
+
+    assert ingest("--key", "id", "--dry-run")["columns"] == {"id": "int", "price": "decimal(10,2)"}
+
+
+def test_keys_that_are_written_differently_stay_different_rows(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1.1,1\n1.10,2\n1.9,3\n")
+    ingest("--key", "id")
+
+    assert rows_of(table()) == [("1.1", 1), ("1.10", 2), ("1.9", 3)]
+
+
+def test_numbers_written_in_several_ways_are_noted_and_order_no_rows(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,price\n1,10\n1,9.5\n")
+
+    assert run("--key", "id", "--ordering", "price") == 1
+    assert json.loads(capsys.readouterr().err)["code"] == "schema-mismatch"
+    assert run("--key", "id", "--dry-run") == 0
+    note = "price: string  (numbers that no type keeps as written: --schema 'price DECIMAL(18,1)')"
+    assert note in capsys.readouterr().err
+    ingest("--key", "id", "--ordering", "price", "--schema", "price DECIMAL(18,1)")
+    assert rows_of(table()) == [(1, Decimal("10.0"))]
+
+
+def test_the_types_of_a_table_are_stated_and_shown_and_no_later_value_is_bent_to_them(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "1.csv").write_bytes("id,code,name\n1,007,\n2,8,é\n".encode("cp1252"))
+    options = ("--encoding", "cp1252", "--all-strings", "--schema", "id INT")
+    assert run("--key", "id", *options, "--encoding", "utf-8") == 1
+    assert "1.csv, line 3: byte 24 (0xe9)" in json.loads(capsys.readouterr().err)["detail"]
+    assert run("--key", "id", *options) == 0
+    assert "  id: int\n  code: string\n  name: string\n" in capsys.readouterr().err
+    later = tmp_path / "later.csv"
+    later.write_text('name,code,id\n"",1,03\n')
+
+    assert run("--source", str(later)) == 1
+    assert "later.csv, line 2, column id: '03' does not fit int" in capsys.readouterr().err
+    ingest("--source", str(later), "--schema", "id INT")
+    assert rows_of(table()) == [(1, "007", None), (2, "8", "é"), (3, "1", "")]
+
+
+def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
+    if file.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_strings_become_the_types_of_the_table_as_in_csv(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    suffix: str,
+) -> None:
+    moment = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
+    rows = [{"id": "1", "at": "2026-01-31T10:00:00+02:00", "text": "1.10"}, {"id": "2", "text": ""}]
+    write_rows(tmp_path / "in" / f"1.{suffix}", rows)
+    ingest("--key", "id", "--schema", "id BIGINT, at TIMESTAMP")
+    assert table().snapshot().sort("id").toArrow().to_pylist() == [
+        {"id": 1, "at": moment, "text": "1.10"},
+        {"id": 2, "at": None, "text": ""},
+    ]
+
+    write_rows(tmp_path / "in" / f"2.{suffix}", [{"id": "01", "at": None, "text": "x"}])
+    assert run() == 1
+    assert f"2.{suffix}, column id: the string '01' does not fit bigint; correct" in capsys.readouterr().err
+    assert table().snapshot().count() == 2
+
+
+def test_numbers_of_json_are_stored_in_strings_as_they_are_written(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+) -> None:
+    lines = [
+        '{"id": 1.1, "_corrupt_record": 1, "a": ["1.5"]}',
+        '{"id": 1.10, "_corrupt_record": 2, "a": ["2"]}',
+    ]
+    (tmp_path / "in" / "1.jsonl").write_text("\n".join(lines))
+    ingest("--key", "id", "--schema", "id STRING")
+
+    assert rows_of(table()) == [(1, ["1.5"], "1.1"), (2, ["2"], "1.10")]
+
+
+def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "1.json").write_text('\n[\n  {"id": 1, "n": 1.5},\n  {"id": 1, "n": 22.25}\n]\n')
+    (tmp_path / "in" / "2.json").write_text('{"id": 2, "n": 3.125}\n')
+    result = ingest("--key", "id")
+
+    assert rows_of(table()) == [(1, Decimal("22.250")), (2, Decimal("3.125"))]
+    assert result["columns"] == {"id": "bigint", "n": "decimal(18,3)"}
+    (tmp_path / "in" / "3.json").write_text('[{"id": 3, "n": 1}]\n[{"id": 4, "n": 1}]\n')
+    assert run() == 1
+    assert "3.json, line 2: Extra data" in capsys.readouterr().err
+    (tmp_path / "in" / "3.json").write_bytes(b'{"id": 3, "n": 1}\n{"id": 4, "n": "\xe9"}\n')
+    assert run() == 1
+    assert "3.json, line 2: byte 34 (0xe9) is not utf-8; JSON files are UTF-8" in capsys.readouterr().err
