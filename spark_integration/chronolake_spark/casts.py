@@ -1,17 +1,20 @@
 """A column in the type of the table: each value as it is, or the write fails.
 
-A cast that cuts (1.99 to 1) or wraps around would put wrong data into the table without a word, and what
-Spark does with it depends on the session (``spark.sql.ansi.enabled``). So a value that does not come back from
-the table's type as it was is refused.
+A cast that truncates (1.99 to 1) or wraps around would silently store wrong data, and its result depends on
+the session (``spark.sql.ansi.enabled``). A value that does not come back unchanged from the table's type is
+refused. Spark's cast of strings rounds ``1.555``, cuts the time off a date and makes true of ``yes``, so that
+strings are converted by the rules of CSV files.
 """
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import Column, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
-from chronolake_spark import errors
+from chronolake_spark import csv_types, errors
 
+_VALUE_CHARS_MAX = 200
 _COMPLEX = (ArrayType, MapType, StructType)
 
 
@@ -20,23 +23,49 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
 
     Raises ``SchemaMismatch`` when nested types differ: Spark's own cast goes by position, and would swap
     fields. A value that ``target`` cannot hold fails the write with the same error.
+
+    Strings may be written as in CSV files of a stated type: a time without a zone is in UTC, and a float or a
+    double is the nearest to the number.
     """
     if target.simpleString() == source.simpleString():
         return value.cast(target)
     if isinstance(target, _COMPLEX) or isinstance(source, _COMPLEX):
         raise _mismatch(name, target, source)
-    held = value.try_cast(target)
-    lost = held.isNull()
+    if isinstance(source, StringType) and csv_types.arrow_type(target.simpleString()) is not None:
+        return _from_strings(value, name, target)
+    cast_value = value.try_cast(target)
+    is_lost = cast_value.isNull()
     if not isinstance(source, StringType) and not isinstance(target, StringType):
-        lost = lost | (held.try_cast(source) != value)
-    refused = sf.raise_error(sf.lit(errors.carried(_mismatch(name, target, source))))
-    return sf.when(value.isNotNull() & sf.coalesce(lost, sf.lit(True)), refused).otherwise(held)
+        is_lost = is_lost | (cast_value.try_cast(source) != value)
+    failure = sf.raise_error(sf.lit(errors.carried(_mismatch(name, target, source))))
+    return sf.when(value.isNotNull() & sf.coalesce(is_lost, sf.lit(True)), failure).otherwise(cast_value)
+
+
+def _from_strings(value: Column, name: str, target: DataType) -> Column:
+    type_ = target.simpleString()
+
+    def convert(strings: pa.Array) -> pa.Array:
+        strings = strings.cast(pa.string())
+        try:
+            return csv_types.convert(strings, type_, stated=True)
+        except csv_types.Unfit as unfit:
+            string = strings[unfit.index].as_py()[:_VALUE_CHARS_MAX]
+            refusal = errors.SchemaMismatch(
+                f"column {name}: the string {string!r} does not fit {type_}; correct it, or cast the column as "
+                "you mean it",
+                {"column": name, "value": string, "wanted": type_},
+            )
+            raise RuntimeError(errors.carried(refusal)) from unfit
+
+    # The type hints are text here, from which Spark cannot tell what kind of function this is.
+    convert.__annotations__ = {"strings": pa.Array, "return": pa.Array}
+    return sf.arrow_udf(convert, target)(value)
 
 
 def _mismatch(name: str, target: DataType, source: DataType) -> errors.SchemaMismatch:
-    given, wanted = source.simpleString(), target.simpleString()
+    frame_type, table_type = source.simpleString(), target.simpleString()
     return errors.SchemaMismatch(
-        f"the frame does not fit the table: its column {name} is {given}, and the table's is {wanted}, which "
-        "does not hold every value of it; cast it as you mean it",
-        {"column": name, "given": given, "wanted": wanted},
+        f"the frame does not fit the table: its column {name} is {frame_type}, and the table's is "
+        f"{table_type}, which does not hold every value of it; cast it as you mean it",
+        {"column": name, "given": frame_type, "wanted": table_type},
     )

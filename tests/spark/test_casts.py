@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession, functions as sf
+from pyspark.sql.types import StringType
 
 import chronolake_spark
 from chronolake import Client
-from chronolake_spark import errors
+from chronolake_spark import casts, errors
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +23,6 @@ pytestmark = pytest.mark.spark
     [
         ("int", "double", 1.99),
         ("int", "bigint", 3_000_000_000),
-        ("int", "string", "abc"),
         ("boolean", "int", 2),
         ("float", "double", 1e300),
         ("struct<b:int,a:int>", "struct<a:int,b:int>", (1, 2)),
@@ -36,6 +39,54 @@ def test_a_value_that_the_table_cannot_hold_is_refused(
     with pytest.raises(errors.SchemaMismatch, match="does not hold every value"):
         table.upsert(spark.createDataFrame([(1, value)], f"id int, v {frame_type}"))
     assert table.snapshot().count() == 0
+
+
+LOSING = {
+    "int": ("abc", "1.50", "3000000000"),
+    "decimal(10,2)": ("1.555", "1e-3", "123456789.00"),
+    "double": ("1e400", "0x1"),
+    "boolean": ("yes", "1"),
+    "date": ("2026-01-31T10:00:00", "2026-1-31"),
+    "timestamp": ("2026-01-31 10:00:00.1234567", "2026-01-31"),
+    "timestamp_ntz": ("2026-01-31 10:00:00+02:00",),
+}
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"), [(type_, text) for type_, texts in LOSING.items() for text in texts]
+)
+def test_a_string_that_would_lose_something_is_refused(spark: SparkSession, type_: str, text: str) -> None:
+    with pytest.raises(Exception, match="does not") as raised:
+        converted(spark, type_, [text])
+
+    refused = errors.carried_in(str(raised.value))
+    assert isinstance(refused, errors.SchemaMismatch)
+    assert f"column v: the string '{text}' does not fit {type_}" in str(refused)
+
+
+STRINGS: dict[str, tuple[list[str | None], list[Any]]] = {
+    "int": (["+01", None, "-7"], [1, None, -7]),
+    "decimal(10,2)": (["1.5", "-0.25"], [Decimal("1.50"), Decimal("-0.25")]),
+    "double": (["1e3", ".5"], [1000.0, 0.5]),
+    "boolean": (["TRUE", "false"], [True, False]),
+    "date": (["2026-01-31"], [datetime.date(2026, 1, 31)]),
+    "timestamp_ntz": (["2026-01-31T10:00:00.5"], [datetime.datetime.fromisoformat("2026-01-31T10:00:00.5")]),
+    "binary": (["x"], [b"x"]),
+}
+
+
+@pytest.mark.parametrize("type_", STRINGS)
+def test_a_string_becomes_the_value_that_it_says(spark: SparkSession, type_: str) -> None:
+    texts, values = STRINGS[type_]
+
+    assert converted(spark, type_, texts) == values
+
+
+def converted(spark: SparkSession, type_: str, texts: Sequence[str | None]) -> list[Any]:
+    frame = spark.createDataFrame([(text,) for text in texts], "v string")
+    target = spark.createDataFrame([], f"v {type_}").schema["v"].dataType
+    rows = frame.coalesce(1).select(casts.cast(frame["v"], "v", target, StringType())).collect()
+    return [row[0] for row in rows]
 
 
 def test_a_delete_condition_that_is_none_is_refused(spark: SparkSession, client: Client, tmp_path: Any) -> None:
