@@ -85,8 +85,8 @@ def _append_large(client: httpx.Client) -> None:
 
 def _memory_mib(client: httpx.Client) -> float:
     lines = client.get("/metrics").raise_for_status().text.splitlines()
-    [found] = [line for line in lines if line.startswith("process_resident_memory_bytes ")]
-    return float(found.split()[1]) / 2**20
+    [resident_line] = [line for line in lines if line.startswith("process_resident_memory_bytes ")]
+    return float(resident_line.split()[1]) / 2**20
 
 
 def _ask_health(client: httpx.Client) -> None:

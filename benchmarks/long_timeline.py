@@ -110,5 +110,5 @@ def _page(client: httpx.Client, after: str, until: str) -> None:
 
 def _completion_times(client: httpx.Client, requested: list[str]) -> None:
     answer = client.post("/v1/tables/bench.long0/completion-times", json={"requested_times": requested})
-    found = msgspec.json.decode(answer.raise_for_status().content, type=CompletionTimes)
-    assert all(found.completion_times)
+    times = msgspec.json.decode(answer.raise_for_status().content, type=CompletionTimes)
+    assert all(times.completion_times)

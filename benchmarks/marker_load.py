@@ -80,21 +80,21 @@ class _Load:
 async def load(path: str, requested_time: str, port: int, connections: int, size: int, total: str) -> Figures:
     """``total`` is a number of markers, or seconds with an ``s`` behind."""
     seconds, markers = (float(total[:-1]), 0) if total.endswith("s") else (3600.0, int(total))
-    one = _Load(path, requested_time, size, markers, seconds)
+    load = _Load(path, requested_time, size, markers, seconds)
     started = time.perf_counter()
     await asyncio.gather(
         *(
-            one.run("127.0.0.1", port, lambda: time.perf_counter() > started + seconds)
+            load.run("127.0.0.1", port, lambda: time.perf_counter() > started + seconds)
             for _ in range(connections)
         )
     )
     elapsed = time.perf_counter() - started
-    latencies = sorted(1_000 * latency for latency in one.latencies)
+    latencies = sorted(1_000 * latency for latency in load.latencies)
     return Figures(
         requests=len(latencies),
         markers=size * len(latencies),
         seconds=elapsed,
-        failures=one.failures,
+        failures=load.failures,
         latency_ms_median=latencies[len(latencies) // 2],
         latency_ms_p99=latencies[int(len(latencies) * 0.99)],
     )

@@ -51,18 +51,18 @@ def _measure(dsn: str) -> Iterator[Row]:
 def _single(client: httpx.Client) -> Iterator[Row]:
     empty: list[Figures] = []
     bare: list[Figures] = []
-    told: list[Figures] = []
+    figures_of_lists: list[Figures] = []
     single: list[Figures] = []
     for _ in range(ROUNDS):
         bare.append(_load("/v1/empty", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
-        told.append(_load("/v1/told", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
+        figures_of_lists.append(_load("/v1/told", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
         instant = _begin(client)
         empty.append(_load(f"/v1/tables/{TABLE}/instants/{instant}/empty", instant, 1, f"{SECONDS / ROUNDS}s"))
         single.append(_load(_markers(instant), instant, 1, f"{SECONDS / ROUNDS}s"))
     baseline = statistics.mean(figures.requests_per_second for figures in empty)
     rate = statistics.mean(figures.requests_per_second for figures in single)
     nothing = statistics.mean(figures.requests_per_second for figures in bare)
-    who = statistics.mean(figures.requests_per_second for figures in told)
+    who = statistics.mean(figures.requests_per_second for figures in figures_of_lists)
     yield Row(f"an empty POST, {CONNECTIONS} connections", f"{nothing:,.0f} requests/s")
     yield Row("one that is told who calls", f"{who:,.0f} requests/s")
     yield Row("one that reads its body too, and answers", f"{baseline:,.0f} requests/s")
@@ -70,7 +70,9 @@ def _single(client: httpx.Client) -> Iterator[Row]:
     yield Row("one marker a request, against the second", f"{rate / who:.2f} x")
     yield reporting.ratio("one marker a request, against the third", rate, baseline, 0.5, "markers/s")
     yield _latency("one marker a request", single[-1])
-    yield reporting.at_most("refused or failed", sum(one.failures for one in (*empty, *single)), 0, "requests")
+    yield reporting.at_most(
+        "refused or failed", sum(figures.failures for figures in (*empty, *single)), 0, "requests"
+    )
 
 
 def _lists(client: httpx.Client) -> Iterator[Row]:

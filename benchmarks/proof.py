@@ -58,8 +58,8 @@ def main() -> None:
     report.add_row("making the log", f"{time.monotonic() - began:.1f}", "", "")
     for arguments in (["verify"], ["verify", "--table", "bench.t0"], ["heads", "--to", folder], ["rebuild"]):
         began = time.monotonic()
-        said, peak = _run(*arguments, "--dsn", dsn)
-        report.add_row(" ".join(arguments[:2]), f"{time.monotonic() - began:.1f}", f"{peak} MB", said)
+        result, peak = _run(*arguments, "--dsn", dsn)
+        report.add_row(" ".join(arguments[:2]), f"{time.monotonic() - began:.1f}", f"{peak} MB", result)
     Console(width=140).print(report)
 
 

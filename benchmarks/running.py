@@ -113,9 +113,9 @@ def pgbench(dsn: str, script: str, clients: int, seconds: float, tables: int = 1
         *("--file", str(HERE / f"{script}.pgbench"), dsn),
     ]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = _TPS.search(output)
-    assert found, output
-    return float(found[1])
+    match = _TPS.search(output)
+    assert match, output
+    return float(match[1])
 
 
 def load(tables: str, number: int, writers: int, seconds: float, begins: int = 0) -> Figures:

@@ -157,8 +157,8 @@ class Bench:
         )
         name = f"(e) 1 % of a partition, 100 versions ({long * 1e3:.0f} ms) against 10 ({short * 1e3:.0f} ms)"
         yield reporting.at_most(name, long / short, 1.2, "x")
-        more = f"as Arrow, {pages * 1e3:.0f} ms as JSON, {unfiltered * 1e3:.0f} ms the whole partition"
-        yield Row("(e) the filtered partition", f"{long * 1e3:.0f} ms {more}")
+        other_times = f"as Arrow, {pages * 1e3:.0f} ms as JSON, {unfiltered * 1e3:.0f} ms the whole partition"
+        yield Row("(e) the filtered partition", f"{long * 1e3:.0f} ms {other_times}")
 
     def past(self) -> Iterator[Row]:
         """(c): the middle of the history against the latest."""
@@ -206,11 +206,11 @@ class Bench:
         ).raise_for_status()
 
     def _memory(self) -> float:
-        found = re.search(
+        match = re.search(
             r"^process_resident_memory_bytes (.*)$", self._client.get("/metrics").text, re.MULTILINE
         )
-        assert found is not None
-        return float(found[1])
+        assert match is not None
+        return float(match[1])
 
 
 class _LargeInstant:

@@ -161,9 +161,9 @@ def wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log_path: 
                 client.time()
                 return
             time.sleep(0.1)
-    said = "\n".join(log_path.read_text(errors="replace").splitlines()[-15:])
+    last_lines = "\n".join(log_path.read_text(errors="replace").splitlines()[-15:])
     raise DemoFailed(
-        f"the metastore did not start; the end of {log_path} says:\n{said}\n"
+        f"the metastore did not start; the end of {log_path} says:\n{last_lines}\n"
         "If a server of an earlier demo still runs, stop it; `make clean` removes what the demo left"
     )
 

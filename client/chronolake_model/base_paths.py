@@ -83,8 +83,8 @@ def parse(base_path: str) -> Location:
             f"{_shown(base_path)} has the scheme {match['scheme'][:40]!r}; the schemes are {SCHEMES}"
             + ("; write https://bucket.s3.amazonaws.com/path as s3://bucket/path" if _is_web(match) else "")
         )
-    rest = match["rest"].partition("#")[0].partition("?")[0]
-    return _file(base_path, rest) if kind is Kind.FILE else _stored(base_path, kind, rest)
+    location = match["rest"].partition("#")[0].partition("?")[0]
+    return _file(base_path, location) if kind is Kind.FILE else _stored(base_path, kind, location)
 
 
 def canonical(base_path: str) -> str:
@@ -103,9 +103,9 @@ def canonical_if_comparable(base_path: str) -> str | None:
         return None
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether one of two base paths (or keys) is the other, or lies in it; raises ``ValueError``."""
-    a, b = canonical(one), canonical(other)
+def overlap(first: str, second: str) -> bool:
+    """Whether the first of two base paths (or keys) is the second, or lies in it; raises ``ValueError``."""
+    a, b = canonical(first), canonical(second)
     return a.startswith(b) or b.startswith(a)
 
 
@@ -115,10 +115,10 @@ def ancestors(key: str) -> list[str]:
     return [key[:at] for at in range(root, len(key)) if key[at - 1] == "/"]
 
 
-def _file(base_path: str, rest: str) -> Location:
-    path = rest
-    if rest.startswith("//"):
-        host, slash, path = rest[2:].partition("/")
+def _file(base_path: str, location: str) -> Location:
+    path = location
+    if location.startswith("//"):
+        host, slash, path = location[2:].partition("/")
         _refuse_user(host)
         if host.lower() not in ("", "localhost"):
             raise ValueError(f"{_shown(base_path)} names the host {host[:100]!r}; a file URI is of localhost")
@@ -133,10 +133,10 @@ def _file(base_path: str, rest: str) -> Location:
     return Location(Kind.FILE, "", _normalised(base_path, decoded))
 
 
-def _stored(base_path: str, kind: Kind, rest: str) -> Location:
-    if not rest.startswith("//"):
+def _stored(base_path: str, kind: Kind, location: str) -> Location:
+    if not location.startswith("//"):
         raise ValueError(f"{_shown(base_path)} names no bucket; write {kind}://bucket/path")
-    authority, _, path = rest[2:].partition("/")
+    authority, _, path = location[2:].partition("/")
     if "%" in authority or "%" in path:
         raise ValueError(
             f"{_shown(base_path)} has a percent sign, which clients and servers would read differently; "

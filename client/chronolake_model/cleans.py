@@ -28,7 +28,7 @@ class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     def __post_init__(self) -> None:
         given = (self.retain_commits, self.retain_hours, self.retain_versions)
-        if sum(one is not None for one in given) > 1:
+        if sum(limit is not None for limit in given) > 1:
             raise ValueError("retain_commits, retain_hours and retain_versions: give one of them")
 
     @property

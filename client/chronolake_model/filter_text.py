@@ -53,7 +53,9 @@ _INTEGER: Final = re.compile(r"-?[0-9]+")
 _ZEROS_FIRST: Final = re.compile(r"-?0[0-9]")
 _WORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "starts", "with", "true", "false"})
 """Words of the language; columns that are called so stand in double quotes."""
-_OPERATORS: Final = {one.value: one for one in ComparisonOperator} | {"<>": ComparisonOperator.NOT_EQUAL}
+_OPERATORS: Final = {operator.value: operator for operator in ComparisonOperator} | {
+    "<>": ComparisonOperator.NOT_EQUAL
+}
 _TESTS: Final = "=, !=, <, <=, >, >=, in, not in, is null, is not null or starts with"
 _SHOWN_CHARS: Final = 40
 
@@ -139,10 +141,10 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Filter:
-        found = self._filter()
+        filter_ = self._filter()
         if self._seen.kind != "end":
             self._fail("and, or, or the end")
-        return found
+        return filter_
 
     def _filter(self) -> Filter:
         parts = self._several(self._group, "or")
@@ -162,9 +164,9 @@ class _Parser:
         if self._took("not"):
             return Not(self._nested(self._part))
         if self._took("("):
-            found = self._nested(self._filter)
+            filter_ = self._nested(self._filter)
             self._expect(")")
-            return found
+            return filter_
         return self._test()
 
     def _nested(self, rule: _Rule) -> Filter:
@@ -172,9 +174,9 @@ class _Parser:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             self._fail(f"no more than {DEPTH_MAX} levels of parentheses and not")
-        found = rule()
+        result = rule()
         self._depth -= 1
-        return found
+        return result
 
     def _test(self) -> Filter:
         column = self._name()
@@ -216,11 +218,11 @@ class _Parser:
             case "number":
                 if _ZEROS_FIRST.match(token.text):
                     self._fail(f"for a string '{token.text}' in single quotes, for a number no leading zeros")
-                found = _number(token.text, self._types.get(column, ""))
-                if found is None:
+                number = _number(token.text, self._types.get(column, ""))
+                if number is None:
                     self._fail("a number that is not so large")
                 self._next += 1
-                return found
+                return number
             case _ if token.word in ("true", "false"):
                 self._next += 1
                 return token.word == "true"
@@ -241,9 +243,9 @@ class _Parser:
         return self._tokens[self._next]
 
     def _took(self, word: str) -> bool:
-        found = self._seen.word == word
-        self._next += found
-        return found
+        is_next = self._seen.word == word
+        self._next += is_next
+        return is_next
 
     def _expect(self, word: str) -> None:
         if not self._took(word):
@@ -255,8 +257,8 @@ class _Parser:
             raise ValueError(
                 f"at character {token.place + 1} begins a text whose end, {token.text}, is missing"
             )
-        found = repr(token.text[:_SHOWN_CHARS]) if token.text else "the end"
-        raise ValueError(f"at character {token.place + 1}: expected {expected}; found {found}")
+        text = repr(token.text[:_SHOWN_CHARS]) if token.text else "the end"
+        raise ValueError(f"at character {token.place + 1}: expected {expected}; found {text}")
 
 
 def _number(digits: str, type_: str) -> int | float | str | None:
@@ -268,5 +270,5 @@ def _number(digits: str, type_: str) -> int | float | str | None:
         return None
     if type_.strip().lower().startswith("decimal"):
         return digits
-    found = float(digits)
-    return found if math.isfinite(found) else None
+    number = float(digits)
+    return number if math.isfinite(number) else None

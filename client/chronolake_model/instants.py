@@ -285,7 +285,7 @@ class CompleteTogether(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instants: Annotated[list[CompleteOne], Meta(min_length=1, max_length=COUNT_MAX)]
 
     def __post_init__(self) -> None:
-        metadata = [one.extra_metadata for one in self.instants if one.extra_metadata]
+        metadata = [instant.extra_metadata for instant in self.instants if instant.extra_metadata]
         refuse_larger("the extra_metadata of all instants", metadata, TOGETHER_BYTES_MAX)
 
 

@@ -14,8 +14,8 @@ SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
 
 def options_of(properties: Mapping[str, str], own: Mapping[str, str] | None = None) -> dict[str, str]:
     """The options that a table's properties say, and those of whoever reaches it, which come first."""
-    said = {name.removeprefix(PREFIX): text for name, text in properties.items() if name.startswith(PREFIX)}
-    return {**said, **(own or {})}
+    stated = {name.removeprefix(PREFIX): text for name, text in properties.items() if name.startswith(PREFIX)}
+    return {**stated, **(own or {})}
 
 
 def check_options(names: Iterable[str]) -> None:

@@ -137,11 +137,11 @@ def check_other_claims(files: Files, paths: Sequence[str]) -> dict[str, str]:
     One metastore keeps base paths apart. The tables of two may lie in each other, and carry the same instants.
     """
     folders = {path: _folders_of(path) for path in paths}
-    claimed = claims.claimed_folders(files, sorted({one for below in folders.values() for one in below}))
+    claimed = claims.claimed_folders(files, sorted({folder for below in folders.values() for folder in below}))
     return {
         path: f"the folder {other} is claimed by another table"
         for path, below in folders.items()
-        if (other := next((one for one in below if one in claimed), None)) is not None
+        if (other := next((folder for folder in below if folder in claimed), None)) is not None
     }
 
 

@@ -231,8 +231,8 @@ def _open_below(above: int, name: str, at: str, *, make: bool) -> int | None:
     except (OSError, ValueError) as exc:
         if not isinstance(exc, OSError) or exc.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise failed(at, exc) from exc
-    found = _stat(above, name)
-    if found is not None and stat.S_ISLNK(found.st_mode):
+    status = _stat(above, name)
+    if status is not None and stat.S_ISLNK(status.st_mode):
         raise LinkRefused(f"{at} is a link: links below a table's base path are not followed; remove it")
     return None
 
@@ -251,10 +251,10 @@ def _size(folders: _Folders, path: str) -> int | None:
     if folder is None:
         return None
     try:
-        found = _stat(folder, name)
+        status = _stat(folder, name)
     except OSError as exc:
         raise failed(folders.full(path), exc) from exc
-    return None if found is None or stat.S_ISDIR(found.st_mode) else found.st_size
+    return None if status is None or stat.S_ISDIR(status.st_mode) else status.st_size
 
 
 def _entries(folders: _Folders, at: str) -> tuple[list[StoredFile], list[str]]:
@@ -268,8 +268,8 @@ def _entries(folders: _Folders, at: str) -> tuple[list[StoredFile], list[str]]:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.is_dir(follow_symlinks=False):
                     below.append(f"{at}/{entry.name}" if at else entry.name)
-                elif (found := _stat(folder, entry.name)) is not None:
-                    files.append(StoredFile(at, entry.name, found.st_size))
+                elif (status := _stat(folder, entry.name)) is not None:
+                    files.append(StoredFile(at, entry.name, status.st_size))
     except OSError as exc:
         raise failed(folders.full(at), exc) from exc
     return files, below

@@ -128,10 +128,10 @@ class ObjectFiles:
 
     def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
         try:
-            found = self._obstore.get(self._store, _checked(path))
-            if found.meta["size"] > bytes_max:
+            response = self._obstore.get(self._store, _checked(path))
+            if response.meta["size"] > bytes_max:
                 raise too_large(self._full(path))
-            return Content(bytes(found.bytes()), found.meta["e_tag"] or "")
+            return Content(bytes(response.bytes()), response.meta["e_tag"] or "")
         except FileNotFoundError as exc:
             self._refuse_missing_bucket(exc)
             return None
@@ -202,10 +202,10 @@ class ObjectFiles:
 
     def _read_in(self, store: ObjectStore, path: str) -> bytes | None:
         try:
-            found = self._obstore.get(store, path)
-            if found.meta["size"] > CONTENT_BYTES_MAX:
+            response = self._obstore.get(store, path)
+            if response.meta["size"] > CONTENT_BYTES_MAX:
                 raise too_large(path)
-            return bytes(found.bytes())
+            return bytes(response.bytes())
         except (FileNotFoundError, *self._forbidden):
             # Credentials for the base path alone cannot tell whether there is such an object.
             return None
@@ -290,4 +290,4 @@ def _region_of(bucket: str) -> dict[str, str]:
 
 
 def _variable(names: Iterable[str]) -> str:
-    return next((found for name in names if (found := os.environ.get(name))), "")
+    return next((value for name in names if (value := os.environ.get(name))), "")

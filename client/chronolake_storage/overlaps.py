@@ -58,9 +58,9 @@ def _overlaps(own: _Folder, base_path: str) -> bool:
     )
 
 
-def _is_within(one: _Folder, other: _Folder) -> bool:
+def _is_within(folder: _Folder, other: _Folder) -> bool:
     """Whether a folder is the other, or lies in it, whatever the paths say: mounts have paths of their own."""
-    return other.identity is not None and (other.identity == one.identity or other.identity in one.above)
+    return other.identity is not None and (other.identity == folder.identity or other.identity in folder.above)
 
 
 def _local_path(base_path: str) -> str | None:
@@ -74,7 +74,11 @@ def _resolved(path: str) -> _Folder:
     while (parent := os.path.dirname(folder)) != folder:
         folder = parent
         above.add(_identity(folder))
-    return _Folder(f"{real.rstrip('/')}/", _identity(real), frozenset(one for one in above if one is not None))
+    return _Folder(
+        f"{real.rstrip('/')}/",
+        _identity(real),
+        frozenset(identity for identity in above if identity is not None),
+    )
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -239,9 +239,12 @@ class Attempt:
         """The present base file of each file group: file id, path, and the version of its schema."""
         slices = self.server.pages(self.snapshot, "slices")
         return {
-            (one["partition_path"], int(one["file_id"][:8])): {"file_id": one["file_id"], **one["base_file"]}
-            for one in slices
-            if one["base_file"]
+            (slice_["partition_path"], int(slice_["file_id"][:8])): {
+                "file_id": slice_["file_id"],
+                **slice_["base_file"],
+            }
+            for slice_ in slices
+            if slice_["base_file"]
         }
 
     def write_group(

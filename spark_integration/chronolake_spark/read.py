@@ -34,11 +34,13 @@ _READ_TASKS_PER_CORE = 4
 _DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
-def snapshot(spark: SparkSession, table: chronolake.Table, found: Snapshot, *, meta_columns: bool) -> DataFrame:
+def snapshot(
+    spark: SparkSession, table: chronolake.Table, contents: Snapshot, *, meta_columns: bool
+) -> DataFrame:
     """The records of a snapshot, with the columns that the table has now."""
     # Fetched after the slices: so it knows every column that they may have.
-    written = evolution.versions(table, table.reload().definition, found.slices)
-    return _shaped(_records(spark, written, found.slices), written.table, meta_columns=meta_columns)
+    written = evolution.versions(table, table.reload().definition, contents.slices)
+    return _shaped(_records(spark, written, contents.slices), written.table, meta_columns=meta_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +84,18 @@ def incremental(
     before = [group.before for group in changes.file_groups if group.before is not None]
     written = evolution.versions(table, table.reload().definition, [*before, *after])
     instants = [instant.requested_time for instant in changes.instants]
-    upserts = _records(spark, written, [one for one in after if kept is None or _key(one) in kept.after])
+    upserts = _records(
+        spark, written, [slice_ for slice_ in after if kept is None or _key(slice_) in kept.after]
+    )
     if not changes.restores:
         upserts = upserts.where(sf.col(columns.COMMIT_TIME).isin(instants))
-    gone_from = [one for one in changes.file_groups if kept is None or _key(one) in kept.before]
-    deletes = _deletes(spark, written, gone_from)
-    if gone_from and any(group.after is None for group in changes.file_groups):
+    changed_groups = [group for group in changes.file_groups if kept is None or _key(group) in kept.before]
+    deletes = _deletes(spark, written, changed_groups)
+    if changed_groups and any(group.after is None for group in changes.file_groups):
         # What was in a replaced file group may be in another one now, as after a clustering; in any other, so
         # all of them are looked through.
-        there = _records(spark, written, after)
-        deletes = deletes.join(there, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
+        remaining = _records(spark, written, after)
+        deletes = deletes.join(remaining, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
     changed = [
         _shaped(rows, written.table, meta_columns=meta_columns).withColumn(columns.CHANGE_TYPE, sf.lit(change))
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))

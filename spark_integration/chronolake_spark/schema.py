@@ -70,8 +70,8 @@ def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: b
     if case_sensitive:
         return {name: name for name in wanted if name in exact}
     folded = {name.lower(): name for name in names}
-    found = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
-    return {name: source for name, source in found.items() if source is not None}
+    names_in_frame = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
+    return {name: source for name, source in names_in_frame.items() if source is not None}
 
 
 def _text(type_: DataType, column: str) -> str:

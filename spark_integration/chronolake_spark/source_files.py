@@ -73,8 +73,8 @@ def find(where: str) -> Source:
     path = Path(where).expanduser()
     if path.is_dir():
         return _most_common(path)
-    found = [path] if path.is_file() else [Path(name) for name in glob.glob(str(path), recursive=True)]
-    files = sorted(file.resolve() for file in found if file.is_file())
+    paths = [path] if path.is_file() else [Path(name) for name in glob.glob(str(path), recursive=True)]
+    files = sorted(file.resolve() for file in paths if file.is_file())
     named = {formats.format_of(file) for file in files}
     if not files:
         raise errors.SourceUnreadable(

@@ -151,10 +151,10 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         return table.write(self._options.requested_time)
 
     def _refuse_duplicates(self, messages: Sequence[Message | None]) -> None:
-        found = [message for message in messages if message is not None and message.duplicates]
-        if not found:
+        with_duplicates = [message for message in messages if message is not None and message.duplicates]
+        if not with_duplicates:
             return
-        count, sample = sum(message.duplicates for message in found), found[0].duplicate_key
+        count, sample = sum(message.duplicates for message in with_duplicates), with_duplicates[0].duplicate_key
         raise errors.DuplicateKeys(
             f"{count} of the rows to insert into {self._options.table.name} have a record key that the table, "
             f"or the frame itself, has already; for example {sample!r}. Use upsert, or duplicates='drop'",

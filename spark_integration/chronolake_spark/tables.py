@@ -137,12 +137,12 @@ class SparkTable:
         at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
         """
         if filter is None:
-            found = self._table.snapshot(as_of)
-            return read.snapshot(self._spark, self._table, found, meta_columns=meta_columns)
+            snapshot = self._table.snapshot(as_of)
+            return read.snapshot(self._spark, self._table, snapshot, meta_columns=meta_columns)
         wanted = self._wanted(filter)
         judged_by = self.definition.schema_version
-        found = self._table.scan(wanted, as_of)
-        rows = read.snapshot(self._spark, self._table, found, meta_columns=meta_columns)
+        scan = self._table.scan(wanted, as_of)
+        rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns)
         return self._matching(rows, wanted, judged_by)
 
     def incremental(

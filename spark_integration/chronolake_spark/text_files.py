@@ -127,10 +127,10 @@ class Utf8Stream(io.RawIOBase):
         offset = self._offset - len(pending) + exc.start
         before = exc.object[: exc.start].decode(self._encoding, errors="ignore")
         self._lines += before.count("\n")
-        found = bytes(exc.object[exc.start : exc.start + 1]).hex()
+        byte = bytes(exc.object[exc.start : exc.start + 1]).hex()
         is_first = offset == exc.start
         likely = "utf-16" if is_first and exc.object.startswith(_UTF16_MARKS) else "cp1252"
-        return self._refused(f"byte {offset} (0x{found}) is not {self._encoding}", likely)
+        return self._refused(f"byte {offset} (0x{byte}) is not {self._encoding}", likely)
 
     def _refused(self, what: str, likely: str = "", *, advice: str = "") -> errors.SourceUnreadable:
         line = self._lines + 1
@@ -180,8 +180,8 @@ def _is_likely_utf16(head: bytes) -> bool:
     if head.startswith(_UTF16_MARKS):
         return True
     sample = head[:_SAMPLE_BYTES]
-    fewer, more = sorted((sample[::2].count(0), sample[1::2].count(0)))
-    return fewer == 0 and more > max(1, len(sample) // 2 * _UTF16_ZEROS_MIN)
+    fewest, most = sorted((sample[::2].count(0), sample[1::2].count(0)))
+    return fewest == 0 and most > max(1, len(sample) // 2 * _UTF16_ZEROS_MIN)
 
 
 def _opened(file: Path) -> BinaryIO:

@@ -148,12 +148,12 @@ def run(
             extra_metadata=dict(extra_metadata or {}),
             file_states=dict(file_states or {}),
         )
-        told = {
+        writer_options = {
             WRITE_OPTION: options.to_json(),
             SECRETS_OPTION: secrets_to_json(table.storage_options),
         }
         try:
-            frame.write.format(spark_data_source.FORMAT).options(**told).mode("append").save()
+            frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
         except spark_failures.EXCEPTIONS as exc:
             if _has_completed(write):
                 return write.instant

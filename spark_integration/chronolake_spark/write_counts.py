@@ -45,17 +45,17 @@ class RowCounts(msgspec.Struct, frozen=True):
 
 def row_counts(instant: Instant) -> RowCounts | None:
     """What became of the rows of a commit that was written through Spark; None for any other instant."""
-    found = instant.extra_metadata
-    if READ not in found:
+    metadata = instant.extra_metadata
+    if READ not in metadata:
         return None
     summary = instant.summary or WriteSummary()
     return RowCounts(
-        read=int(found[READ]),
+        read=int(metadata[READ]),
         inserted=summary.inserts,
         updated=summary.updates,
         deleted=summary.deletes,
-        superseded=int(found[SUPERSEDED]),
-        unchanged=int(found[UNCHANGED]),
+        superseded=int(metadata[SUPERSEDED]),
+        unchanged=int(metadata[UNCHANGED]),
     )
 
 

@@ -16,9 +16,9 @@ def kill(process: subprocess.Popen[bytes]) -> None:
         return
     first = psutil.Process(process.pid)
     started = first.children(recursive=True)
-    for one in (first, *started):
+    for each in (first, *started):
         with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
+            each.kill()
     process.wait()
     _, alive = psutil.wait_procs(started, timeout=KILL_SECONDS_MAX)
     assert not alive

@@ -83,7 +83,7 @@ def test_the_next_write_deletes_what_a_rollback_left(spark: SparkSession, new_ta
     write.mark(chronolake.Marker("", name, chronolake.MarkerKind.CREATE))
     open_storage(table.definition.base_path).create_empty(name)
     table.metastore.rollback(write.requested_time, writer=write.instant.writer, execute=False)
-    assert [one.path for one in orphans_of(table)] == [name]
+    assert [orphan.path for orphan in orphans_of(table)] == [name]
 
     table.upsert(priced(spark, 1))
 

@@ -75,7 +75,7 @@ def test_only_the_first_columns_that_are_wanted_have_stats() -> None:
 
     collector = Collector(schema, {name: number for number, name in enumerate(names, start=1)})
 
-    assert [one.field_id for one in collector.stats()] == list(range(1, COLUMNS_MAX + 1))
+    assert [stats.field_id for stats in collector.stats()] == list(range(1, COLUMNS_MAX + 1))
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,6 @@ def test_the_server_takes_the_stats_and_no_value_is_out_of_their_bounds(
 
     checked.check(Columns({7: kind}, 7), WriteStat("", "f", "n", 1, len(there), column_stats=[stats]))
 
-    for value in (one for one in there if one is not None):
+    for value in (item for item in there if item is not None):
         assert stats.min is UNSET or order(parse(kind, stats.min)) <= order(value)  # type: ignore[operator]
         assert stats.max is UNSET or order(value) <= order(parse(kind, stats.max))  # type: ignore[operator]

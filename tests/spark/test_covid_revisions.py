@@ -117,9 +117,9 @@ def difference(
     changes: pa.Table, change_column: str, file: pa.Table, change: str, names: list[str]
 ) -> dict[tuple[Any, ...], int]:
     """How often each row comes more often in ``changes`` than in ``file`` (less often: negative)."""
-    found = rows(changes.filter(pc.equal(changes[change_column], change)), names)
-    found.subtract(rows(file.filter(pc.equal(file["op"], change)), names))
-    return {row: count for row, count in found.items() if count}
+    counts = rows(changes.filter(pc.equal(changes[change_column], change)), names)
+    counts.subtract(rows(file.filter(pc.equal(file["op"], change)), names))
+    return {row: count for row, count in counts.items() if count}
 
 
 def rows(table: pa.Table, names: list[str]) -> Counter[tuple[Any, ...]]:

@@ -212,5 +212,5 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_
     with pytest.raises(errors.SchemaMismatch) as refused:
         csv_files.look([file], Reading(known={"v": Column(type_)}))
     assert refused.value.problem is not None
-    found = refused.value.problem.context
-    assert (found["file"], found["line"], found["column"]) == (str(file), 5, "v")
+    context = refused.value.problem.context
+    assert (context["file"], context["line"], context["column"]) == (str(file), 5, "v")

@@ -54,12 +54,12 @@ def everything(spark: SparkSession) -> DataFrame:
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(records.filters(), min_size=40, max_size=40))
 def test_spark_finds_the_records_that_match(everything: DataFrame, wanted: list[Filter]) -> None:
-    asked = [filters.condition(one, records.TABLE.definition.schema) for one in wanted]
+    conditions = [filters.condition(filter_, records.TABLE.definition.schema) for filter_ in wanted]
 
-    found = everything.select("number", *asked).orderBy("number").collect()
+    rows = everything.select("number", *conditions).orderBy("number").collect()
 
-    assert [[truth is True for truth in row[1:]] for row in found] == [
-        [records.matches(one, row) for one in wanted] for row in _RECORDS
+    assert [[truth is True for truth in row[1:]] for row in rows] == [
+        [records.matches(filter_, row) for filter_ in wanted] for row in _RECORDS
     ]
 
 
@@ -76,9 +76,9 @@ def test_the_largest_filter_is_understood(everything: DataFrame) -> None:
     parts: list[Filter] = [Compare("id", ComparisonOperator.EQUAL, number) for number in range(2, 1_001)]
 
     for wanted in (Or(parts), And(parts)):
-        asked = filters.condition(wanted, records.TABLE.definition.schema)
+        condition = filters.condition(wanted, records.TABLE.definition.schema)
         expected = sum(records.matches(wanted, row) for row in _RECORDS)
-        assert everything.where(asked).count() == expected
+        assert everything.where(condition).count() == expected
 
 
 # ---------------------------------------------------------------------------------- tables
@@ -118,11 +118,11 @@ FILTERS: Final = pytest.mark.parametrize(
 def test_a_snapshot_with_a_filter_has_the_rows_that_match_from_fewer_files(
     table: SparkTable, wanted: Filter | str, sql: str, files_max: int
 ) -> None:
-    found = table.snapshot(filter=wanted)
+    matching = table.snapshot(filter=wanted)
 
-    assert rows_of(found.na.fill("-")) == rows_of(table.snapshot().where(sql).na.fill("-"))
-    assert len(found.inputFiles()) <= files_max < len(table.snapshot().inputFiles())
-    assert table.snapshot(meta_columns=True, filter=wanted).columns[5:] == found.columns
+    assert rows_of(matching.na.fill("-")) == rows_of(table.snapshot().where(sql).na.fill("-"))
+    assert len(matching.inputFiles()) <= files_max < len(table.snapshot().inputFiles())
+    assert table.snapshot(meta_columns=True, filter=wanted).columns[5:] == matching.columns
 
 
 def test_a_file_that_could_not_match_is_not_looked_at(table: SparkTable) -> None:
@@ -176,7 +176,9 @@ def test_changes_with_a_filter_tell_what_a_replacement_and_a_restore_did(
     start = table.metastore.snapshot().as_of
     savepoint = table.metastore.savepoint()
     table.upsert(visits(spark, (7, "de", None, "z")))
-    [group] = [one for one in table.metastore.scan(col("note") == "z").slices if one.base_file is not None]
+    [group] = [
+        slice_ for slice_ in table.metastore.scan(col("note") == "z").slices if slice_.base_file is not None
+    ]
     with table.metastore.begin(operation=Operation.DELETE_PARTITION, action=Action.REPLACECOMMIT) as write:
         write.replace(FileGroupName(group.partition_path, group.file_id))
     replaced = table.metastore.snapshot().as_of
@@ -184,8 +186,8 @@ def test_changes_with_a_filter_tell_what_a_replacement_and_a_restore_did(
 
     for from_, to in ((start, replaced), (replaced, None), (start, None)):
         for wanted in ("id = 7", "note = 'z'", "note = 'n007'", "id = 1000"):
-            found = table.incremental(from_, to, filter=wanted)
-            assert rows_of(found.na.fill("-")) == rows_of(
+            changes = table.incremental(from_, to, filter=wanted)
+            assert rows_of(changes.na.fill("-")) == rows_of(
                 table.incremental(from_, to).where(wanted).na.fill("-")
             )
 
@@ -211,9 +213,9 @@ def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
     scan = table.metastore.scan
 
     def and_then_changed(*args: Any) -> Any:
-        found = scan(*args)
+        scanned = scan(*args)
         table.metastore.change_schema([DropColumn("note")])
-        return found
+        return scanned
 
     monkeypatch.setattr(table.metastore, "scan", and_then_changed)
 

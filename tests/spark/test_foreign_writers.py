@@ -51,11 +51,11 @@ def test_spark_goes_on_with_what_other_writers_wrote_and_they_with_what_it_wrote
     programs.write("python", table.metastore, client.url, "upsert", rows(range(35, 50), 3), tmp_path)
     programs.write("java", table.metastore, client.url, "upsert", rows(range(0, 50, 10), 4), tmp_path)
 
-    found = table.snapshot().select("id", "n", "price", "day").collect()
+    stored_rows = table.snapshot().select("id", "n", "price", "day").collect()
 
     expected = {number: 1 for number in range(20)} | {number: 2 for number in range(20, 35)}
     expected |= {number: 3 for number in range(35, 50)} | {number: 4 for number in range(0, 50, 10)}
-    assert {row.id: row.n for row in found} == expected
-    assert {(row.price, row.day) for row in found} == {(price, day)}
-    assert len(found) == 50
+    assert {row.id: row.n for row in stored_rows} == expected
+    assert {(row.price, row.day) for row in stored_rows} == {(price, day)}
+    assert len(stored_rows) == 50
     assert table.metastore.check().totals == []

@@ -266,10 +266,10 @@ def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
             assert ingesting.poll() is None
             time.sleep(0.01)  # Files announce themselves by no event.
         ingesting.send_signal(number)
-        _, said = ingesting.communicate(timeout=60)
+        _, stderr = ingesting.communicate(timeout=60)
 
-    assert (ingesting.returncode, "Traceback" in said) == (code, False), said
-    assert f"Interrupted. {name} was not made, and nothing was loaded." in said
+    assert (ingesting.returncode, "Traceback" in stderr) == (code, False), stderr
+    assert f"Interrupted. {name} was not made, and nothing was loaded." in stderr
     with pytest.raises(TableNotFound):
         client.table(name)
     assert not list((tmp_path / "t").rglob("*.parquet"))

@@ -92,10 +92,10 @@ def test_a_file_that_cannot_be_read_is_named_without_a_trace_and_no_table_is_mad
 
     code = run("--key", "id", *options)
 
-    said = capsys.readouterr().err
-    assert (code, file in said) == (1, True), said
-    assert "\tat " not in said
-    assert "Py4J" not in said
+    stderr = capsys.readouterr().err
+    assert (code, file in stderr) == (1, True), stderr
+    assert "\tat " not in stderr
+    assert "Py4J" not in stderr
     with pytest.raises(TableNotFound):
         client.table(name)
 
@@ -159,9 +159,9 @@ def test_a_dry_run_reads_everything_and_makes_nothing(
     detail = json.loads(capsys.readouterr().err)["detail"]
     assert f"{file}, line 3: the record key (id)" in detail
     file.write_text("id,code,price\n1,007,12345678901234567890.12\n2,8,1.00\n")
-    found = ingest(*options)
-    assert (found["rows"], found["commits"], found["created"]) == (2, [], True)
-    assert found["columns"] == {"id": "bigint", "code": "string", "price": "decimal(38,2)"}
+    result = ingest(*options)
+    assert (result["rows"], result["commits"], result["created"]) == (2, [], True)
+    assert result["columns"] == {"id": "bigint", "code": "string", "price": "decimal(38,2)"}
     with pytest.raises(NamespaceNotFound):
         client.namespace("dry")
     assert not (tmp_path / "table").exists()

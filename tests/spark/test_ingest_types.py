@@ -29,8 +29,8 @@ def test_nanoseconds_of_pandas_are_read(ingest: Ingest, table: Callable[[], Spar
     pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet")
     ingest("--key", "id")
 
-    found = table().snapshot().toArrow().to_pylist()
-    assert found == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
+    rows = table().snapshot().toArrow().to_pylist()
+    assert rows == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
 
 
 def test_parquet_columns_keep_the_types_of_their_files(ingest: Ingest, tmp_path: Path):

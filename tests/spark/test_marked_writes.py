@@ -72,8 +72,10 @@ def job_of(table: chronolake.Table, write: chronolake.Write, *stored: WriteStat)
         ordering_field=None,
         existing=Existing.MERGE,
         stored={
-            FileGroup("", bucket_of(one.file_id)): StoredFile(one.file_id, one.file_name, one.size_bytes, names)
-            for one in stored
+            FileGroup("", bucket_of(stat.file_id)): StoredFile(
+                stat.file_id, stat.file_name, stat.size_bytes, names
+            )
+            for stat in stored
         },
         storage_options=table.storage_options,
         owner=owner_of(table.definition),
@@ -95,29 +97,31 @@ def test_each_file_has_its_marker_of_its_kind(
     table = new_table(**{"markers.type": type})
     first, second = table.begin(), table.begin()
     both = [batch(0, 1, 2), batch(1, 3)]
-    one, two = bucket_writer.write(both, job_of(table, first), TASK, markers_of(table, first)).stats
+    first_stat, second_stat = bucket_writer.write(
+        both, job_of(table, first), TASK, markers_of(table, first)
+    ).stats
     [merged] = bucket_writer.write(
-        [batch(0, 2, 5)], job_of(table, second, one), TASK, markers_of(table, second)
+        [batch(0, 2, 5)], job_of(table, second, first_stat), TASK, markers_of(table, second)
     ).stats
 
-    wanted = [Marker("", one.file_name, CREATE), Marker("", two.file_name, CREATE)]
+    wanted = [Marker("", first_stat.file_name, CREATE), Marker("", second_stat.file_name, CREATE)]
     assert list(table.markers(first.requested_time)) == wanted
     assert list(table.markers(second.requested_time)) == [Marker("", merged.file_name, MERGE)]
-    assert stored_in(store) == sorted([one.file_name, two.file_name, merged.file_name])
+    assert stored_in(store) == sorted([first_stat.file_name, second_stat.file_name, merged.file_name])
     assert merged.records == 3
 
 
 def test_what_was_written_is_read_by_executors(table: chronolake.Table, store: Store) -> None:
     first, second = table.begin(), table.begin()
-    [one] = bucket_writer.write([batch(0, 1, 2)], job_of(table, first), TASK, markers_of(table, first)).stats
-    job = job_of(table, second, one)
+    [stat] = bucket_writer.write([batch(0, 1, 2)], job_of(table, first), TASK, markers_of(table, first)).stats
+    job = job_of(table, second, stat)
     [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
     folder = base_files.Folder.of(store.base_path, store.options)
     names = {name: name for name in base_files.file_schema(SCHEMA).names}
-    files = pa.RecordBatch.from_pydict({"path": [one.file_name], "size": [one.size_bytes]})
+    files = pa.RecordBatch.from_pydict({"path": [stat.file_name], "size": [stat.size_bytes]})
     group = {
-        "before_path": [one.file_name],
-        "before_size": [one.size_bytes],
+        "before_path": [stat.file_name],
+        "before_size": [stat.size_bytes],
         "before_schema": [1],
         "after_path": [two.file_name],
         "after_size": [two.size_bytes],
@@ -157,7 +161,7 @@ def test_a_file_that_fails_leaves_its_marker_and_is_not_left_behind(
         bucket_writer.write(broken(), job_of(table, write), TASK, markers_of(table, write))
 
     assert stored_in(store) == []
-    assert [bucket_of(one.file_name[:38]) for one in table.markers(write.requested_time)] == [0, 1]
+    assert [bucket_of(marker.file_name[:38]) for marker in table.markers(write.requested_time)] == [0, 1]
 
 
 def test_what_is_finished_after_it_was_given_up_is_deleted_by_whoever_finishes_it(
@@ -185,8 +189,8 @@ def test_what_turns_out_unchanged_is_not_marked(
     table: chronolake.Table, existing: Existing, rows: pa.RecordBatch
 ) -> None:
     first, second = table.begin(), table.begin()
-    [one] = bucket_writer.write([batch(0, 1)], job_of(table, first), TASK, markers_of(table, first)).stats
-    job = replace(job_of(table, second, one), existing=existing)
+    [stat] = bucket_writer.write([batch(0, 1)], job_of(table, first), TASK, markers_of(table, first)).stats
+    job = replace(job_of(table, second, stat), existing=existing)
     [new] = bucket_writer.write([rows, batch(2, 8)], job, TASK, markers_of(table, second)).stats
 
     assert list(table.markers(second.requested_time)) == [Marker("", new.file_name, CREATE)]

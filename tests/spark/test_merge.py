@@ -26,7 +26,7 @@ class Record(NamedTuple):
 KEYS = st.sampled_from("abcdef")
 ORDERINGS = st.none() | st.integers(0, 5)
 STORED = st.dictionaries(KEYS, st.tuples(ORDERINGS, st.integers(10, 99))).map(
-    lambda rows: [Record(key, *rest) for key, rest in rows.items()]
+    lambda rows: [Record(key, *columns) for key, columns in rows.items()]
 )
 INCOMING = st.lists(st.builds(Record, KEYS, ORDERINGS, st.integers(-9, 9), st.booleans()))
 
@@ -188,15 +188,15 @@ def test_rows_that_differ_and_that_nothing_orders_are_ambiguous_and_no_others(
     incoming: list[Record], ordered: bool
 ):
     table = as_table(incoming).drop_columns([f"{columns.ORDER_PREFIX}0"])
-    found = merge.latest_per_key(table, "ordering" if ordered else None)
+    result = merge.latest_per_key(table, "ordering" if ordered else None)
     outcomes = {
         tuple(sorted(map(outcome, latest(order, ordered=ordered).values())))
         for order in (incoming, incoming[::-1])
     }
 
-    assert (found.ambiguous > 0) >= (len(outcomes) > 1)
-    assert (found.ambiguous > 0) == any(differ(incoming, ordered=ordered))
-    assert (found.ambiguous_key is None) == (found.ambiguous == 0)
+    assert (result.ambiguous > 0) >= (len(outcomes) > 1)
+    assert (result.ambiguous > 0) == any(differ(incoming, ordered=ordered))
+    assert (result.ambiguous_key is None) == (result.ambiguous == 0)
 
 
 def outcome(record: Record) -> tuple[Any, ...]:
@@ -208,7 +208,7 @@ def differ(records: list[Record], *, ordered: bool) -> Iterator[bool]:
     """For each key, whether its winner depends on the order of the rows."""
     for key in {record.key for record in records}:
         of_key = [record for record in records if record.key == key]
-        tied = [one for one in of_key if all(wins(one, other, ordered=ordered) for other in of_key)]
+        tied = [record for record in of_key if all(wins(record, other, ordered=ordered) for other in of_key)]
         yield len({outcome(record) for record in tied}) > 1
 
 

@@ -43,14 +43,15 @@ def test_nanoseconds_within_other_types_are_refused(file: Path):
     ("one", "other"), [(pa.int32(), pa.int64()), (pa.decimal128(5, 2), pa.decimal128(10, 4))], ids=str
 )
 def test_files_of_different_types_are_named_with_the_column(
-    file: Path, tmp_path: Path, one: pa.DataType, other: pa.DataType
+    file: Path, tmp_path: Path, first_type: pa.DataType, second_type: pa.DataType
 ):
     second = tmp_path / "b.parquet"
-    pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "v": pa.array([None], one)}), file)
-    pq.write_table(pa.table({"v": pa.array([None], other)}), second)
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "v": pa.array([None], first_type)}), file)
+    pq.write_table(pa.table({"v": pa.array([None], second_type)}), second)
 
     with pytest.raises(
-        errors.SourceUnreadable, match=re.escape(f"the column v is {one} in {file}, and {other} in {second}")
+        errors.SourceUnreadable,
+        match=re.escape(f"the column v is {first_type} in {file}, and {second_type} in {second}"),
     ):
         parquet_files.refuse_different_types([file, second])
 

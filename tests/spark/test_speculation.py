@@ -40,7 +40,7 @@ def test_an_attempt_that_loses_and_finishes_late_is_not_seen(
             until(lambda: not driver.runs())
 
     signs = faults.signals(prices.definition.base_path)
-    assert sorted(one.name for one in signs.iterdir() if "-0-" in one.name) == [loser, "ended-0-1"]
+    assert sorted(sign.name for sign in signs.iterdir() if "-0-" in sign.name) == [loser, "ended-0-1"]
     assert (signs / "late").exists()
     instant = prices.metastore.timeline.completed().last()
     assert instant is not None
