@@ -1,8 +1,8 @@
-"""The server with endpoints that do nothing: what a request costs in it, whatever it asks for.
+"""The server with endpoints that do nothing: they measure the cost of a request without a command.
 
-``POST /v1/empty`` says nothing and does not even read its body. ``POST /v1/told`` is told who calls, as a
-command is, which stands for access control as long as there is none. The ``/empty`` of an instant is told too,
-reads the body of a request for markers, and answers with JSON.
+``POST /v1/empty`` does not read its body, and answers without one. ``POST /v1/told`` receives the identity of
+the caller, as a command does, in place of access control. The ``/empty`` of an instant receives it too, reads
+the body of a request for markers, and answers with JSON.
 """
 
 from __future__ import annotations

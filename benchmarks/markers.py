@@ -64,7 +64,7 @@ def _single(client: httpx.Client) -> Iterator[Row]:
     nothing = statistics.mean(figures.requests_per_second for figures in bare)
     who = statistics.mean(figures.requests_per_second for figures in figures_of_lists)
     yield Row(f"an empty POST, {CONNECTIONS} connections", f"{nothing:,.0f} requests/s")
-    yield Row("one that is told who calls", f"{who:,.0f} requests/s")
+    yield Row("one with the identity of the caller", f"{who:,.0f} requests/s")
     yield Row("one that reads its body too, and answers", f"{baseline:,.0f} requests/s")
     yield Row("one marker a request, against the first", f"{rate / nothing:.2f} x")
     yield Row("one marker a request, against the second", f"{rate / who:.2f} x")

@@ -87,7 +87,7 @@ def _many(dsn: str) -> Iterator[Row]:
 
 
 def _calm(case: str, runs: Sequence[Figures]) -> Iterator[Row]:
-    """Nobody fails for nobody's fault, and nobody waits much longer than the others."""
+    """No client fails without a cause of its own, and none waits much longer than the others."""
     failed = sum(run.failures + run.conflicts for run in runs)
     yield Row(f"{case} failures and conflicts", str(failed), "0", failed == 0)
     longest = max(runs, key=lambda run: run.latency_ms_max / run.latency_ms_median)

@@ -1,4 +1,4 @@
-"""Find out what could be the record key of files that nobody has described."""
+"""Find columns that could be the record key of undocumented files."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ class LoggedEvent(msgspec.Struct, frozen=True):
     """One event of the log.
 
     ``table`` is null for namespaces. ``instant`` is the requested time of the instant that changed, ``time``
-    when the event was issued, both in Hudi's digits. ``cursor`` is the place right behind this event: whoever
-    keeps it together with what was done about the event, handles each event exactly once. Events of one
+    when the event was issued, both in Hudi's digits. ``cursor`` is the place right behind this event: a
+    reader that stores it in one transaction with its own work handles each event exactly once. Events of one
     ``transaction`` with one ``request_id`` happened at once, at one position of the log; no page ends between
     them.
     """
@@ -36,7 +36,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 class EventPage(msgspec.Struct, frozen=True):
     """Events in the order of the log; ``cursor`` is the place to go on from, also when there are none yet.
 
-    ``caught_up`` says that there was nothing more to give when this was asked for.
+    ``caught_up`` says that the log had no further events at the time of the request.
     """
 
     events: list[LoggedEvent]

@@ -121,8 +121,8 @@ class FileGroupsReplaced(msgspec.Struct, frozen=True):
 class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Begin an instant; its requested time is issued in the transaction that records it.
 
-    Compaction, log compaction and clustering need a plan, and keep it while nobody executes it: requested, they
-    have no lease. ``count`` begins so many instants at once, and the answer is a list.
+    Compaction, log compaction and clustering need a plan, and keep it until a writer executes it: a requested
+    instant of these actions has no lease. ``count`` begins so many instants at once, and the answer is a list.
     """
 
     writer: Writer
@@ -227,7 +227,7 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Give an instant up. Another than its writer may do so only when its lease has ended.
 
-    With ``files_to_delete`` the rollback stays inflight until whoever asked has deleted them and completes it.
+    With ``files_to_delete`` the rollback stays inflight until the client has deleted them and completes it.
     Each is the path, relative to the table's base path, of a data file that has the instant's requested time in
     its name. Without, the files to delete are those that the instant has marked, and each deletion is to be
     reported; if there are none the rollback completes at once.
@@ -369,7 +369,7 @@ class CompletedTogether(msgspec.Struct, frozen=True):
 
 
 class InstantPage(msgspec.Struct, frozen=True):
-    """Instants in the order that was asked for."""
+    """Instants in the requested order."""
 
     instants: list[Instant]
     next_cursor: str | None
@@ -386,7 +386,7 @@ class RequestedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CompletionTimes(msgspec.Struct, frozen=True):
-    """The completion time of each instant that was asked for, in the same order.
+    """The completion time of each requested instant, in the same order.
 
     It is null for an instant that is not completed, and for a time at which none was requested.
     """
@@ -397,8 +397,8 @@ class CompletionTimes(msgspec.Struct, frozen=True):
 class TimeInterval(msgspec.Struct, frozen=True):
     """The TrueTime interval.
 
-    Whatever completed before this answer was asked for, completed at ``latest`` or before; whatever is
-    begun after the answer gets a time later than ``earliest``. Both in 20 digits.
+    An instant that completed before this request has a completion time of at most ``latest``. An instant that
+    begins after the answer gets a time later than ``earliest``. Both have 20 digits.
     """
 
     earliest: str

@@ -62,13 +62,13 @@ class Executor(enum.StrEnum):
     """Who deletes files from a table's storage, when instants are rolled back and when tables are cleaned."""
 
     CLIENT = "client"
-    """Whoever asks for it, by Python's client."""
+    """The client that requests the deletion."""
     SERVER = "server"
     """A worker of the server, which needs the credentials; see the setting ``deleter_seconds``."""
 
 
 class MarkerOutcome(enum.StrEnum):
-    """What became of a marker that was asked for; it is durable either way."""
+    """Whether a request has created a marker; the marker is durable in both cases."""
 
     CREATED = "created"
     EXISTED = "existed"

@@ -13,7 +13,7 @@ SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
 
 
 def options_of(properties: Mapping[str, str], own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The options that a table's properties say, and those of whoever reaches it, which come first."""
+    """The storage options in a table's properties, overridden by the caller's ``own``."""
     stated = {name.removeprefix(PREFIX): text for name, text in properties.items() if name.startswith(PREFIX)}
     return {**stated, **(own or {})}
 
@@ -31,6 +31,6 @@ def check_properties(properties: Mapping[str, str]) -> None:
     if secret := sorted(names & SECRETS):
         raise ValueError(
             f"the property {PREFIX}{secret[0]} would be in the table's log for good, for everybody to read; "
-            "whoever reaches the storage says it, or has it in the environment"
+            "pass it as a storage option, or set it in the environment"
         )
     check_options(names)

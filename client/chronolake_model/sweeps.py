@@ -20,8 +20,8 @@ GRACE_SECONDS_MAX: Final = 365 * 86_400
 class UnsweptInstant(msgspec.Struct, frozen=True):
     """An instant that has ended, and the time of the last deletion that was reported of it.
 
-    ``direct_markers_of`` is the instant whose markers in storage are to be looked at too, if there is one: what
-    its writer has marked there since, nobody knows of.
+    ``direct_markers_of`` is the instant whose markers in storage have to be read too, if there is one: the
+    server does not know the markers that its writer has created there since.
     """
 
     requested_time: str

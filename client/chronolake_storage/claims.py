@@ -23,7 +23,7 @@ PATH: Final = f"{METADATA_FOLDER}/.chronolake-claim.json"
 """Below the base path."""
 FORMAT_VERSION: Final = 1
 TRIES_MAX: Final = 3
-"""A claim that changes between reading and replacing is read again; nobody changes it this often."""
+"""A claim that changes between reading and replacing is read again, at most this often."""
 
 
 _RENEW: Final = (
@@ -77,7 +77,7 @@ class Renewal(enum.StrEnum):
 def hold(
     files: Files, owner: Owner, present: Callable[[], Owner | None], tables: Callable[[], Iterable[TablePlace]]
 ) -> None:
-    """Return when the base path is claimed by ``owner``, by now if nobody had claimed it.
+    """Return when the base path is claimed by ``owner``, which claims it now if it was unclaimed.
 
     ``present`` asks the metastore for the table as it is now, and is called only when the claim is another's.
     ``tables`` asks it for all live tables, and is called only when there is no claim on a local disk: in a

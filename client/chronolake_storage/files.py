@@ -21,7 +21,7 @@ _HIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 CONTENT_BYTES_MAX: Final = 64 * 1024
-"""A larger object is none of ours, and is not read."""
+"""Chronolake writes no larger object of this kind, and reads none."""
 
 
 class StoredFile(msgspec.Struct, frozen=True):

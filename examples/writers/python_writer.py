@@ -97,7 +97,7 @@ class Server:
                     answer: Json = json.loads(response.read() or b"{}")
                     return answer
             except urllib.error.HTTPError as exc:
-                # 502, 503, 504: nobody decided anything, or nobody heard what was decided.
+                # 502, 503, 504: there was no decision, or its answer was lost.
                 if exc.code not in (502, 503, 504) or time.monotonic() > deadline:
                     raise Refused(exc.code, _problem(exc.read())) from exc
             except (OSError, ValueError):
@@ -176,7 +176,7 @@ class Attempt:
             raise
 
     def check_claim(self, metastore_id: str, table_id: str) -> None:
-        """Claim the base path for the table if nobody has. Raises ``ValueError`` when it is another's.
+        """Claim the base path for the table if it is unclaimed. Raises ``ValueError`` when it is another's.
 
         A claim is made on a local disk only: elsewhere it takes a conditional put, which pyarrow does not have.
         """

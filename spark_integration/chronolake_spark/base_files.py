@@ -51,7 +51,7 @@ class Folder:
 
 
 class NotReported:
-    """What the guard is told of the files of an attempt that has not reported them: nobody needs them.
+    """Tells the guard of deletions that the files of an attempt, which has not reported them, are not needed.
 
     An executor need not reach the server. The write token in their names is the attempt's own, so no other
     writes them; and as long as they are not reported, no instant can name them.

@@ -93,7 +93,7 @@ class AttemptGivenUp(SparkIntegrationError):
 
 
 class TableMismatch(SparkIntegrationError):
-    """The table exists with another definition than asked for, or is of a kind that is not written here."""
+    """The table has another definition than the request, or is of a kind that Spark does not write."""
 
     CODE = "table-mismatch"
 

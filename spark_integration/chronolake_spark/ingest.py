@@ -183,9 +183,9 @@ def _ctrl_c_announced(console: Console) -> Iterator[None]:
 class _Stopping:
     """Ends an ingest by SIGTERM or Ctrl-C as by a failure: its jobs are cancelled, its instant is rolled back.
 
-    A scheduler stops what it runs by SIGTERM; Python would end at once, and leave the instant to its lease. An
-    exception out of the handler will not do: it would leave the connection to Java with an answer that nobody
-    read, and the next call would take it for its own. A second signal does what it did before.
+    A scheduler stops a process by SIGTERM. By default Python ends at once, and the instant stays until its
+    lease ends. The handler cannot raise an exception: the connection to Java would keep an unread answer, and
+    the next call would read it as its own. A second signal has the effect that it had before the ingest.
 
     At the end of an ingest that was stopped, ``outcome`` is printed: what the ingest did, given ``commits``.
     """
@@ -216,7 +216,7 @@ class _Stopping:
         self.check()
 
     def check(self) -> None:
-        """End the command, if that was asked for."""
+        """End the command, if a signal has requested it."""
         if self._asked is not None:
             raise typer.Exit(_SIGNAL_EXIT + self._asked) from None
 
@@ -298,7 +298,7 @@ def _columns(prepared: Prepared) -> dict[str, str]:
 
 
 def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> None:
-    """What is about to be loaded: nobody shall learn the types of a table from the table."""
+    """Show what will be loaded. The types of a new table are shown before it is made."""
     into = "To create: the table" if prepared.table is None else "Into the table"
     path = job.request.new_base_path if prepared.table is None else prepared.table.base_path
     console.print(f"{into} {job.request.table} at {path}: {job.source.summary}")

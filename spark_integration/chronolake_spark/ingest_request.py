@@ -1,4 +1,4 @@
-"""What an ingest is asked for, and the refusal of requests that fit neither the files nor the table."""
+"""The request of an ingest, and the refusal of requests that do not fit the files or the table."""
 
 from __future__ import annotations
 

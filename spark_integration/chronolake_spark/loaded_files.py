@@ -20,7 +20,7 @@ _TEXT_CHARS_MAX = 16_000
 
 
 class LoadedFiles:
-    """What the completed commits of a table hold."""
+    """The paths and the content of the files that the completed commits of a table hold."""
 
     def __init__(self, digests: Mapping[str, set[str]]) -> None:
         self._digests = digests
@@ -28,7 +28,7 @@ class LoadedFiles:
 
     @classmethod
     def of(cls, table: chronolake.Table) -> LoadedFiles:
-        """As the table's timeline says."""
+        """The files that are recorded in the timeline of ``table``."""
         digests: dict[str, set[str]] = {}
         for instant in table.instants(state=State.COMPLETED):
             for name, text in instant.extra_metadata.items():
@@ -42,12 +42,12 @@ class LoadedFiles:
         return digest in self._known
 
     def has_another(self, file: Path, digest: str) -> bool:
-        """Whether a commit holds a file of this path, and none of this content."""
+        """Whether commits hold a file of this path, but only with other content."""
         return str(file) in self._digests and not self.has(digest)
 
 
 def metadata(digests: Mapping[Path, str]) -> dict[str, str]:
-    """What a commit of these files has to remember."""
+    """The extra metadata of a commit of these files."""
     pieces = list(_pieces(digests.items()))
     return {FILES if number == 0 else f"{FILES}.{number}": text for number, text in enumerate(pieces)}
 

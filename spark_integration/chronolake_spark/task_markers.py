@@ -1,4 +1,4 @@
-"""The markers of one attempt of a task: each is there before its file is, in few requests.
+"""The markers of one attempt of a task: each is created before its file, in few requests.
 
 Runs on executors, without Spark.
 """
@@ -34,10 +34,10 @@ class TaskMarkers:
         return tuple(self._created)
 
     def refuse_given_up(self) -> None:
-        """Raise ``AttemptGivenUp`` when the files count as deleted: then they have been looked for, and missed.
+        """Raise ``AttemptGivenUp`` if the files of the attempt count as deleted.
 
-        Asked once they are whole: whoever comes for them later finds them. One answers for all, since who gives
-        an attempt up does so with all that it has marked.
+        Call it after the files are complete: an earlier deletion has missed them, a later one finds them. The
+        last marker is checked for all, because an attempt is given up with all of its markers at once.
         """
         if self._created and not self._markers.check(last := next(reversed(self._created))):
             raise errors.AttemptGivenUp(

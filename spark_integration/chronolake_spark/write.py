@@ -6,8 +6,8 @@ shuffle    by file group: repartitionById sends a group to exactly one task, sor
 write      the data source merges each group into its base file (bucket_writer)
 complete   the data source's committer publishes all files at once, or the server names the conflict
 
-Before it begins a write deletes what earlier ones left that were given up and nobody cleaned up after, as one
-whose driver was killed.
+Before it begins, a write deletes the files of earlier writes that were rolled back without a client, for
+example because their driver was killed.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def _finish_rollbacks(table: chronolake.Table) -> None:
     try:
         table.finish_rollbacks()
     except StorageFailed as failure:
-        # It stays on the list for whoever is next; this write does not depend on it.
+        # The rollback stays on the list for the next write; this write does not depend on it.
         _LOG.warning("%s: files of instants that were rolled back are still there: %s", table.name, failure)
 
 

@@ -1,4 +1,4 @@
-"""What became of the rows of a write: each is counted once, in the commit's metadata.
+"""Counts of the rows of a write: each row is counted once, in the commit's metadata.
 
 A commit's summary counts what its files show: inserted, updated and deleted records. Rows that left no trace in
 them are counted in its extra metadata, so that the sum is always the number of rows that were read.

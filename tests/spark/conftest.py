@@ -73,7 +73,7 @@ def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) ->
 
 @pytest.fixture
 def reaping(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
-    """A server that rolls back at once what nobody renews."""
+    """A server that rolls back at once instants whose lease has ended."""
     return new_server(dsn, "--reaper-seconds", "0.1")
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with attempts of tasks, from within them: a data source that fails as it is told to."""
+"""Faults of attempts of tasks, raised from within them: a data source that fails on demand."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_what_is_finished_after_it_was_given_up_is_deleted_by_whoever_finishes_i
     def given_up() -> Iterator[pa.RecordBatch]:
         yield batch(0, 1)
         yield batch(1, 2)
-        # By whoever completes, when another attempt of the task has won.
+        # By the committer, when another attempt of the task has won.
         write.report_deletions(write.left_over())
 
     with pytest.raises(AttemptGivenUp, match=bucket_file_id(1)):

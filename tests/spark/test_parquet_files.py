@@ -40,7 +40,9 @@ def test_nanoseconds_within_other_types_are_refused(file: Path):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [(pa.int32(), pa.int64()), (pa.decimal128(5, 2), pa.decimal128(10, 4))], ids=str
+    ("first_type", "second_type"),
+    [(pa.int32(), pa.int64()), (pa.decimal128(5, 2), pa.decimal128(10, 4))],
+    ids=str,
 )
 def test_files_of_different_types_are_named_with_the_column(
     file: Path, tmp_path: Path, first_type: pa.DataType, second_type: pa.DataType
