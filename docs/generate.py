@@ -411,7 +411,8 @@ def _usage(parameter: Any) -> str:
 
 
 def _default_of(value: object) -> str:
-    return "" if value in (None, "", False) else f"`{_plain(value)}`"
+    # Not by equality: 0 is a default that readers want to see, and equal to False.
+    return "" if value is None or value is False or value == "" else f"`{_plain(value)}`"
 
 
 def _plain(value: object) -> str:

@@ -1,16 +1,16 @@
-"""How a server is set up: each setting is a flag of ``serve`` and an environment variable."""
+"""The settings of a server: options, environment variables, defaults and documentation are made from them."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
 
-DATA_DIR: Final = Path("~/.local/share/chronolake")
-"""Where the embedded database lives unless told otherwise."""
+_KIB: Final = 1_024
+_MIB: Final = 1_024 * _KIB
 
 
 class RequestLog(enum.StrEnum):
@@ -21,70 +21,286 @@ class RequestLog(enum.StrEnum):
     INFO = "info"
 
 
+class LogFormat(enum.StrEnum):
+    """The form of log lines."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class LogLevel(enum.StrEnum):
+    """The lowest level of log lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """What a setting is beside its type and its default: its meaning, its range, its names."""
+
+    help: str
+    min: float | None = None
+    max: float | None = None
+    flag: str | None = None
+    """Where it is not ``--`` and the name of the setting."""
+    metavar: str | None = None
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting as the command line and the documentation have it."""
+
+    name: str
+    type: Any
+    default: Any
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line."""
+        return self.option.flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"CHRONOLAKE_{self.name.upper()}"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running server needs to know. The defaults suit one machine and the embedded database."""
+    """The settings of a server. The defaults are for one machine and the embedded database."""
 
-    dsn: str
-    """The PostgreSQL to use, as a libpq connection string or URL."""
-    host: str = "127.0.0.1"
-    port: int = 7077
-    role: str = "chronolake_server"
-    """The role that the server takes on in the database; it may append to the log and not change it."""
-    lanes: int = 4
-    """Connections for commands. One carries out all, in groups; when it is held up, another does."""
-    queue_max: int = 10_000
-    """Commands that may wait in a lane; more are answered 503."""
-    group_max: int = 512
-    """Commands in one transaction at most."""
-    group_files_max: int = 10_000
-    """Write stats in one transaction at most; a command with more has a transaction of its own."""
-    marker_lanes: int = 2
-    """Connections for creating markers. One creates all, in batches; when it is held up, another does."""
-    marker_batch_max: int = 5_000
-    """Markers in one transaction at most; a request with more has a transaction of its own."""
-    marker_interval_ms: float = 0.0
-    """How long a batch of markers takes at least, so that more gather behind it; the first one never waits."""
-    retry_seconds: float = 15.0
-    """How long after its arrival a command waits for a database that went away; then it is answered 503."""
-    answer_seconds: float = 30.0
-    """How long after its last byte a request is answered at the latest, with 503 if need be."""
-    silent_seconds: float = 20.0
-    """How long the database may be silent in the middle of a group before its connection is given up."""
-    pool_size: int = 8
-    """Connections for reading."""
-    drift_max_ms: int = 1_000
-    """How far a table's clock may run ahead of the wall before its writers are made to wait."""
-    reaper_seconds: float = 5.0
-    """How often expired leases are looked for; 0 leaves that to other servers."""
-    deleter_seconds: float = 0.0
-    """How often files to delete are looked for; 0 leaves them to clients and other servers."""
-    deleter_lease_seconds: int = 60
-    """How long whoever deletes files may stay silent."""
-    bodies_bytes_max: int = 128 * 1024 * 1024
-    """Bytes of large requests (over 1 MiB) under way, and as many of small ones; more are answered 503.
+    dsn: Annotated[
+        str,
+        Option(
+            help="The PostgreSQL (15 or newer), as a URL or a libpq connection string. Without it, the "
+            "server starts its own PostgreSQL in the data folder."
+        ),
+    ] = ""
+    data_dir: Annotated[
+        Path, Option(help="The folder of the embedded PostgreSQL, which is used if there is no DSN.")
+    ] = Path("~/.local/share/chronolake")
+    host: Annotated[str, Option(help="The address to listen at.")] = "127.0.0.1"
+    port: Annotated[int, Option(help="The port to listen at.", min=0, max=65_535)] = 7077
+    allow_anonymous: Annotated[
+        bool,
+        Option(
+            help="Listen at an address that other machines reach, although there is no access control: "
+            "everybody who reaches the port may do everything."
+        ),
+    ] = False
+    migrate: Annotated[
+        bool | None,
+        Option(help="Migrate the database first. The default is yes for the embedded one, no for a given DSN."),
+    ] = None
+    role: Annotated[
+        str,
+        Option(
+            help="The role in the database. A server needs the rights of chronolake_server; for verify "
+            "and heads a role that may read is enough."
+        ),
+    ] = "chronolake_server"
+    lanes: Annotated[
+        int,
+        Option(
+            help="Connections for commands. One executes all commands, in groups. While it waits for a "
+            "table, another one executes commands on other tables.",
+            min=1,
+            max=64,
+        ),
+    ] = 4
+    queue_max: Annotated[
+        int, Option(help="Commands in the queue at most; further ones are answered 503.", min=1)
+    ] = 10_000
+    queue_bytes_max: Annotated[
+        int,
+        Option(
+            help="Bytes of the commands in the queue, about; further ones are answered 503. One command "
+            "always fits.",
+            min=_KIB,
+        ),
+    ] = 64 * _MIB
+    group_max: Annotated[int, Option(help="Commands in one transaction at most.", min=1)] = 512
+    group_files_max: Annotated[
+        int,
+        Option(
+            help="Write stats in one transaction at most. A command with more has a transaction of its own.",
+            min=1,
+        ),
+    ] = 10_000
+    group_bytes_max: Annotated[
+        int,
+        Option(
+            help="Bytes of the commands in one transaction, about. A larger command has a transaction of "
+            "its own.",
+            min=_KIB,
+        ),
+    ] = 16 * _MIB
+    marker_lanes: Annotated[
+        int,
+        Option(
+            help="Connections for creating markers. One creates all markers, in batches. While it waits "
+            "for a table, another one creates markers in other tables.",
+            min=1,
+            max=64,
+        ),
+    ] = 2
+    marker_batch_max: Annotated[
+        int,
+        Option(
+            help="Markers in one transaction at most. A request with more has a transaction of its own.", min=1
+        ),
+    ] = 5_000
+    marker_interval_ms: Annotated[
+        float,
+        Option(
+            help="The least duration of a batch of markers. A longer one gathers more markers: fewer "
+            "transactions, longer waits. The first batch never waits.",
+            min=0.0,
+            max=1_000.0,
+        ),
+    ] = 0.0
+    retry_seconds: Annotated[
+        float,
+        Option(
+            help="How long a command is retried after its arrival while the database is away; then it is "
+            "answered 503.",
+            min=0.0,
+        ),
+    ] = 15.0
+    silent_seconds: Annotated[
+        float,
+        Option(
+            help="How long the database may be silent within a transaction. Then the connection is "
+            "closed, and the commands are sent again.",
+            min=1.0,
+        ),
+    ] = 20.0
+    answer_seconds: Annotated[
+        float,
+        Option(
+            help="The longest time from the last byte of a request to its answer, which is 503 if the "
+            "database takes longer. Streams must have begun by then. A body must be complete in the "
+            "same time after its first byte, and a second more for each 64 KiB.",
+            min=1.0,
+        ),
+    ] = 30.0
+    pool_size: Annotated[int, Option(help="Connections for reading.", min=1, max=1_000)] = 8
+    drift_max_ms: Annotated[
+        int,
+        Option(
+            help="How far the clock of a table may be ahead of the wall clock before its writers wait.", min=0
+        ),
+    ] = 1_000
+    reaper_seconds: Annotated[
+        float,
+        Option(
+            help="The interval at which instants with an expired lease are looked for, and rolled back. "
+            "0: only other servers do it.",
+            min=0.0,
+        ),
+    ] = 5.0
+    deleter_seconds: Annotated[
+        float,
+        Option(
+            help="The interval at which pending rollbacks and cleans are looked for. The server deletes "
+            "their files from storage, which it must reach as writers do. 0: only clients and other "
+            "servers do it.",
+            min=0.0,
+        ),
+    ] = 0.0
+    deleter_lease_seconds: Annotated[
+        int,
+        Option(
+            help="The lease of a server on the rollback or clean that it executes. When the server fails,"
+            " another one continues after this time.",
+            min=1,
+            max=86_400,
+        ),
+    ] = 60
+    storage_endpoints: Annotated[
+        Sequence[str],
+        Option(
+            help="An endpoint of S3, as a URL, that tables may name in their property "
+            "storage.endpoint_override. Credentials are sent to no other one. May be given several "
+            "times; the variable separates by spaces.",
+            flag="--storage-endpoint",
+            metavar="URL",
+        ),
+    ] = ()
+    page_bytes_max: Annotated[
+        int,
+        Option(
+            help="Bytes of a page of a list, about. A page ends there or at its limit of entries, and has"
+            " one entry at least.",
+            min=_KIB,
+        ),
+    ] = 4 * _MIB
+    max_body_bytes: Annotated[int, Option(help="The largest request body.", min=_KIB)] = 64 * _MIB
+    bodies_bytes_max: Annotated[
+        int,
+        Option(
+            help="Bytes of all large requests in progress (over 1 MiB each), and as many of small ones; "
+            "further ones are answered 503. One address may have half of either, so this must be "
+            "twice the largest body at least.",
+            min=_KIB,
+        ),
+    ] = 128 * _MIB
+    followers_max: Annotated[
+        int, Option(help="Open streams of events of this server; further ones are answered 503.", min=1)
+    ] = 2_000
+    followers_per_client_max: Annotated[
+        int,
+        Option(
+            help="Open streams of events of one address; further ones are answered 429. Behind a proxy "
+            "all clients have one address.",
+            min=1,
+        ),
+    ] = 1_000
+    follower_stall_seconds: Annotated[
+        float,
+        Option(
+            help="How long the reader of a stream, of events or as Arrow, may take nothing of what is "
+            "sent. Then its connection is closed.",
+            min=1.0,
+        ),
+    ] = 30.0
+    arrow_streams_per_client_max: Annotated[
+        int,
+        Option(
+            help="Answers as Arrow that one address reads at a time, of the 8 of a server. Further ones "
+            "wait up to 10 seconds, and are then answered 429. Behind a proxy all clients have one "
+            "address.",
+            min=1,
+        ),
+    ] = 4
+    ring_bytes: Annotated[
+        int,
+        Option(
+            help="Memory for the newest events, which all followers share. A stream that falls behind "
+            "them is closed.",
+            min=_KIB,
+        ),
+    ] = 32 * _MIB
+    catch_up_bytes: Annotated[
+        int,
+        Option(help="Memory for large events on their way to followers that catch up with the log.", min=_KIB),
+    ] = 32 * _MIB
+    request_log: Annotated[
+        RequestLog, Option(help="The level at which each answered request is logged, or off.")
+    ] = RequestLog.OFF
+    log_format: Annotated[LogFormat, Option(help="The form of log lines.")] = LogFormat.CONSOLE
+    log_level: Annotated[LogLevel, Option(help="The lowest level of log lines that are written.")] = (
+        LogLevel.INFO
+    )
 
-    One address has half of either at most. Twice ``max_body_bytes`` at least, or larger bodies never fit.
-    """
-    queue_bytes_max: int = 64 * 1024 * 1024
-    """Bytes of the commands that may wait in a lane, about; more are answered 503. One may always wait."""
-    group_bytes_max: int = 16 * 1024 * 1024
-    """Bytes of the commands in one transaction, about; a larger command has a transaction of its own."""
-    page_bytes_max: int = 4 * 1024 * 1024
-    """Bytes of a page, about: a page ends there, or at its ``limit`` of entries, and has one entry at least."""
-    storage_endpoints: Sequence[str] = ()
-    """Endpoints of S3, as URLs, that tables may name in their properties, beside that of the environment."""
-    max_body_bytes: int = 64 * 1024 * 1024
-    followers_max: int = 2_000
-    """Streams of events that this server has open at most; more are answered 503."""
-    followers_per_client_max: int = 1_000
-    """Streams of events that one address has open at most; more are answered 429."""
-    follower_stall_seconds: float = 30.0
-    """How long a reader of a stream, of events or as Arrow, may take nothing of it; then it is cut off."""
-    arrow_streams_per_client_max: int = 4
-    """Answers as Arrow that one address reads at a time; more wait, and are then answered 429."""
-    ring_bytes: int = 32 * 1024 * 1024
-    """The newest events, kept in memory for all followers; one that falls behind them is cut off."""
-    catch_up_bytes: int = 32 * 1024 * 1024
-    """Large events on their way to followers that catch up with the log; more of them wait."""
-    request_log: RequestLog = RequestLog.OFF
-    """At which level each request is logged that was answered."""
+
+def all_settings() -> list[Setting]:
+    """Every setting, in the order of the class."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return [_setting(field, hints[field.name]) for field in msgspec.structs.fields(Settings)]
+
+
+def _setting(field: msgspec.structs.FieldInfo, hint: Any) -> Setting:
+    value_type, option = get_args(hint)
+    return Setting(name=field.name, type=value_type, default=field.default, option=option)

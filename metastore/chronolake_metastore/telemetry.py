@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import sys
 
@@ -10,21 +9,7 @@ import psycopg
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
-
-class LogFormat(enum.StrEnum):
-    """How log lines look."""
-
-    CONSOLE = "console"
-    JSON = "json"
-
-
-class LogLevel(enum.StrEnum):
-    """From which level on lines are written."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+from chronolake_metastore.settings import LogFormat, LogLevel
 
 
 def configure(log_format: LogFormat, level: LogLevel) -> None:

@@ -1,53 +1,77 @@
-"""Options that several commands share, and the database that they name."""
+"""The options of commands, made from the settings; and the database that they name."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from pathlib import Path
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
-from chronolake_metastore import embedded, errors
+from chronolake_metastore import embedded, errors, telemetry
 from chronolake_metastore.embedded import EmbeddedPostgres
+from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.store import diagnosis
-from chronolake_metastore.telemetry import LogFormat, LogLevel
 
 _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
+_COMMON: Final = ("dsn", "data_dir", "log_format", "log_level")
 
-Dsn = Annotated[
-    str | None,
-    typer.Option(
-        envvar=_DSN_VARIABLE,
-        help="The PostgreSQL (15 or newer) to use, as a URL or a libpq connection string. "
-        "Without one the server starts a PostgreSQL of its own in the data folder.",
-    ),
-]
-DataDir = Annotated[
-    Path,
-    typer.Option(
-        envvar="CHRONOLAKE_DATA_DIR", help="Where the embedded PostgreSQL lives, when no DSN is given."
-    ),
-]
-StorageEndpoints = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage-endpoint",
-        envvar="CHRONOLAKE_STORAGE_ENDPOINTS",
-        help="An endpoint of S3, as a URL, that tables may name as their property storage.endpoint_override. "
-        "Credentials are sent to no other one. May be given several times; the variable separates by spaces.",
-        metavar="URL",
-    ),
-]
-Reader = Annotated[str, typer.Option(help="The role to take on in the database; one that may read is enough.")]
-Log = Annotated[LogFormat, typer.Option(envvar="CHRONOLAKE_LOG_FORMAT", help="How log lines look.")]
-Level = Annotated[
-    LogLevel,
-    typer.Option(
-        envvar="CHRONOLAKE_LOG_LEVEL", case_sensitive=False, help="Lines below this level are left out."
-    ),
-]
+EVERY: Final = tuple(setting.name for setting in all_settings())
+"""The names of all settings."""
+
+
+def of_settings(*names: str, **defaults: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function of settings: each named setting, and the common ones, become options.
+
+    ``defaults`` are those of this command, where they are not those of the class.
+    """
+    options = {setting.name: setting for setting in all_settings() if setting.name in (*names, *_COMMON)}
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        def command(**arguments: Any) -> None:
+            values = {name: arguments.pop(name) for name in options}
+            values["storage_endpoints"] = values.get("storage_endpoints") or ()
+            settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
+            telemetry.configure(settings.log_format, settings.log_level)
+            function(settings, **arguments)
+
+        _, *others = inspect.signature(function, eval_str=True).parameters.values()
+        parameters = [*(_parameter(setting, defaults) for setting in options.values()), *others]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        return command
+
+    return decorate
+
+
+def _parameter(setting: Setting, defaults: dict[str, object]) -> inspect.Parameter:
+    """A parameter from which typer makes the option of a setting."""
+    value_type, default = setting.type, defaults.get(setting.name, setting.default)
+    declarations = [setting.flag]
+    if value_type == Sequence[str]:
+        value_type = list[str]
+    if value_type in (bool, bool | None):
+        declarations = [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}"]
+    if default in ("", ()):
+        value_type, default = value_type | None, None
+    option = typer.Option(
+        *declarations,
+        envvar=setting.variable,
+        help=setting.option.help,
+        min=setting.option.min,
+        max=setting.option.max,
+        metavar=setting.option.metavar,
+        case_sensitive=False,
+    )
+    return inspect.Parameter(
+        setting.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[value_type, option],
+    )
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -57,38 +81,42 @@ class Source(msgspec.Struct, frozen=True):
     embedded: EmbeddedPostgres | None = None
 
 
-def dsn_of(given: str | None, data_dir: Path) -> str:
-    """The DSN of ``source_of``."""
-    return source_of(given, data_dir).dsn
+def existing(settings: Settings) -> Settings:
+    """``settings`` with the DSN of ``source_of``, for a command that has no use for an empty database.
 
-
-def existing_dsn_of(given: str | None, data_dir: Path) -> str:
-    """The DSN of ``source_of``, for a command that makes no sense on an empty database.
-
-    Raises ``ConfigurationError`` also when the embedded PostgreSQL was never made: nothing is made then.
+    Raises ``ConfigurationError`` also when there is no embedded PostgreSQL yet: none is made then.
     """
-    if given is None and _DSN_VARIABLE not in os.environ and not embedded.has_database(data_dir):
+    if not settings.dsn and not embedded.has_database(settings.data_dir):
         raise errors.ConfigurationError(
-            f"there is no embedded database in {data_dir}; name the data folder of the server with --data-dir, "
-            "or its PostgreSQL with --dsn"
+            f"there is no embedded database in {settings.data_dir}; name the data folder of the server with "
+            "--data-dir, or its PostgreSQL with --dsn"
         )
-    return dsn_of(given, data_dir)
+    return msgspec.structs.replace(settings, dsn=source_of(settings).dsn)
 
 
-def source_of(given: str | None, data_dir: Path) -> Source:
-    """The DSN that was given, or that of the embedded PostgreSQL, which is started.
+def source_of(settings: Settings) -> Source:
+    """The DSN of the settings, or that of the embedded PostgreSQL, which is started.
 
-    Raises ``ConfigurationError``, also for an empty DSN: somebody meant a database, and what was to name it did
-    not. An empty one of our own would look as if all tables were lost.
+    Raises ``ConfigurationError``.
     """
-    if given is None and _DSN_VARIABLE not in os.environ:
-        started = embedded.start(data_dir)
+    if not settings.dsn:
+        started = embedded.start(settings.data_dir)
         return Source(started.dsn, started)
-    if not (given or "").strip():
+    diagnosis.refuse_malformed(settings.dsn)
+    return Source(settings.dsn)
+
+
+def _refuse_empty(dsn: str | None) -> str:
+    """The DSN; empty if none was given. Raises ``ConfigurationError`` when an empty one was given.
+
+    Its sender meant a database. The embedded one in its place would look as if all tables were lost.
+    """
+    if dsn is None and _DSN_VARIABLE not in os.environ:
+        return ""
+    if not (dsn or "").strip():
         raise errors.ConfigurationError(
-            f"the DSN is empty; let --dsn or {_DSN_VARIABLE} name a PostgreSQL, or give neither (unset "
+            f"the DSN is empty; name a PostgreSQL with --dsn or {_DSN_VARIABLE}, or give neither (unset "
             f"{_DSN_VARIABLE}) to use the embedded one"
         )
-    assert given is not None
-    diagnosis.refuse_malformed(given)
-    return Source(given)
+    assert dsn is not None
+    return dsn

@@ -35,11 +35,11 @@ _CONNECTION_BUFFER_BYTES = 64 * 1024
 _log = telemetry.logger(__name__)
 
 
-def refuse_open_door(host: str, *, allow_anonymous: bool) -> None:
-    """Raise ``ConfigurationError`` when strangers could reach a server that asks nobody who they are."""
-    if not allow_anonymous and not _is_loopback(host):
+def refuse_open_door(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` when other machines could reach a server without access control."""
+    if not settings.allow_anonymous and not _is_loopback(settings.host):
         raise errors.ConfigurationError(
-            f"{host} can be reached from other machines, and no access is configured; "
+            f"{settings.host} can be reached from other machines, and no access is configured; "
             "listen at 127.0.0.1, or say --allow-anonymous if the network itself keeps strangers out"
         )
 
