@@ -22,7 +22,7 @@ class OrphanReason(enum.StrEnum):
     """Its instant was pending, and may publish it yet: accounted for as long as the lease runs."""
     LEASE_ENDED = "lease-ended"
     """Its instant is pending, and its lease has ended: it waits to be rolled back."""
-    NO_DATA_FILE = "no-data-file"
+    NOT_A_DATA_FILE = "not-a-data-file"
     """It has no data file's name: not the table's."""
 
 

@@ -61,15 +61,15 @@ def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
         unmarked.file_name: ("rolled-back", False),
         running.file_name: ("pending", False),
         foreign.file_name: ("unknown-instant", False),
-        "_SUCCESS": ("no-data-file", None),
-        "notes.txt": ("no-data-file", None),
+        "_SUCCESS": ("not-a-data-file", None),
+        "notes.txt": ("not-a-data-file", None),
     }
     assert {one.reason.value: (one.files, one.size_bytes) for one in report.totals} == {
         "rolled-back": (2, left.size_bytes + unmarked.size_bytes),
         "not-named": (1, repeated.size_bytes),
         "unknown-instant": (1, foreign.size_bytes),
         "pending": (1, running.size_bytes),
-        "no-data-file": (2, 0),
+        "not-a-data-file": (2, 0),
     }
     assert report.files_listed == 8
 
@@ -92,11 +92,11 @@ def test_only_what_can_never_be_published_is_deleted(stored: Stored) -> None:
     assert left == {kept.file_name, running.file_name, foreign.file_name, "notes.txt"}
     pending.complete([running])
     assert stored.found() == [
-        ("day=1/notes.txt", OrphanReason.NO_DATA_FILE),
+        ("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE),
         (f"day=1/{foreign.file_name}", OrphanReason.UNKNOWN_INSTANT),
     ]
     stored.table.delete_orphans(stored.table.orphans(), unknown_instants=True)
-    assert stored.found() == [("day=1/notes.txt", OrphanReason.NO_DATA_FILE)]
+    assert stored.found() == [("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE)]
 
 
 def test_what_is_published_while_storage_is_listed_is_no_orphan(

@@ -118,7 +118,7 @@ def test_a_rollback_that_waits_is_executed_and_each_deletion_is_on_record(
     assert [one["rollback_digits"] for one in audited] == [rollback]
     assert audited[0]["actor"].startswith("chronolake-deleter@")
     assert files_deleted(shared_deleting) - before >= 12
-    assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+    assert [one.reason for one in lake.orphans()] == ["not-a-data-file"]
 
 
 def test_a_file_that_was_marked_and_never_written_counts_as_deleted(lake: StoredTable) -> None:
@@ -358,7 +358,7 @@ def test_a_server_killed_in_the_middle_leaves_the_rest_to_the_next(
         assert table.paths() == [OTHERS]
         rows = database.query(dsn, "SELECT count(DISTINCT file_name) AS files FROM deleted_file")
         assert (rows[0]["files"], table.markers(rollback)) == (len(markers), [])
-        assert [one.reason for one in table.orphans()] == ["no-data-file"]
+        assert [one.reason for one in table.orphans()] == ["not-a-data-file"]
 
 
 def test_of_two_servers_that_delete_one_executes_each_rollback(
@@ -515,7 +515,7 @@ def test_a_clean_that_waits_is_executed_and_each_deletion_is_on_record(
         lake.name,
     )
     assert [one["path"] for one in recorded] == superseded
-    assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+    assert [one.reason for one in lake.orphans()] == ["not-a-data-file"]
     assert "clean executed" in shared_deleting.log()
 
 
@@ -592,7 +592,7 @@ def test_a_server_killed_in_the_middle_of_a_clean_leaves_the_rest_to_the_next(
             "SELECT count(*) AS rows, count(DISTINCT (partition_path, file_name)) AS files FROM deleted_file",
         )
         assert rows == [{"rows": len(superseded), "files": len(superseded)}]
-        assert [one.reason for one in table.orphans()] == ["no-data-file"]
+        assert [one.reason for one in table.orphans()] == ["not-a-data-file"]
 
 
 def test_the_cleans_and_rollbacks_of_a_client_are_executed_by_the_server(
@@ -613,7 +613,7 @@ def test_the_cleans_and_rollbacks_of_a_client_are_executed_by_the_server(
         slices = table.snapshot().slices
         assert sorted(one.base_file.path for one in slices if one.base_file is not None) == live
         assert lake.paths() == sorted([OTHERS, *live])
-        assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+        assert [one.reason for one in lake.orphans()] == ["not-a-data-file"]
         assert table.clean(retain_commits=1) == []
 
 
@@ -639,7 +639,7 @@ def test_a_file_that_a_task_finishes_after_its_rollback_is_swept(
     )
     assert (again[0]["actor"], again[0]["path"]) == ("chronolake-sweeper", late)
     assert "late files deleted" in shared_deleting.log()
-    assert [one.reason for one in lake.orphans()] == ["no-data-file"]
+    assert [one.reason for one in lake.orphans()] == ["not-a-data-file"]
 
 
 def test_the_file_of_an_attempt_that_lost_is_swept_and_what_was_published_stays(lake: StoredTable) -> None:

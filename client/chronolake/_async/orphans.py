@@ -109,7 +109,7 @@ class _Judge:
         """The file with its reason."""
         requested_time = instant_of(path)
         if requested_time is None:
-            return Orphan(path, size_bytes, OrphanReason.NO_DATA_FILE, None)
+            return Orphan(path, size_bytes, OrphanReason.NOT_A_DATA_FILE, None)
         if requested_time != self._requested_time:
             self._reason, self._marked = await self._of_instant(requested_time)
             self._requested_time = requested_time

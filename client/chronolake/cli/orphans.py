@@ -17,7 +17,7 @@ _MEANINGS = {
     OrphanReason.DROPPED_TABLE: "of a dropped table: never deleted",
     OrphanReason.PENDING: "of a pending instant: accounted for",
     OrphanReason.LEASE_ENDED: "of a pending instant whose lease has ended",
-    OrphanReason.NO_DATA_FILE: "not a data file",
+    OrphanReason.NOT_A_DATA_FILE: "not a data file",
 }
 
 
