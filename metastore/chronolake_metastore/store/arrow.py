@@ -147,7 +147,7 @@ class _Query:
         return batches
 
     def cancel(self) -> None:
-        """Have the database stop, so that whoever waits for a batch fails soon."""
+        """Have the database stop, so that a reader that waits for a batch fails soon."""
         if self._cursor is not None:
             with contextlib.suppress(*_FAILURES):
                 self._cursor.adbc_cancel()

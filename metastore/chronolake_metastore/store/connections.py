@@ -49,7 +49,7 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
             hanging_up.cancel()
 
     def _hang_up(self) -> None:
-        # Whoever waits reads the end of the stream, as if the database had died: what follows is the same. To
+        # A task that waits reads the end of the stream, as if the database had died; the rest is the same. To
         # cancel the task instead would have psycopg ask the silent database to cancel, and wait for that.
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.pgconn.socket)) as line:
             line.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What is known of files that somebody wants to delete."""
+"""Whether files may be deleted: what the log and the projections know of them."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Database:
         self._conninfo = conninfo(settings)
         self._looking_up = conninfo(settings, more=_LOOKING_UP)
         self.streaming_conninfo = conninfo(settings, more={"statement_timeout": STREAM_TIMEOUT_MS})
-        """For whoever reads large answers, on connections that are not of psycopg's kind."""
+        """For large answers, which are read through another driver than psycopg."""
         self.stream_slots = StreamSlots(settings)
         """One is held by each of them."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
@@ -224,7 +224,7 @@ class Database:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[AsyncConnection]:
-        """As ``reading``, for those who follow the log: on connections that nobody else waits for."""
+        """As ``reading``, for those who follow the log: on connections of their own."""
         with self.errors():
             async with self._following.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
                 yield connection

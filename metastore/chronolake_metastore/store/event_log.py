@@ -110,8 +110,8 @@ async def read(
 ) -> Page:
     """The next page of events in the order across tables, of all of them or of one table.
 
-    Within a table the order is that of its versions. Whoever reads while others append must give the
-    ``horizon``; without it this reads whatever is there, for a log that nobody appends to.
+    Within a table the order is that of its versions. A reader needs the ``horizon`` while others append.
+    Without it this reads all events, for a log to which nothing is appended.
     """
     rows = await tx.query(
         _READ,

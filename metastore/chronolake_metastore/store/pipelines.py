@@ -41,7 +41,7 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class Pipeline:
-    """The pipeline of one connection, which nobody else uses meanwhile. Each statement is prepared once."""
+    """The pipeline of one connection, which has no other user meanwhile. Each statement is prepared once."""
 
     def __init__(self, connection: psycopg.AsyncConnection[TupleRow]) -> None:
         self._connection = connection
@@ -60,7 +60,7 @@ class Pipeline:
             if self._pgconn.status == ConnStatus.OK:
                 self._pgconn.exit_pipeline_mode()
         except BaseException:
-            # Nobody knows what is still on its way: this connection has had its day.
+            # Answers may still be on their way, so this connection cannot be used again.
             self._pgconn.finish()
             raise
         return self._answered(transformer, sent, results)

@@ -1,5 +1,5 @@
 -- What bounds a clean of a table: the completion of the last but so many writes, the requested time of the oldest pending
--- write that somebody is at, and the completion times that savepoints and readers hold.
+-- write, and the completion times that savepoints and readers hold.
 SELECT
     (
         SELECT micros(i.completion_time)

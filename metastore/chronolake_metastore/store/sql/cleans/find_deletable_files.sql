@@ -1,6 +1,6 @@
 -- The files that a clean may delete, those first that left the latest slices longest ago: none that is live, that
--- left after a time, that somebody needs as of a time that is held, or that is in a file group for which somebody has
--- a plan. A file that restores brought back has several lives: the last one says when it left, and no hold may fall into
+-- left after a time, that a savepoint or a reader holds, or that is in a file group of a pending
+-- plan. A file that restores brought back has several lives: the last one says when it left, and no hold may fall into
 -- any. By versions: files of slices that have so many newer ones in their file group, and all of groups that were replaced.
 -- OFFSET 0 keeps the planner to looking these up, file by file.
 SELECT f.partition_path, f.file_name, f.size_bytes, micros(f.superseded_at)

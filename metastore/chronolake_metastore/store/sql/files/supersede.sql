@@ -6,7 +6,7 @@
 -- restore withdrew supersedes nothing any more.
 -- While a table grows faster than statistics are taken, the planner would go through all that a file group ever had,
 -- or along the completion times of the whole table: OFFSET 0 and MATERIALIZED keep it to the live files of each group,
--- which only the index of the live files has in this order. Nobody else changes files while the table is locked, so
+-- which only the index of the live files has in this order. No other transaction changes files while the table is locked, so
 -- that a row found is found again by its place.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id

@@ -1,4 +1,4 @@
--- The rows of instants in the order in which markers hold them, so that nobody creates one meanwhile.
+-- Lock instants in the order in which the creation of markers locks them: no marker of them is created meanwhile.
 SELECT i.requested_time
 FROM instant i
 JOIN unnest(%(table_ids)s::uuid[], %(requested_times)s::bigint[]) AS named (table_id, requested_time)

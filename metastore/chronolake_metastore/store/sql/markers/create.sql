@@ -1,6 +1,6 @@
 -- Markers of instants that are pending and have a writer, in one statement that is its own transaction
--- (docs/decisions/0016). Whoever ends an instant updates its row: so either that waits for this to be durable, or this
--- waits for that, looks at the row again, and leaves the instant out. The strength of the lock is such that those who
+-- (docs/decisions/0016). A transaction that ends an instant updates its row. So either it waits until these markers
+-- are durable, or this statement waits for it, reads the row again, and leaves the instant out. The strength of the lock is such that those who
 -- wait for a row take turns: with a shared one, markers that come without end would keep a rollback waiting.
 -- Tables that detect conflicts early are left to statements that look first.
 WITH asked AS MATERIALIZED (

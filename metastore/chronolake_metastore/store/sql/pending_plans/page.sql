@@ -1,6 +1,6 @@
--- Rollbacks, and cleans that the server planned, which nobody executes. Few instants are pending, and these are
--- among them. What a clean without such a plan deletes only its writer knows. Those first to which nothing has happened
--- for the longest time: a plan that was given back waits behind those that were not tried since.
+-- Rollbacks, and cleans that the server planned, which are requested and not in execution. Few instants are pending, and
+-- these are among them. A clean without such a plan is left out: only its writer knows its files. The plan whose last
+-- event is the oldest comes first, so a plan that was returned comes behind those that were not tried since.
 SELECT
     t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.definition -> 'properties',
     t.definition ->> 'tick', i.action, micros(i.requested_time), micros(coalesce(i.target, i.requested_time)),

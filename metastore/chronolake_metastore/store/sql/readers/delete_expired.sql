@@ -1,4 +1,4 @@
--- Whoever is renewing one at this moment keeps it.
+-- A lease that is renewed at this moment is locked, and stays.
 DELETE FROM reader
 WHERE (table_id, lease_id) IN (
     SELECT r.table_id, r.lease_id
