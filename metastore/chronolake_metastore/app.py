@@ -125,8 +125,8 @@ V1 = (
 def create_app(settings: Settings) -> Application:
     """The application that ``settings`` describe; it reaches for the database when it starts up.
 
-    Its state has the ``sequencer``, the ``marker_batcher``, and the ``followers``, which whoever stops the
-    server closes first: streams never end by themselves.
+    Its state has the ``sequencer``, the ``marker_batcher``, and the ``followers``, which are closed
+    first when the server stops: streams never end by themselves.
     """
     database = Database(settings)
     metrics = Metrics()

@@ -104,7 +104,7 @@ class EmbeddedPostgres:
             os.close(users)
 
     def stop_when_unused(self) -> None:
-        """Wait until nobody uses it, and stop it: the work of the watcher.
+        """Wait until no process uses it, and stop it: the work of the watcher.
 
         Returns at once when it has a watcher already.
         """

@@ -42,7 +42,7 @@ TimelineError                      the request cannot be carried out; answered a
    |__TooManyStreams               too-many-streams
    |__DatabaseUnavailable          database-unavailable
       |__ConnectionLost            database-unavailable
-ConfigurationError                 the server cannot start as it is set up; said to whoever starts it
+ConfigurationError                 the server cannot start as it is set up; shown to the operator
 """
 
 from __future__ import annotations

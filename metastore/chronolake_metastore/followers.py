@@ -58,7 +58,7 @@ class Followers:
         self.ring = EventRing(settings.ring_bytes)
         self._closed_at: float | None = None
         self.database_is_away = False
-        """Whether the tail cannot reach the database: nobody knows what is new."""
+        """Whether the tail cannot reach the database: new events are not known."""
         self.all: set[Follower] = set()
         self._settings = settings
         self._metrics = metrics
@@ -116,7 +116,7 @@ class Followers:
     async def more(self, table_id: UUID | None, seconds_max: float) -> int:
         """Wait for an event, of one table or of any, ``seconds_max`` at most or until the server stops.
 
-        Whoever waits has read all that is in the ring. Gives the number of the event to go on from.
+        The caller has read all that is in the ring. Gives the number of the event to go on from.
         """
         waiter = _Waiter()
         self._waiting.setdefault(table_id, set()).add(waiter)
@@ -145,7 +145,7 @@ class Followers:
             self._to_wake.set()
 
     async def wake(self) -> None:
-        """Wake whoever is to be woken, until cancelled; it takes at most half of the time."""
+        """Wake the followers that are due, until cancelled; it takes at most half of the time."""
         while True:
             await self._to_wake.wait()
             self._to_wake.clear()

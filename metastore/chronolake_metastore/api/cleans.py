@@ -30,9 +30,9 @@ async def plan_clean(
     """Plan which files of the past to delete; or go on with the plan that is pending.
 
     The clean's `plan` names up to 10,000 files, and from its request on the table is served as of its
-    `cleaned_before` and later times only. Whoever executes it deletes the files from storage, reports that, and
-    completes it; it cannot be rolled back. A table has one such clean at a time: one that is pending is
-    answered with status 200, and taken over if nobody executes it. With nothing to clean `clean` is null, and
+    `cleaned_before` and later times only. Its executor deletes the files from storage, reports that, and
+    completes it; it cannot be rolled back. A table has one such clean at a time: a pending one is answered with
+    status 200, and taken over if it has no executor. With nothing to clean `clean` is null, and
     the status 200.
     """
     return await submit(caller, cleans.PlanClean(parameters.table(table), data))

@@ -71,7 +71,7 @@ async def submit(caller: Caller, command: commands.Command) -> Response[Any]:
         size_bytes=len(canonical),
     )
     answer = await caller.sequencer.submit(request)
-    # Whoever sent no key may ask for the outcome under the one that the server made up.
+    # A caller that sent no key may ask for the outcome under the one that the server made up.
     headers = {KEY_HEADER: caller.request_id}
     if not answer.body:
         return Response(None, status_code=answer.status, headers=headers)

@@ -48,7 +48,7 @@ def answered_in_time(app: ASGIApp, seconds: float) -> ASGIApp:
 
 
 class _Exchange:
-    """One request and its answer, of which whoever comes first begins it: the handler or the deadline."""
+    """One request and its answer, which either the handler begins or a deadline, the first of them."""
 
     def __init__(self, scope: HTTPScope, receive: Receive, send: Send, seconds: float) -> None:
         self._scope = scope

@@ -55,8 +55,8 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
 ) -> Snapshot | Stream:
     """The file slices that are live as of a completion time, now unless one is given, page by page.
 
-    Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
-    data file; of the merged view only.
+    A request that accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for
+    each data file; of the merged view only.
     """
     name, time = parameters.table(table), parameters.optional_read_time("as_of", as_of)
     until = parameters.optional_time("before_or_on", before_or_on)
@@ -113,8 +113,8 @@ async def get_changes(
 ) -> Changes | Stream:
     """The file groups touched by completions in (from, to], each before and after, page by page.
 
-    Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
-    data file of each side.
+    A request that accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for
+    each data file of each side.
     """
     start, end = parameters.optional_read_time("from", after), parameters.optional_read_time("to", until)
     name = parameters.table(table)

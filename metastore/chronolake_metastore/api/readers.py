@@ -39,7 +39,7 @@ async def begin_reading(
 ) -> ReaderLease:
     """Take a lease of a completion time: no clean deletes what the table held as of it before the lease ends.
 
-    Sent again it is another lease; what nobody renews ends by itself.
+    A second request takes a second lease. A lease that is not renewed ends by itself.
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)

@@ -1,4 +1,4 @@
-"""A line in the log for each request that was answered, for whoever asks what this server does."""
+"""A line in the log for each request that was answered."""
 
 from __future__ import annotations
 

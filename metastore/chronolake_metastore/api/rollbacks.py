@@ -35,8 +35,8 @@ async def roll_back_instant(
 ) -> Response[wire.Instant]:
     """requested or inflight -> rolled_back, by an instant of its own that `rolled_back_by` names.
 
-    There is one rollback per instant. Who asks again gets the instant as it stands, and goes on with the
-    rollback when nobody executes it any more.
+    There is one rollback per instant. A second request gets the instant as it stands, and takes the rollback
+    over when its executor has lost its lease.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, RollbackInstant(parameters.table(table), time, data))

@@ -43,8 +43,8 @@ async def scan(
 
     It is pruned by partition paths and by column stats; a slice of which too little is known stays.
 
-    Whoever accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for each
-    data file; `limit` is passed over.
+    A request that accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for
+    each data file; `limit` is ignored.
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)

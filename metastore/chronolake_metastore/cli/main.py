@@ -104,7 +104,7 @@ def heads(
     to: Annotated[
         str,
         typer.Option(
-            help="A folder that whoever can change the database cannot change: a path or a URI (s3://...).",
+            help="A folder that those who can change the database cannot change: a path or a URI (s3://...).",
             metavar="FOLDER or URI",
         ),
     ],

@@ -1,4 +1,4 @@
-"""Reports of deleted files: by whoever deleted them, and by a sweep that looked for them once more."""
+"""Reports of deleted files: by their deleter, and by a sweep that looked for them once more."""
 
 from __future__ import annotations
 

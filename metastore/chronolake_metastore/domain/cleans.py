@@ -101,7 +101,7 @@ def wanted(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) 
 def plan(files: Sequence[Deletable]) -> Plan | None:
     """The plan that deletes these files; none, when there are none.
 
-    The table is served from when the last of them left the latest slices: as of then nobody needs any of them.
+    The table is served from when the last of them left the latest slices: as of then none of them is needed.
     """
     if not files:
         return None
@@ -110,7 +110,7 @@ def plan(files: Sequence[Deletable]) -> Plan | None:
 
 
 def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:
-    """The clean; inflight, with a lease for whoever deletes the files. If nobody does yet, the plan waits."""
+    """The clean; inflight, with a lease for its executor. If it has none yet, the plan waits."""
     asked = command.request
     return InstantRequested(
         action=Action.CLEAN,
@@ -127,7 +127,7 @@ def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> Instan
 def resume(
     table: Table, clean: Instant, command: PlanClean, now: Micros
 ) -> InstantInflight | LeaseRenewed | None:
-    """Let whoever asks execute the clean that is pending; raises ``LeaseLive`` while another does."""
+    """Let the caller execute the clean that is pending; raises ``LeaseLive`` while another does."""
     asked = command.request
     if not asked.execute:
         return None

@@ -51,7 +51,7 @@ def check(columns: Columns, stat: WriteStat) -> None:
 def _check_one(columns: Columns, one: ColumnStats, records: int) -> None:
     kind = columns.kinds.get(one.field_id)
     if kind is None and one.field_id <= columns.last_field_id:
-        # Dropped while the file was written. Field ids are not used again, so nobody will ask.
+        # Dropped while the file was written. Field ids are not used again, so no filter can name it.
         return
     if kind is None:
         raise ValueError("the table has no such column")

@@ -75,7 +75,7 @@ COMPLETED: Final[Mapping[GroupChange, Mapping[GroupChange, Rule]]] = {
     GroupChange.COMPACT: _row(_N, _S, _E, _E, _N, _N),
     GroupChange.LOG_COMPACT: _row(_N, _S, _N, _N, _A, _N),
 }
-"""A replaced group is gone for ever, so whoever still writes to it comes too late, whenever it began."""
+"""A replaced group is gone for ever, so every later write to it is too late, whenever it began."""
 
 PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]] = {
     Yields.TABLE_SERVICE: {
@@ -143,7 +143,7 @@ def change_of(action: Action, touch: Touch) -> GroupChange:
 def planned_change(action: Action) -> GroupChange | None:
     """What a pending instant of this action is taken to do to the file groups of its plan.
 
-    Nothing, when it writes no data: nobody ever conflicts with a clean or an indexing.
+    None, when it writes no data: no instant conflicts with a clean or an indexing.
     """
     match action:
         case Action.COMPACTION | Action.LOGCOMPACTION | Action.CLUSTERING:
@@ -244,7 +244,7 @@ def _conflicts(
     yields: Yields, mine: GroupChange, requested_time: Micros, other: ConcurrentInstant, now: Micros
 ) -> bool:
     if other.completion_time is None:
-        # A dead writer holds nothing; a plan that nobody executes still stands.
+        # A dead writer holds nothing; a plan without an executor still stands.
         is_alive = other.change in _SERVICES.values() or (other.lease_expires_at or now) > now
         rule = PENDING[yields][mine][other.change] if is_alive else Rule.NEVER
     else:

@@ -1,6 +1,6 @@
 """Deletions: which files are not in storage any more, of those that had been marked (docs/decisions/0019).
 
-Reported by whoever deleted them: a write whose failed attempts left them, the rollback of an instant, a clean.
+Their deleter reports them: a write whose failed attempts left them, the rollback of an instant, a clean.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def report(
 ) -> FilesDeleted:
     """Record that files were deleted.
 
-    Raises ``InstantRolledBack`` (its rollback takes the report), ``IllegalTransition`` while a plan waits and
-    nobody executes it, ``LeaseLive``, or ``InvalidDeletion``.
+    Raises ``InstantRolledBack`` (its rollback takes the report), ``IllegalTransition`` while a plan waits
+    and has no executor, ``LeaseLive``, or ``InvalidDeletion``.
     """
     refuse_unless(table, instant, _REPORTS, "report deletions")
     if instant.state.is_pending:

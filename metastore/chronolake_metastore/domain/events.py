@@ -35,7 +35,7 @@ class NamespaceDropped(Payload, frozen=True, kw_only=True):
 
 
 class TableCreated(Payload, frozen=True, kw_only=True):
-    """``base_path_key`` is the base path in its one form; without it nobody looked whether it overlaps.
+    """``base_path_key`` is the base path in its one form; without it overlaps were not looked for.
 
     ``took_over`` are the dropped tables whose base paths this one took over.
     """
@@ -108,7 +108,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
 
 
 class InstantInflight(Payload, frozen=True, kw_only=True):
-    """Whoever executes a plan takes it over, with a lease of its own, and writes with the schema of now.
+    """The executor of a plan takes it over, with a lease of its own, and writes with the present schema.
 
     Without a writer all stays as it was.
     """
@@ -127,7 +127,7 @@ class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
 
 
 class WriteStatsStaged(Payload, frozen=True, kw_only=True):
-    """Files that are written, and that nobody sees before the instant completes and names this event's version.
+    """Files that are written, and not visible before the instant completes and names this event's version.
 
     They are rows of ``write_stat`` under it; ``write_stats_digest`` seals them.
     """
@@ -264,7 +264,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """One row of the log as it is stored: ``payload`` is JSON that nobody has looked into yet."""
+    """One row of the log as it is stored: ``payload`` is JSON that is not decoded yet."""
 
     table_id: UUID
     version: int

@@ -109,7 +109,7 @@ def begin(
     rules = actions.RULES[request.action]
     _refuse_unsupported(table, request, rules)
     plans.check(table, request, rules, concurrent)
-    # A plan that nobody executes yet waits for whoever does: nobody's silence would mean anything.
+    # A plan without an executor waits for one. It has no lease: there is no writer that could go silent.
     waits = rules.keeps_plan and not request.inflight
     return InstantRequested(
         action=request.action,
@@ -134,7 +134,7 @@ def _plan(table: Table, request: wire.BeginInstant) -> Plan | None:
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
     """Go from requested to inflight; raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
 
-    A plan that waits is taken over by whoever asks; while a lease runs, only its writer changes it.
+    A plan that waits is taken over by any caller; while a lease runs, only its writer changes it.
     """
     refuse_unless(table, instant, {State.REQUESTED}, "go to inflight")
     request = command.request
@@ -147,7 +147,7 @@ def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Mi
         writer=writer,
         lease_seconds=seconds,
         lease_expires_at=lease_end(now, seconds),
-        # A rollback writes no files, whoever executes its plan.
+        # A rollback writes no files.
         schema_version=None if instant.action is Action.ROLLBACK else table.definition.schema_version,
     )
 
@@ -303,7 +303,7 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "schema_version": payload.schema_version,
             }
             if instant.action is Action.ROLLBACK and has_direct_markers(instant):
-                # In storage its target may go on marking files, and nobody refuses it.
+                # In storage its target may go on marking files: no server refuses it there.
                 change["unswept_since"] = event.time
         case InstantRolledBack() as payload:
             change = _undone(instant, payload.reason)

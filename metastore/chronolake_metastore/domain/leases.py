@@ -25,13 +25,11 @@ def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> L
     """Renew the lease of a pending instant from ``now``, the wall's time.
 
     Raises ``IllegalTransition``, ``InstantRolledBack``, or ``LeaseLive`` when another has taken it over.
-    A lease that ended without a rollback is renewed too: its writer lives, and nobody has decided otherwise.
+    A lease that ended without a rollback is renewed too: its writer lives, and the instant is still pending.
     """
     refuse_unless(table, instant, PENDING, "keep a lease")
     if instant.lease_expires_at is None:
-        raise illegal(
-            table, instant, "its plan waits, and nobody holds a lease; take it inflight to execute it"
-        )
+        raise illegal(table, instant, "its plan waits and has no lease; take it inflight to execute it")
     refuse_another(instant, command.request.writer)
     seconds = command.request.lease_seconds or instant.lease_seconds
     return LeaseRenewed(lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))

@@ -62,7 +62,7 @@ def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
     if instant.begun_as not in WRITES:
         raise illegal(table, instant, f"a {instant.action} writes no data files, so it has no markers")
     if instant.lease_expires_at is None:
-        raise illegal(table, instant, "its plan waits, and nobody writes; take it inflight to execute it")
+        raise illegal(table, instant, "its plan waits and has no executor; take it inflight to execute it")
     refuse_another(instant, command.request.writer)
 
 

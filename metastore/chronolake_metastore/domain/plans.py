@@ -61,7 +61,7 @@ def check_touched(
     names = {name for _, name in written}
     if not names.isdisjoint(replaced):
         raise errors.InvalidPlan(
-            "a file group that is replaced cannot be written too: nobody would ever see it; write another",
+            "a file group that is replaced cannot be written too: no reader would ever see it; write another",
             file_groups=[msgspec.to_builtins(name) for name in replaced if name in names][:GROUPS_NAMED_MAX],
         )
     planned = 0 if plan is None else plan.file_groups.count

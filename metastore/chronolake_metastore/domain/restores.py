@@ -68,7 +68,7 @@ def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
 
 
 def rollback(command: RestoreTable, instant: Instant) -> RollbackInstant:
-    """How a pending instant is undone whose files are to be deleted: by whoever comes for them."""
+    """The rollback of a pending instant that has files to delete; it waits for an executor."""
     request = wire.RollbackInstant(command.request.writer, _reason(command), execute=False)
     return RollbackInstant(command.table, instant.requested_time, request)
 

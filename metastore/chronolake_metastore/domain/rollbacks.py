@@ -1,7 +1,7 @@
 """Rollbacks: an instant that gives up a pending instant (docs/architecture.md#instants).
 
-There is one rollback per instant, however many ask for it: its plan is made once, and whoever asks again goes
-on with it.
+There is one rollback per instant, however many requests ask for it: its plan is made once, and a later request
+goes on with it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def has_files(plan: Plan) -> bool:
 
 
 def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequested:
-    """The instant that undoes the target; inflight, with a lease for whoever has files to delete.
+    """The instant that undoes the target; inflight, with a lease for the caller if it has files to delete.
 
     When who asks does not delete them, the plan waits for somebody else.
     """
@@ -123,7 +123,7 @@ def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
 
 
 def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:
-    """Let whoever asks again execute the plan of a rollback, unless somebody does or nothing is left to do."""
+    """Let a later caller execute the plan of a rollback, unless it has an executor or nothing is left to do."""
     asked = command.request
     if not asked.execute:
         return None

@@ -1,4 +1,4 @@
-"""Sweeps: files that were deleted are looked for once more, when whoever wrote them must have stopped.
+"""Sweeps: files that were deleted are looked for once more, when their writers must have stopped.
 
 Since when an instant is due follows from the log: since the last deletion that was reported of it, until an
 event says that nothing was found any more (docs/decisions/0023).
@@ -21,7 +21,7 @@ from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, State
 
 ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
-"""Before its end an instant may write a file again that was deleted: nobody looks for it then."""
+"""Before its end an instant may write a file again that was deleted: it is not swept then."""
 
 
 class RecordSweep(InstantCommand, frozen=True):
@@ -53,5 +53,5 @@ def evolve(instant: Instant, event: Event) -> Instant:
         case DeletionsSwept():
             return msgspec.structs.replace(instant, unswept_since=None)
         case _:
-            # What a clean deletes was published: nobody writes it any more.
+            # What a clean deletes was published: it is not written any more.
             return instant

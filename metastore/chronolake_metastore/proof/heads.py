@@ -1,4 +1,4 @@
-"""Chain heads, written where whoever can change the database cannot change them."""
+"""Chain heads, kept where those who can change the database cannot change them."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def keep(folder: Folder, document: Heads) -> None:
 def kept(folder: Folder) -> Iterator[Heads | Finding]:
     """The documents in a folder, oldest first; a finding in the place of one that is not as it was written.
 
-    Raises ``ConfigurationError`` when there is none: it is likelier that the folder is another one, or was
-    emptied, than that nobody ever wrote any.
+    Raises ``ConfigurationError`` when there is none: the folder is more likely to be the wrong one, or emptied,
+    than never written to.
     """
     names = [name for name in folder.names() if heads.is_name(name)]
     if not names:

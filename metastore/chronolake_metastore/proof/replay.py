@@ -29,7 +29,7 @@ Take = Callable[[Transaction, Sequence[StoredEvent]], Awaitable[None]]
 
 
 def unwatched(doing: str, done: int, total: int) -> None:
-    """Progress that nobody is told of."""
+    """Progress that is not shown."""
 
 
 _TAIL_EVENTS: Final = 5_000
@@ -68,7 +68,7 @@ class LogReader:
                 return
 
     async def read_rest(self, tx: Transaction, take: Take) -> None:
-        """Read to the end as ``tx`` sees it: one moment, or a log that nobody appends to."""
+        """Read to the end as ``tx`` sees it: one moment, or a log to which nothing is appended."""
         while await self._read_page(tx, take, None):
             pass
 

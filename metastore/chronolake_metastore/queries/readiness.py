@@ -11,13 +11,13 @@ from chronolake_metastore.store import diagnosis, engine, event_log, schema
 from chronolake_metastore.store.engine import Database
 
 ANSWER_SECONDS: Final = 2.0
-"""Whoever asks is an orchestrator, and gives up after a few seconds himself."""
+"""An orchestrator asks, and gives up by itself after a few seconds."""
 
 
 class Probe:
     """Answers soon whether this server can serve, however long the database takes.
 
-    Whoever asks while a check is under way waits for that one: a frozen database costs one connection.
+    A caller that comes while a check is under way waits for that check: a frozen database costs one connection.
     """
 
     def __init__(self, database: Database) -> None:
@@ -27,7 +27,7 @@ class Probe:
     async def check(self) -> None:
         """As ``check``; raises ``DatabaseUnavailable``, too, when that takes longer than ``ANSWER_SECONDS``."""
         if self._checking is None or self._checking.done():
-            # No scope of one caller's: it goes on for the next when the first has his answer.
+            # Not in the scope of one caller: it goes on for the next one when the first has its answer.
             self._checking = asyncio.create_task(check(self._database))
             self._checking.add_done_callback(_heard)
         done, _ = await asyncio.wait({self._checking}, timeout=ANSWER_SECONDS)
@@ -43,7 +43,7 @@ class Probe:
 
 
 def _heard(checking: asyncio.Task[None]) -> None:
-    """What failed when nobody waited any more is no news: the next who asks finds out himself."""
+    """Ignore the failure of a check that has no caller any more: the next caller starts another check."""
     if not checking.cancelled():
         checking.exception()
 

@@ -1,7 +1,7 @@
 """The tail of the log: one reader per process, which puts new events into the ring that all followers read.
 
-It follows the order across tables and never passes an open transaction, so no event is skipped. While
-nobody follows it does nothing.
+It follows the order across tables and never passes an open transaction, so no event is skipped. Without
+followers it does nothing.
 """
 
 from __future__ import annotations
