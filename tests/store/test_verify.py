@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from chronolake_metastore import errors
 from chronolake_metastore.domain.proof import Check
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import shadows
+from chronolake_metastore.store import replay_tables
 from chronolake_metastore.store.engine import Database
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
@@ -113,10 +113,10 @@ def test_one_table_is_verified_by_itself(lake: str) -> None:
     assert (report.tables, report.events) == (1, tampering.ORDERS_EVENTS)
 
 
-def test_a_session_with_shadows_cannot_write_into_a_projection_by_mistake(lake: str) -> None:
+def test_a_session_with_replay_tables_cannot_write_into_a_projection_by_mistake(lake: str) -> None:
     async def write() -> None:
         database = Database(Settings(dsn=lake))
-        async with shadows.opened(database) as shadow, shadow.replaying() as tx:
+        async with replay_tables.opened(database) as session, session.replaying() as tx:
             await tx.query("INSERT INTO chronolake.namespace VALUES ('mine', '{}', now())", {})
 
     with pytest.raises(errors.DatabaseUnavailable) as refused:

@@ -10,7 +10,7 @@ from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import AnswersHead, Heads
 from chronolake_metastore.domain.proof import NOTHING, AnswerChains, Check, Finding
 from chronolake_metastore.store import answers
-from chronolake_metastore.store.shadows import Shadows
+from chronolake_metastore.store.replay_tables import ReplaySession
 from chronolake_metastore.store.transaction import Transaction
 
 NO_TABLE = "(no table)"
@@ -32,11 +32,11 @@ class AnswersVerification:
         self._chains = AnswerChains()
         self.outcomes = 0
 
-    async def read_most(self, shadow: Shadows) -> None:
+    async def read_most(self, session: ReplaySession) -> None:
         """Follow all chains, a page in each transaction; servers may append meanwhile."""
         after = answers.BEGINNING
         while True:
-            async with shadow.replaying() as tx:
+            async with session.replaying() as tx:
                 page = await answers.read(tx, after, only=self._table_id)
             if not page:
                 return

@@ -1,7 +1,7 @@
 """Building the projections again from the log, beside servers that go on writing.
 
-The log is replayed into shadows of the projections first. Commands wait only while its end is replayed, the
-shadows are compared with the projections, and the rows that differ are put right.
+The log is replayed into replay tables first. Commands wait only while its end is replayed, the
+replay tables are compared with the projections, and the rows that differ are put right.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.events import StoredEvent, decode
 from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, unwatched
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import answers, proof, shadows
+from chronolake_metastore.store import answers, proof, replay_tables
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.transaction import Transaction
 
@@ -50,21 +50,21 @@ async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt
         progress("replaying the log", reader.events + len(page), length)
 
     try:
-        async with shadows.opened(database) as shadow:
-            async with shadow.replaying() as tx:
-                await shadow.refuse_to_repair_without_rights(tx)
+        async with replay_tables.opened(database) as session:
+            async with session.replaying() as tx:
+                await session.refuse_to_repair_without_rights(tx)
                 length = await proof.log_length(tx, None)
                 await replay.begin(tx)
-            await reader.read_most(shadow, take)
+            await reader.read_most(session, take)
             progress("waiting for the commands under way", 0, 0)
-            async with shadow.while_commands_wait() as tx:
+            async with session.while_commands_wait() as tx:
                 began = time.monotonic()
                 await reader.read_rest(tx, take)
                 await tx.batch([answers.project(await answers.heads(tx))])
                 progress("comparing", 0, 0)
-                repaired = await shadow.repair(tx)
+                repaired = await session.repair(tx)
             return Rebuilt(reader.events, repaired, time.monotonic() - began)
-    except shadows.Unreplayable as exc:
+    except replay_tables.Unreplayable as exc:
         raise errors.ConfigurationError(f"the log cannot be replayed: {exc}; {_ADVICE}") from exc
     finally:
         await database.close()

@@ -1,4 +1,4 @@
-"""Replaying the log into shadows of the projections, up to this moment, while servers go on appending to it.
+"""Replaying the log into replay tables, up to this moment, while servers go on appending to it.
 
 The long part is read in short transactions, so that neither vacuum nor those who follow the log wait for it;
 only what was appended meanwhile is left for the last one.
@@ -19,7 +19,7 @@ from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEve
 from chronolake_metastore.domain.state import EMPTY, State
 from chronolake_metastore.store import event_lists, event_log, instants as stored_instants
 from chronolake_metastore.store.event_log import Cursor
-from chronolake_metastore.store.shadows import Shadows
+from chronolake_metastore.store.replay_tables import ReplaySession
 from chronolake_metastore.store.transaction import Transaction
 
 Progress = Callable[[str, int, int], None]
@@ -53,17 +53,17 @@ class LogReader:
         self._cursor = Cursor()
         self.events = 0
 
-    async def read_most(self, shadows: Shadows, take: Take) -> None:
+    async def read_most(self, session: ReplaySession, take: Take) -> None:
         """Read, a page at a time, until little is left."""
         for _ in range(_ROUNDS_MAX):
-            async with shadows.replaying() as tx:
+            async with session.replaying() as tx:
                 horizon = await event_log.horizon(tx)
             before = self.events
             while True:
-                async with shadows.replaying() as tx:
+                async with session.replaying() as tx:
                     if not await self._read_page(tx, take, horizon):
                         break
-            await shadows.analyze()
+            await session.analyze()
             if self.events - before < _TAIL_EVENTS:
                 return
 
@@ -83,9 +83,10 @@ class LogReader:
 
 
 class Replay:
-    """The state, event by event, written into the shadows page by page.
+    """The state, event by event, written into the replay tables page by page.
 
-    It holds the clocks and the tables that are not dropped; instants come from the shadows when they change.
+    It holds the clocks and the tables that are not dropped. Instants come from the replay tables when they
+    change.
     """
 
     def __init__(self) -> None:

@@ -31,9 +31,9 @@ from chronolake_metastore.proof import event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification
 from chronolake_metastore.proof.replay import LogReader, Progress, Replay, unwatched
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import proof, shadows
+from chronolake_metastore.store import proof, replay_tables
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.shadows import Difference, Shadows
+from chronolake_metastore.store.replay_tables import Difference, ReplaySession
 from chronolake_metastore.store.transaction import Transaction
 from chronolake_model.names import split_table_name
 
@@ -80,14 +80,14 @@ async def verify(
     began = time.monotonic()
     database = Database(settings)
     try:
-        async with shadows.opened(database) as shadow:
-            async with shadow.replaying() as tx:
+        async with replay_tables.opened(database) as session:
+            async with session.replaying() as tx:
                 table_id = None if table is None else await _find(tx, table)
                 length = await proof.log_length(tx, table_id)
             verification = _Verification(table_id, findings_max, progress, length)
             try:
-                await verification.run(shadow, documents)
-            except shadows.Unreplayable as exc:
+                await verification.run(session, documents)
+            except replay_tables.Unreplayable as exc:
                 verification.found(Finding(Check.REPLAY, "", None, str(exc), "events that agree", "others"))
     finally:
         await database.close()
@@ -127,15 +127,15 @@ class _Verification:
         self._left_out = 0
         self._shared_base_paths: list[SharedBasePath] = []
 
-    async def run(self, shadow: Shadows, documents: Iterable[Heads | Finding]) -> None:
+    async def run(self, session: ReplaySession, documents: Iterable[Heads | Finding]) -> None:
         """Go through the log, then through what must agree with it."""
-        async with shadow.replaying() as tx:
+        async with session.replaying() as tx:
             await self._replay.begin(tx)
-        await self._reader.read_most(shadow, self._take)
+        await self._reader.read_most(session, self._take)
         self._progress("following the chains of answers", 0, 0)
-        await self._answers.read_most(shadow)
+        await self._answers.read_most(session)
         self._progress("looking for what has no event", 0, 0)
-        async with shadow.replaying() as tx:
+        async with session.replaying() as tx:
             await self._find_orphans(tx)
             await self._answers.find_orphans(tx, self._findings_max + 1)
             self._shared_base_paths = await proof.shared_base_paths(tx, self._table_id, self._findings_max)
@@ -145,16 +145,16 @@ class _Verification:
                 self.found(document)
                 continue
             # The next document is fetched from storage, however long that takes, in no transaction.
-            async with shadow.replaying() as tx:
+            async with session.replaying() as tx:
                 await self._check_heads(tx, document)
                 await self._answers.check_heads(tx, document)
-        async with shadow.at_one_moment() as tx:
+        async with session.at_one_moment() as tx:
             await self._reader.read_rest(tx, self._take)
             self._close_the_log()
             await self._answers.read_rest(tx)
             self._progress("comparing the projections", 0, 0)
             left_out = self._damaged
-            rows = await shadow.differences(tx, self._table_id, left_out, self._findings_max + 1)
+            rows = await session.differences(tx, self._table_id, left_out, self._findings_max + 1)
             for difference in rows:
                 self.found(self._differs(difference))
 

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.transaction import Query, Rows
-from chronolake_metastore.store.waiting import Place, place_of
 
 _GET: Final = (
     "SELECT metastore_id, database = this_database()"

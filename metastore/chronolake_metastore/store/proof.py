@@ -30,7 +30,7 @@ _REQUESTS_WITHOUT_OUTCOME: Final = """
     FROM unnest(%(request_ids)s::text[]) AS named (request_id)
     WHERE NOT EXISTS (SELECT FROM outcome o WHERE o.request_id = named.request_id)
 """
-# Of the projections themselves: in a session with shadows an unqualified name is that of a shadow.
+# Of the projections themselves: in a session with replay tables an unqualified name is that of a replay table.
 _LOG_LENGTH: Final = """
     SELECT coalesce(sum(version), 0)::bigint FROM chronolake.clock
     WHERE %(table_id)s::uuid IS NULL OR table_id = %(table_id)s

@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
-from chronolake_metastore.store.waiting import Place, place_of
+from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State

@@ -22,10 +22,10 @@ from chronolake_metastore.domain.instants import CompleteInstant, ReturnToReques
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leader_election, waiting
+from chronolake_metastore.store import leader_election, pending_plans
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.waiting import WaitingPlan
+from chronolake_metastore.store.pending_plans import PendingPlan
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
 from chronolake_metastore.workers.looking import again_and_again
@@ -45,7 +45,7 @@ _log = telemetry.logger(__name__)
 class Taken(msgspec.Struct, frozen=True):
     """A plan that this deleter executes, and the storage of its table."""
 
-    plan: WaitingPlan
+    plan: PendingPlan
     files: TableFiles
 
 
@@ -81,7 +81,7 @@ class Deleter:
         async with leader_election.leadership(self._database, AdvisoryLock.DELETER) as ours:
             if ours is None:
                 return 0
-            plans = await waiting.plans(ours, self._reach.paused(), AT_ONCE)
+            plans = await pending_plans.page(ours, self._reach.paused(), AT_ONCE)
             taken = [taken for plan in plans if (taken := await self._take(plan)) is not None]
         ended = await asyncio.gather(*map(self._execute, taken), return_exceptions=True)
         for failure in ended:
@@ -89,7 +89,7 @@ class Deleter:
                 raise failure
         return len(plans)
 
-    async def _take(self, plan: WaitingPlan) -> Taken | None:
+    async def _take(self, plan: PendingPlan) -> Taken | None:
         """Take a plan inflight, if its storage can be accessed and no other executor has taken it."""
         files = await self._reach.open(plan.place)
         if files is None:
@@ -121,7 +121,7 @@ class Deleter:
         if not execution.failure and Source.DIRECT_MARKERS in files_to_delete.sources_of(plan):
             await self._delete_markers(taken, execution.result)
 
-    async def _renew(self, plan: WaitingPlan) -> None:
+    async def _renew(self, plan: PendingPlan) -> None:
         request = wire.Heartbeat(writer=self.writer)
         while True:
             await asyncio.sleep(self._lease_seconds / 3)
@@ -180,7 +180,7 @@ class Deleter:
         except errors.ConfigurationError as exc:
             _log.warning("direct markers stay", table=plan.place.table, reason=str(exc))
 
-    async def _return_to_requested(self, plan: WaitingPlan, execution: Execution) -> None:
+    async def _return_to_requested(self, plan: PendingPlan, execution: Execution) -> None:
         failed = len(execution.result.failures)
         count = f"{failed} {'file' if failed == 1 else 'files'} could not be deleted: " if failed else ""
         request = wire.ReturnToRequested(writer=self.writer, reason=f"{count}{execution.failure}"[:4_096])
@@ -190,5 +190,5 @@ class Deleter:
         await submit(self._sequencer, command, "deleter", self.writer)
 
 
-def _time(plan: WaitingPlan) -> str:
+def _time(plan: PendingPlan) -> str:
     return format_time(plan.requested_time, plan.place.tick)

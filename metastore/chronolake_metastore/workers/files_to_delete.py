@@ -16,8 +16,8 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store import deletions, event_lists, instants, markers
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, OfInstant
+from chronolake_metastore.store.pending_plans import PendingPlan, Place
 from chronolake_metastore.store.sweeps import Unswept
-from chronolake_metastore.store.waiting import Place, WaitingPlan
 from chronolake_metastore.workers.reaching import TableFiles
 from chronolake_model.markers import DeletedFile, file_at, is_file_of
 from chronolake_model.times import Micros, format_time
@@ -116,14 +116,14 @@ class FileDeleter:
         return failures
 
 
-def sources_of(plan: WaitingPlan) -> list[Source]:
+def sources_of(plan: PendingPlan) -> list[Source]:
     """Where the files of a plan are listed."""
     return deletions_protocol.sources_of(
         plan.action, is_planned=True, by_markers=plan.plan.by_markers, direct_markers=plan.plan.direct_markers
     )
 
 
-def pages_of(database: Database, plan: WaitingPlan, files: TableFiles) -> dict[Source, Pages]:
+def pages_of(database: Database, plan: PendingPlan, files: TableFiles) -> dict[Source, Pages]:
     """The files of a plan, in each source; a rollback's may raise ``NotOfTarget``."""
     is_clean = plan.action is Action.CLEAN
     return {
@@ -185,19 +185,19 @@ async def delete_markers(files: TableFiles, table: str, instant: str, reported: 
         )
 
 
-async def _unreported(database: Database, waiting: WaitingPlan) -> Pages:
+async def _unreported(database: Database, pending: PendingPlan) -> Pages:
     """The files in the plan of a clean that are not reported as deleted yet."""
-    async for named in _plan_files(database, waiting):
+    async for named in _plan_files(database, pending):
         async with database.reading() as connection:
-            of = OfInstant(waiting.place.table_id, waiting.marked_by)
+            of = OfInstant(pending.place.table_id, pending.marked_by)
             reported = await deletions.reported(connection, of, named)
         if page := sorted(named.difference(reported)):
             yield page
 
 
-async def _plan_files(database: Database, waiting: WaitingPlan) -> AsyncIterator[set[DeletedFile]]:
+async def _plan_files(database: Database, pending: PendingPlan) -> AsyncIterator[set[DeletedFile]]:
     """The files that the plan names, page by page."""
-    table_id, instant, after = waiting.place.table_id, waiting.requested_time, -1
+    table_id, instant, after = pending.place.table_id, pending.requested_time, -1
     while True:
         async with database.reading() as connection:
             page, is_cut = await event_lists.page(
@@ -210,9 +210,9 @@ async def _plan_files(database: Database, waiting: WaitingPlan) -> AsyncIterator
         after = page[-1][0]
 
 
-async def _marked(database: Database, waiting: WaitingPlan) -> Pages:
+async def _marked(database: Database, pending: PendingPlan) -> Pages:
     """The files that the target of a rollback has marked."""
-    of, after = OfInstant(waiting.place.table_id, waiting.marked_by), FIRST
+    of, after = OfInstant(pending.place.table_id, pending.marked_by), FIRST
     while True:
         async with database.reading() as connection:
             page = await markers.page(connection, of, after, PAGE)
@@ -230,28 +230,28 @@ async def marked_directly(files: TableFiles, instant: str) -> Pages:
             yield sorted({DeletedFile(marker.partition_path, marker.file_name) for marker in marked})
 
 
-def deleting(waiting: WaitingPlan, writer: str) -> Deleting:
+def deleting(pending: PendingPlan, writer: str) -> Deleting:
     """In whose name ``writer`` deletes the files of a plan."""
-    by = format_time(waiting.requested_time, waiting.place.tick)
-    return Deleting(by, None if waiting.action is Action.CLEAN else target_of(waiting), writer)
+    by = format_time(pending.requested_time, pending.place.tick)
+    return Deleting(by, None if pending.action is Action.CLEAN else target_of(pending), writer)
 
 
-def target_of(waiting: WaitingPlan) -> str:
+def target_of(pending: PendingPlan) -> str:
     """The requested time of the instant whose markers count; of a rollback its target."""
-    return format_time(waiting.marked_by, waiting.place.tick)
+    return format_time(pending.marked_by, pending.place.tick)
 
 
-async def _named(database: Database, waiting: WaitingPlan) -> Pages:
+async def _named(database: Database, pending: PendingPlan) -> Pages:
     """The files in the plan of a rollback; raises ``NotOfTarget``.
 
     Reported files too: one may have been reported before the rollback was planned, and written again since.
     """
     # A client has sent these names, and the server may have credentials that the client has not.
-    target = target_of(waiting)
+    target = target_of(pending)
     # One wrong name stops the whole plan: so all names are checked before the first file is deleted.
-    async for named in _plan_files(database, waiting):
+    async for named in _plan_files(database, pending):
         for file in sorted(named):
             if not is_file_of(file, target):
                 raise NotOfTarget(f"{file.path[:200]!r} is no data file of the instant {target}")
-    async for named in _plan_files(database, waiting):
+    async for named in _plan_files(database, pending):
         yield sorted(named)

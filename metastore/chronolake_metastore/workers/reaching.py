@@ -23,7 +23,7 @@ from chronolake_metastore.object_storage import configuration_errors, refuse_end
 from chronolake_metastore.queries import deletable
 from chronolake_metastore.store import base_paths, catalog, identity
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_metastore.store.waiting import Place
+from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.workers.threads import in_thread
 from chronolake_model.deletable import RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at

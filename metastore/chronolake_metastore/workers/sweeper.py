@@ -16,8 +16,8 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import leader_election, sweeps
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.sweeps import FIRST, Unswept
-from chronolake_metastore.store.waiting import Place
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, Page
 from chronolake_metastore.workers.looking import again_and_again

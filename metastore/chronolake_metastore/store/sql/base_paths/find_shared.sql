@@ -1,6 +1,6 @@
 -- Live tables in which nothing is deleted because of their base paths, as base_paths/get_state.sql says of one: those that overlap
 -- with another table's, and those that cannot be compared. Only tables of before base paths were checked can be such; two
--- of those that were are kept apart by an exclusion constraint. In a session with shadows a projection is qualified.
+-- of those that were are kept apart by an exclusion constraint. In a session with replay tables a projection is qualified.
 SELECT t.namespace || '.' || t.name AS name, other.namespace || '.' || other.name AS other
 FROM chronolake.base_path own
 JOIN chronolake.lake_table t ON t.table_id = own.table_id AND t.dropped_at IS NULL

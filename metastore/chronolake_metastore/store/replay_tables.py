@@ -1,8 +1,8 @@
-"""Shadows of the projections: temporary tables of one session, which hide the real ones from its statements.
+"""Replay tables: temporary tables of one session, with the names of the projections, which hide them from it.
 
-What projects into ``instant`` projects, in such a session, into the shadow of ``instant``. So the log can be
-replayed by the statements that made the projections, and what comes of it compared with them, row for row,
-while servers go on writing.
+In such a session, a statement that projects into ``instant`` writes into the replay table of ``instant``. So
+the statements that made the projections replay the log, and the result is compared with the projections, row
+for row, while servers go on writing.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Difference(msgspec.Struct, frozen=True):
     found: str | None
 
 
-class Shadows:
-    """A session with shadows of all projections; see ``opened``."""
+class ReplaySession:
+    """A session with a replay table for each projection; see ``opened``."""
 
     def __init__(self, connection: BoundedConnection) -> None:
         self._connection = connection
@@ -96,7 +96,7 @@ class Shadows:
 
     @asynccontextmanager
     async def replaying(self) -> AsyncIterator[Transaction]:
-        """A transaction that reads what is there and writes into the shadows alone; raises ``Unreplayable``."""
+        """A transaction that writes into the replay tables only; raises ``Unreplayable``."""
         async with self._transaction("READ ONLY") as tx:
             yield tx
 
@@ -115,7 +115,7 @@ class Shadows:
         async with self._transaction("READ WRITE") as tx:
             # A command asks for this lock in the weaker mode ROW SHARE before it reads anything but its turns
             # and before it has a transaction id; one that has it goes ahead of who waits here, whatever it
-            # asks for later. So nobody waits in a circle. Readers do not wait at all.
+            # asks for later. So there is no deadlock. Readers do not wait at all.
             await tx.query("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE", {})
             yield tx
 
@@ -154,7 +154,7 @@ class Shadows:
             )
 
     async def repair(self, tx: Transaction) -> dict[str, int]:
-        """Make the projections what their shadows are; gives how many rows of each were not."""
+        """Make the projections equal to their replay tables; gives how many rows of each were wrong."""
         wrong = {}
         for projection in PROJECTIONS:
             key = self._keys[projection]
@@ -168,19 +168,19 @@ class Shadows:
         return wrong
 
     async def analyze(self) -> None:
-        """Tell the planner how large the shadows have become; nobody else does it for temporary tables."""
+        """Take statistics of the replay tables; autovacuum does not do it for temporary tables."""
         async with self.replaying() as tx:
             await tx.batch([(f"ANALYZE pg_temp.{projection}", {}) for projection in PROJECTIONS])
 
     async def _make(self) -> None:
         async with self._connection.transaction():
             tx = Transaction(self._connection)
-            await tx.batch([_shadow_of(projection) for projection in PROJECTIONS])
+            await tx.batch([_replay_table_of(projection) for projection in PROJECTIONS])
             renamed = await tx.query(_CONSTRAINTS, _NAMED)
             await tx.batch([_rename(*names) for names in renamed])
             self._keys = dict(await tx.query(_KEYS, _NAMED))
-            # From now on a statement that misses its shadow fails. It can never hit the projection itself,
-            # not even if the shadows are gone.
+            # From now on a statement that misses its replay table fails. It can never write into the
+            # projection itself, not even if the replay tables are gone.
             await tx.query("SET default_transaction_read_only = on", {})
             await tx.query("SET statement_timeout = 0", {})
 
@@ -197,29 +197,29 @@ class Shadows:
 
 
 @asynccontextmanager
-async def opened(database: engine.Database) -> AsyncIterator[Shadows]:
-    """A session of its own, with empty shadows.
+async def opened(database: engine.Database) -> AsyncIterator[ReplaySession]:
+    """A session of its own, with empty replay tables.
 
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` where temporary tables cannot be made.
     """
     with engine.database_errors():
         connection = await database.connect()
     try:
-        shadows = Shadows(connection)
+        session = ReplaySession(connection)
         with engine.database_errors():
             try:
-                await shadows._make()
+                await session._make()
             except (postgres_errors.InsufficientPrivilege, postgres_errors.ReadOnlySqlTransaction) as exc:
                 raise errors.ConfigurationError(
                     "the log is replayed into temporary tables, and they cannot be made: "
                     f"{exc.diag.message_primary}; use the primary, and GRANT TEMPORARY ON DATABASE to the role"
                 ) from exc
-        yield shadows
+        yield session
     finally:
         await connection.close()
 
 
-def _shadow_of(projection: str) -> Statement:
+def _replay_table_of(projection: str) -> Statement:
     statement = sql.SQL("CREATE TEMPORARY TABLE {0} (LIKE {1}.{0} INCLUDING INDEXES)")
     names = sql.Identifier(projection), sql.Identifier(schema.SCHEMA)
     return statement.format(*names).as_string(), {}

@@ -1,4 +1,4 @@
-"""Plans that wait for somebody who deletes their files."""
+"""Pending plans: rollbacks and cleans whose files are not deleted yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chronolake_metastore.store.engine import Reader
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action
 
-_WAITING: Final = statements.load("pending_plans/page")
+_PAGE: Final = statements.load("pending_plans/page")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -27,8 +27,8 @@ class Place(msgspec.Struct, frozen=True):
     tick: Tick
 
 
-class WaitingPlan(msgspec.Struct, frozen=True):
-    """An instant whose plan waits: a rollback, or a clean that the server planned.
+class PendingPlan(msgspec.Struct, frozen=True):
+    """An instant whose plan is not executed yet: a rollback, or a clean that the server planned.
 
     ``marked_by`` is the instant that the files are recorded of: of a rollback its target.
     """
@@ -40,14 +40,14 @@ class WaitingPlan(msgspec.Struct, frozen=True):
     plan: Plan
 
 
-async def plans(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[WaitingPlan]:
-    """Plans that wait in requested, but for those of the tables ``left_out``.
+async def page(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[PendingPlan]:
+    """The first plans whose instant is requested, without those of the tables ``left_out``.
 
-    Those first to which nothing has happened for the longest time.
+    The plan whose last event is the oldest comes first.
     """
-    rows = await statements.execute(connection, _WAITING, {"left_out": list(left_out), "limit": limit})
+    rows = await statements.execute(connection, _PAGE, {"left_out": list(left_out), "limit": limit})
     return [
-        WaitingPlan(
+        PendingPlan(
             place_of(place),
             Action(action),
             Micros(requested_time),
