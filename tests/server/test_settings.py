@@ -31,7 +31,8 @@ def settings_of(*arguments: str, variables: dict[str, str] | None = None, **defa
     app = typer.Typer()
     received: list[Settings] = []
     app.command()(options.of_settings(*options.EVERY, **defaults)(received.append))
-    ended = CliRunner().invoke(app, arguments, env=variables or {})
+    unset = dict.fromkeys((setting.variable for setting in all_settings()), None)
+    ended = CliRunner().invoke(app, arguments, env=unset | (variables or {}))
     assert ended.exit_code == 0, ended.output
     [settings] = received
     return settings

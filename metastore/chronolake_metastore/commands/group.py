@@ -19,9 +19,11 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.handler import Loading, Names, Sharing, at_once, fetch, together
 from chronolake_metastore.commands.registry import AnyHandler, handler_of
 from chronolake_metastore.domain.answers import START, grow
+from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.domain.state import Loaded, State
 from chronolake_metastore.store import (
@@ -34,6 +36,7 @@ from chronolake_metastore.store import (
     reconciling,
     refusals,
 )
+from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
@@ -206,18 +209,34 @@ async def _load_state(
     more = [query for names in named for query in names.more_instants]
     lock_names = clocks.lock_names(table_names, catalog_ids)
     await tx.fetch([lock_names, locked, now, known, namespaces, tables, found, concurrent, heads, *more])
-    all_instants = [*found.result.instants, *chain.from_iterable(query.result for query in more)]
+    all_found = [found.result, *(query.result for query in more)]
     loaded = Loaded(
         clocks=locked.result,
         answer_heads=heads.result,
         namespaces={namespace.name: namespace for namespace, _ in namespaces.result},
         table_counts={namespace.name: count for namespace, count in namespaces.result},
         tables={table.name: table for table in tables.result},
-        instants={(table_id, instant.requested_time): instant for table_id, instant in all_instants},
-        marks=found.result.marks,
+        instants={
+            (table_id, instant.requested_time): instant
+            for found_instants in all_found
+            for table_id, instant in found_instants.instants
+        },
+        marks=_all_marks(all_found),
         concurrent=concurrent.result,
     )
     return State(loaded), now.result, known.result
+
+
+def _all_marks(all_found: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
+    """The marks by instant; a query may know less of them than another."""
+    known: dict[InstantKey, Marks] = {}
+    for found in all_found:
+        for key, marks in found.marks.items():
+            before = known.get(key, marks)
+            known[key] = Marks(
+                before.has_markers or marks.has_markers, before.had_deletions or marks.had_deletions
+            )
+    return known
 
 
 def _decide(state: State, task: Task, evidence: Any, now: Micros, records: _Records) -> Result:

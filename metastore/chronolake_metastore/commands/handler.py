@@ -9,15 +9,14 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
-from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Origin
-from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.state import State
+from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.transaction import Query, Transaction
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros
@@ -55,7 +54,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     instants: Sequence[InstantName] = ()
     ending: bool = False
     file_groups: Sequence[tuple[str, FileGroupName]] = ()
-    more_instants: Sequence[Query[list[tuple[UUID, Instant]]]] = ()
+    more_instants: Sequence[Query[FoundInstants]] = ()
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):

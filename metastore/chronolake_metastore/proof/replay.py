@@ -109,7 +109,9 @@ class Replay:
         }
         changed = [(event.table_id, event.instant) for event in events if event.instant is not None]
         instants = await tx.fetch_one(stored_instants.find_by_id(changed))
-        state.instants = {(table_id, instant.requested_time): instant for table_id, instant in instants}
+        state.instants = {
+            (table_id, instant.requested_time): instant for table_id, instant in instants.instants
+        }
         for event in events:
             self._evolve(event)
             if state.changes.restored or state.changes.cleaned:

@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import CleanedFiles
 from chronolake_metastore.domain.cleans import Bounds, CleanHistory, Deletable, Undeleted, Wanted
-from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import Entry
 from chronolake_metastore.store import clocks, instants, statements
+from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.transaction import Query, Rows, Statement, read
 from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
@@ -38,7 +38,7 @@ async def is_held(connection: AsyncConnection, table_id: UUID, time: Micros) -> 
     return bool((await statements.execute(connection, _IS_HELD, named)).scalar_one())
 
 
-def find_pending(table: str) -> Query[list[tuple[UUID, Instant]]]:
+def find_pending(table: str) -> Query[FoundInstants]:
     """The server's plan of a clean that is pending, with the id of its table; none, or one."""
     namespace, name = split_table_name(table)
     return Query(_FIND_PENDING, {"namespace": namespace, "name": name}, instants.decode)

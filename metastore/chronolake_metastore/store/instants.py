@@ -70,15 +70,15 @@ def find(
     if not ordered:
         return Query.known(FoundInstants())
     ends = [name in ending for name in ordered]
-    return Query(_FIND, _names(ordered) | {"ends": ends}, _found)
+    return Query(_FIND, _names(ordered) | {"ends": ends}, decode)
 
 
-def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Query[InstantsById]:
+def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Query[FoundInstants]:
     """What undid instants, by the names of their tables and their requested times."""
     return Query(_FIND_ROLLBACKS, _names(named), decode)
 
 
-def find_savepoints(tables: Iterable[str]) -> Query[InstantsById]:
+def find_savepoints(tables: Iterable[str]) -> Query[FoundInstants]:
     """The savepoints of tables, and the last write that completed in each."""
     names = [split_table_name(table) for table in sorted(tables)]
     parameters = {
@@ -88,12 +88,12 @@ def find_savepoints(tables: Iterable[str]) -> Query[InstantsById]:
     return Query(_FIND_SAVEPOINTS, parameters, decode)
 
 
-def find_behind_savepoints(named: Iterable[tuple[str, Micros]]) -> Query[InstantsById]:
+def find_behind_savepoints(named: Iterable[tuple[str, Micros]]) -> Query[FoundInstants]:
     """Savepoints, the instants that they pin, and what going back to them would undo."""
     return Query(_FIND_BEHIND_SAVEPOINTS, _names(named), decode)
 
 
-def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Query[InstantsById]:
+def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Query[FoundInstants]:
     """Instants by the ids of their tables, dropped ones too, and their requested times."""
     named = sorted(set(keys))
     parameters = {
@@ -112,18 +112,14 @@ def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
     }
 
 
-def decode(rows: Rows) -> InstantsById:
-    """Each instant with the id of its table."""
-    return [(row[0], instant_of(row[1:_COLUMNS])) for row in rows]
-
-
-def _found(rows: Rows) -> FoundInstants:
+def decode(rows: Rows) -> FoundInstants:
+    """Each instant with the id of its table, and the marks where the statement has them."""
     marks = {
         (row[0], Micros(row[1])): Marks(row[_COLUMNS], row[_COLUMNS + 1])
         for row in rows
-        if row[_COLUMNS] is not None
+        if len(row) > _COLUMNS and row[_COLUMNS] is not None
     }
-    return FoundInstants(decode(rows), marks)
+    return FoundInstants([(row[0], instant_of(row[1:_COLUMNS])) for row in rows], marks)
 
 
 def instant_of(columns: Sequence[object]) -> Instant:
