@@ -407,3 +407,9 @@ def test_the_words_that_a_parameter_takes_are_listed(lake: Lake, parameter: str,
     problem = rest.refused(lake.send(TIMELINE, params={parameter: "foo"}), 400, "invalid-parameter")
 
     assert problem["detail"].startswith(f"{parameter}: Invalid enum value 'foo'; it is one of {words}")
+
+
+def test_null_is_no_number_in_a_query(table: Table) -> None:
+    answer = table.http.get(f"/v1/tables/{table.name}/unswept", params={"grace_seconds": "null"})
+
+    rest.refused(answer, 400, "invalid-parameter")

@@ -148,16 +148,18 @@ def header(name: str, value: str) -> str:
 
 
 async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
-    """Raise ``InvalidParameter`` when the query has a parameter that the endpoint does not know.
+    """Raise ``InvalidParameter`` for a parameter that the endpoint does not know, and for ``null`` as a number.
 
-    A misspelt one would be left out without a word: ``asof`` would answer with the table as it is now.
+    Both would be ignored without a word: ``asof`` would answer with the table as it is now.
     It awaits nothing; but a function that is not async would run in a thread, which costs each request more
     than all the rest of its way through Litestar.
     """
     if not request.scope["query_string"]:
         return
-    known = _names_in_query(request.route_handler)
-    for name in request.query_params:
+    known = _annotations_in_query(request.route_handler)
+    for name, value in request.query_params.multi_items():
+        if known.get(name) == int | None and value.lower() == "null":
+            raise errors.InvalidParameter(f"{name} is a number, not null; leave it out", parameter=name)
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             advice = f"did you mean {close[0]}?" if close else f"it takes {', '.join(sorted(known)) or 'none'}"
@@ -165,9 +167,10 @@ async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
 
 
 @functools.cache
-def _names_in_query(handler: BaseRouteHandler) -> frozenset[str]:
-    return frozenset(
-        field.kwarg_definition.name or name
+def _annotations_in_query(handler: BaseRouteHandler) -> dict[str, Any]:
+    """The type of each parameter of the query."""
+    return {
+        field.kwarg_definition.name or name: field.annotation
         for name, field in handler.parsed_fn_signature.parameters.items()
         if isinstance(field.kwarg_definition, QueryParameter)
-    )
+    }
