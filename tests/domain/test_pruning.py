@@ -9,10 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from chronolake import Filter, col
 from chronolake_metastore import errors
-from chronolake_metastore.domain import pruning, shares
+from chronolake_metastore.domain import partition_pruning, pruning
 from chronolake_metastore.domain.column_stats import Range
+from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.pruning import Stats
-from chronolake_metastore.domain.shares import Share
 from chronolake_model import filters as wire
 from chronolake_model.filters import And, Compare, IsNull, Not, Or, StartsWith
 from tests import records
@@ -28,7 +28,7 @@ TABLE_BY_SHARD: Final = msgspec.structs.replace(
 
 
 def kept(wanted: Filter, partition_path: str, files: Sequence[Stats]) -> bool:
-    left = shares.remaining(pruning.check(TABLE, wanted), TABLE, partition_path)
+    left = partition_pruning.residual(pruning.check(TABLE, wanted), TABLE, partition_path)
     return left if isinstance(left, bool) else pruning.slice_could_match(left, files)
 
 
@@ -39,7 +39,7 @@ def kept_by_ranges(wanted: Filter, **ranges: Range) -> bool:
 
 
 def kept_by_partition(wanted: Filter, partition_path: str) -> bool:
-    return shares.remaining(pruning.check(TABLE, wanted), TABLE, partition_path) is not False
+    return partition_pruning.residual(pruning.check(TABLE, wanted), TABLE, partition_path) is not False
 
 
 # ---------------------------------------------------------------------------------- never too much
@@ -97,17 +97,17 @@ def test_a_file_of_one_record_in_its_partition_is_kept_exactly_if_it_matches(
 
 @settings(max_examples=300)
 @given(records.filters(), st.lists(records.records(), max_size=6))
-def test_partitions_are_shared_out_each_to_what_is_left_for_it(wanted: Filter, rows: list[Record]) -> None:
+def test_partitions_with_one_residual_are_one_set(wanted: Filter, rows: list[Record]) -> None:
     condition = pruning.check(TABLE, wanted)
     paths = sorted({records.partition_path(row) for row in rows})
 
-    shared = shares.share_out(condition, TABLE, paths)
+    sets = partition_pruning.prune(condition, TABLE, paths)
 
-    left = {path: shares.remaining(condition, TABLE, path) for path in paths}
-    assert {path: share.condition or True for share in shared for path in share.partition_paths or ()} == {
+    left = {path: partition_pruning.residual(condition, TABLE, path) for path in paths}
+    assert {path: part.residual or True for part in sets for path in part.partition_paths or ()} == {
         path: one for path, one in left.items() if one is not False
     }
-    assert len({share.condition for share in shared}) == len(shared)
+    assert len({part.residual for part in sets}) == len(sets)
 
 
 def test_a_filter_that_asks_something_else_of_each_of_many_partitions_is_judged_apart() -> None:
@@ -116,13 +116,13 @@ def test_a_filter_that_asks_something_else_of_each_of_many_partitions_is_judged_
     each: list[Filter] = [(col("shard") == number) & (col("id") > number) for number in range(300)]
     others: list[Filter] = [(col("shard") != number) & (col("id") > number) for number in range(40)]
 
-    together = shares.share_out(pruning.check(small, Or(each)), small, paths)
-    apart = shares.share_out(pruning.check(small, Or(others)), small, paths)
+    together = partition_pruning.prune(pruning.check(small, Or(each)), small, paths)
+    apart = partition_pruning.prune(pruning.check(small, Or(others)), small, paths)
 
-    assert [share.condition for share in together] == [
+    assert [part.residual for part in together] == [
         pruning.check(small, col("id") > number) for number in range(300)
     ]
-    assert apart == [Share(tuple(paths), pruning.check(small, Or([col("id") > n for n in range(40)])))]
+    assert apart == [PartitionSet(tuple(paths), pruning.check(small, Or([col("id") > n for n in range(40)])))]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,9 @@ def test_a_partition_leaves_of_a_filter_what_is_asked_of_its_files(
 ) -> None:
     condition = pruning.check(TABLE_BY_SHARD, wanted)
 
-    assert {shard: shares.remaining(condition, TABLE_BY_SHARD, f"shard={shard}") for shard in left} == {
+    assert {
+        shard: partition_pruning.residual(condition, TABLE_BY_SHARD, f"shard={shard}") for shard in left
+    } == {
         shard: one if isinstance(one, bool) else pruning.check(TABLE_BY_SHARD, one)
         for shard, one in left.items()
     }

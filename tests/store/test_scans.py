@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 from chronolake import Filter, col
 from chronolake_metastore.domain import pruning
 from chronolake_metastore.domain.column_stats import Range
+from chronolake_metastore.domain.partition_pruning import PartitionSet, prune, residual
 from chronolake_metastore.domain.pruning import Stats
-from chronolake_metastore.domain.shares import Share, remaining, share_out
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import file_streams, partitions, scans
 from chronolake_metastore.store.engine import Database
@@ -60,9 +60,9 @@ class Lake:
 
         async def ask() -> list[GroupKey]:
             async with self._database.reading() as connection:
-                shares = shared(wanted, paths)
+                sets = sets_of(wanted, paths)
                 return await scans.groups(
-                    connection, TABLE.table_id, AS_OF, shares, after, limit, at_once=at_once
+                    connection, TABLE.table_id, AS_OF, sets, after, limit, at_once=at_once
                 )
 
         return self._runner.run(ask())
@@ -71,8 +71,8 @@ class Lake:
         """Partition path, file id and name of each file in the Arrow stream, in its order."""
 
         async def ask() -> bytes:
-            shares = shared(wanted, paths)
-            stream = file_streams.snapshot(self._database, TABLE.table_id, AS_OF, shares, {})
+            sets = sets_of(wanted, paths)
+            stream = file_streams.snapshot(self._database, TABLE.table_id, AS_OF, sets, {})
             async with stream.opened("127.0.0.1") as messages:
                 return b"".join([message async for message in messages])
 
@@ -94,7 +94,7 @@ class Lake:
         condition = pruning.check(TABLE, wanted)
 
         def is_kept(path: str, files: Sequence[Stats]) -> bool:
-            left = remaining(condition, TABLE, path)
+            left = residual(condition, TABLE, path)
             return left if isinstance(left, bool) else pruning.slice_could_match(left, files)
 
         return sorted(key for key, files in self.slices.items() if is_kept(key[0], files))
@@ -111,11 +111,11 @@ class Lake:
         self._runner.close()
 
 
-def shared(wanted: Filter | None, paths: Sequence[str] | None) -> list[Share]:
-    """What is asked of which partitions, of all unless ``paths`` are given."""
+def sets_of(wanted: Filter | None, paths: Sequence[str] | None) -> list[PartitionSet]:
+    """The partitions that could match, of all unless ``paths`` are given, with their residuals."""
     if wanted is None:
-        return [Share(None if paths is None else tuple(paths))]
-    return share_out(pruning.check(TABLE, wanted), TABLE, PATHS if paths is None else paths)
+        return [PartitionSet(None if paths is None else tuple(paths))]
+    return prune(pruning.check(TABLE, wanted), TABLE, PATHS if paths is None else paths)
 
 
 _INSERT: Final = """

@@ -36,7 +36,7 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        wanted = await files.shares_of(connection, table, asked, FIRST[0])
+        wanted = await files.partition_sets_of(connection, table, asked, FIRST[0])
         at, said = await _pinned(connection, table, as_of)
     return stored.snapshot(database, table.table_id, at, wanted, said)
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import pruning, shares
-from chronolake_metastore.domain.shares import Share
+from chronolake_metastore.domain import partition_pruning, pruning
+from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, cursors, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
@@ -87,13 +87,13 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         pinned, after = await _place(connection, table, as_of, asked.cursor)
-        wanted = await shares_of(connection, table, asked, after[0])
+        sets = await partition_sets_of(connection, table, asked, after[0])
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
 
         async def fetch(last: wire.FileSlice | None, number: int) -> list[wire.FileSlice]:
             behind = after if last is None else _key(last)
-            groups = await scans.groups(connection, table.table_id, pinned, wanted, behind, number)
+            groups = await scans.groups(connection, table.table_id, pinned, sets, behind, number)
             files = await stored.files_of(connection, table.table_id, groups, pinned)
             return _slices(files, table.definition.tick)
 
@@ -103,15 +103,15 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
     return _page(table, pinned, found, is_cut=is_cut)
 
 
-async def shares_of(connection: Reader, table: Table, asked: Scan, first: str) -> list[Share]:
-    """What is asked of which partitions, from ``first`` on; raises ``InvalidFilter``."""
+async def partition_sets_of(connection: Reader, table: Table, asked: Scan, first: str) -> list[PartitionSet]:
+    """The partitions from ``first`` on that could match, with their residuals; raises ``InvalidFilter``."""
     condition = None if asked.filter is None else pruning.check(table, asked.filter)
     paths = asked.partition_paths
-    if condition is None or not shares.asks_of_partitions(condition):
-        return [Share(None if paths is None else tuple(paths), condition)]
+    if condition is None or not partition_pruning.tests_partitions(condition):
+        return [PartitionSet(None if paths is None else tuple(paths), condition)]
     if paths is None:
         paths = await partitions.paths(connection, table.table_id, first)
-    return shares.share_out(condition, table, paths)
+    return partition_pruning.prune(condition, table, paths)
 
 
 async def changes(

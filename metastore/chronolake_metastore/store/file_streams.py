@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 from psycopg import sql
 
-from chronolake_metastore.domain.shares import Share
+from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.store import scans, statements
 from chronolake_metastore.store.arrow import ArrowStream
 from chronolake_metastore.store.engine import Database
@@ -41,7 +41,7 @@ CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False
 
 
 def snapshot(
-    database: Database, table_id: UUID, as_of: Micros, shares: Sequence[Share], metadata: dict[str, str]
+    database: Database, table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], metadata: dict[str, str]
 ) -> ArrowStream:
     """The files of the slices that were live as of a completion time and could match.
 
@@ -50,8 +50,8 @@ def snapshot(
     query = statements.with_literals(
         _SNAPSHOT,
         {"table_id": table_id, "as_of": as_of},
-        wanted=_in(scans.partition_paths(shares)),
-        could_match=scans.could_match(shares),
+        wanted=_in(scans.partition_paths(sets)),
+        could_match=scans.could_match(sets),
     )
     return ArrowStream(database, query, SNAPSHOT.with_metadata(metadata))
 

@@ -1,6 +1,6 @@
 """Pruning in SQL: the file groups whose slices could hold a record that meets a condition.
 
-The rule is that of ``domain.pruning``, asked as ``domain.shares`` shares it out, over what the projection keeps
+The rules are those of ``domain.pruning`` and ``domain.partition_pruning``. They read what the projection keeps
 of each file. Every literal, and every field id, is a parameter. The casts cannot fail: bounds were checked
 against their columns when they came, and a column keeps its kind.
 """
@@ -45,8 +45,8 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.types import TypeEngine
 
 from chronolake_metastore.domain.literals import Kind, Value
+from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.pruning import Condition, Every, Relation, Some, Test
-from chronolake_metastore.domain.shares import Share
 from chronolake_metastore.store import files
 from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.files import GroupKey
@@ -94,7 +94,7 @@ async def groups(
     connection: Reader,
     table_id: UUID,
     as_of: Micros,
-    shares: Sequence[Share],
+    sets: Sequence[PartitionSet],
     after: GroupKey,
     limit: int,
     *,
@@ -106,12 +106,12 @@ async def groups(
     what had to be looked at, be it that all groups match or that few do. It begins with ``at_once`` groups at
     least: a statement costs as much as that.
     """
-    paths = partition_paths(shares)
+    paths = partition_paths(sets)
     found: list[GroupKey] = []
     number = max(limit, at_once)
     while True:
         last = await files.nth_group(connection, table_id, as_of, paths, after, number)
-        wanted = _groups(table_id, as_of, shares, after, last).limit(limit - len(found))
+        wanted = _groups(table_id, as_of, sets, after, last).limit(limit - len(found))
         rows = await connection.execute(wanted)
         found += [(partition_path, file_id) for partition_path, file_id in rows]
         if last is None or len(found) == limit:
@@ -120,7 +120,7 @@ async def groups(
 
 
 def _groups(
-    table_id: UUID, as_of: Micros, shares: Sequence[Share], after: GroupKey, last: GroupKey | None
+    table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], after: GroupKey, last: GroupKey | None
 ) -> Select[str, str]:
     """The file groups behind one, and up to another, that could match."""
     moment = func.moment(literal(as_of, BigInteger))
@@ -128,7 +128,7 @@ def _groups(
     of_table = [_FILE.c.table_id == table_id, _FILE.c.live_from <= moment, group > tuple_(*after)]
     if last is not None:
         of_table.append(group <= tuple_(*last))
-    paths = partition_paths(shares)
+    paths = partition_paths(sets)
     if paths is not None:
         of_table.append(_one_of(_FILE.c.partition_path, paths))
     # In two parts, as in files/snapshot.sql: what is live still has an index of its own.
@@ -138,29 +138,29 @@ def _groups(
     ).subquery("live")
     key = live.c.partition_path, live.c.file_id
     wanted = select(*key).group_by(*key).order_by(*key)
-    if all(share.condition is None for share in shares):
+    if all(part.residual is None for part in sets):
         return wanted
     return wanted.having(
-        _some_could_hold(shares, live.c.partition_path, lambda test: func.bool_or(_passes(test, live.c)))
+        _some_could_hold(sets, live.c.partition_path, lambda test: func.bool_or(_passes(test, live.c)))
     )
 
 
-def partition_paths(shares: Sequence[Share]) -> list[str] | None:
-    """The partitions of all shares together; None for all of the table."""
-    if any(share.partition_paths is None for share in shares):
+def partition_paths(sets: Sequence[PartitionSet]) -> list[str] | None:
+    """The partitions of all sets together; None for all of the table."""
+    if any(part.partition_paths is None for part in sets):
         return None
-    return [path for share in shares for path in share.partition_paths or ()]
+    return [path for part in sets for path in part.partition_paths or ()]
 
 
-def could_match(shares: Sequence[Share]) -> sql.SQL:
+def could_match(sets: Sequence[PartitionSet]) -> sql.SQL:
     """The same as a text: whether the slice of a file could match, by a window ``file_group`` of its files.
 
     For large answers, which are copied out: no parameters go with them.
     """
-    if all(share.condition is None for share in shares):
+    if all(part.residual is None for part in sets):
         return sql.SQL("true")
     asked = _some_could_hold(
-        shares,
+        sets,
         _FileOfWindow.partition_path,
         lambda test: func.bool_or(_passes(test, _FileOfWindow)).bool_op("OVER")(_WINDOW),
     )
@@ -170,21 +170,21 @@ def could_match(shares: Sequence[Share]) -> sql.SQL:
 
 
 def _some_could_hold(
-    shares: Sequence[Share], partition_path: Element, any_passes: Callable[[Test], Bool]
+    sets: Sequence[PartitionSet], partition_path: Element, any_passes: Callable[[Test], Bool]
 ) -> Bool:
-    """Whether a slice could match by the share that its partition is in."""
-    if len(shares) == 1:
-        return _share_could_hold(shares[0], any_passes)
+    """Whether a slice could match, by the residual of its partition."""
+    if len(sets) == 1:
+        return _set_could_hold(sets[0], any_passes)
     return or_(
         *(
-            and_(_one_of(partition_path, share.partition_paths or ()), _share_could_hold(share, any_passes))
-            for share in shares
+            and_(_one_of(partition_path, part.partition_paths or ()), _set_could_hold(part, any_passes))
+            for part in sets
         )
     )
 
 
-def _share_could_hold(share: Share, any_passes: Callable[[Test], Bool]) -> Bool:
-    return true() if share.condition is None else _could_hold(share.condition, any_passes)
+def _set_could_hold(part: PartitionSet, any_passes: Callable[[Test], Bool]) -> Bool:
+    return true() if part.residual is None else _could_hold(part.residual, any_passes)
 
 
 def _could_hold(condition: Condition, any_passes: Callable[[Test], Bool]) -> Bool:

@@ -28,9 +28,9 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.pending_plans import PendingPlan
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
-from chronolake_metastore.workers.looking import again_and_again
-from chronolake_metastore.workers.reaching import Reach, TableFiles
+from chronolake_metastore.workers.periodic import run_periodically
 from chronolake_metastore.workers.submitting import submit
+from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model import instants as wire, markers as wire_markers
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
@@ -65,12 +65,12 @@ class Deleter:
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
         self._lease_seconds = settings.deleter_lease_seconds
-        self._reach = Reach(database, settings.storage_endpoints)
+        self._storage = TableStorage(database, settings.storage_endpoints)
         self.writer = f"chronolake-deleter@{socket.gethostname()[:200]}:{os.getpid()}"
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        await again_and_again("deleter", self._look_until_done, self._interval_seconds)
+        """Look periodically, until cancelled."""
+        await run_periodically("deleter", self._look_until_done, self._interval_seconds)
 
     async def _look_until_done(self) -> None:
         while await self.look():
@@ -81,7 +81,7 @@ class Deleter:
         async with leader_election.leadership(self._database, AdvisoryLock.DELETER) as ours:
             if ours is None:
                 return 0
-            plans = await pending_plans.page(ours, self._reach.paused(), AT_ONCE)
+            plans = await pending_plans.page(ours, self._storage.tables_in_backoff(), AT_ONCE)
             taken = [taken for plan in plans if (taken := await self._take(plan)) is not None]
         ended = await asyncio.gather(*map(self._execute, taken), return_exceptions=True)
         for failure in ended:
@@ -91,7 +91,7 @@ class Deleter:
 
     async def _take(self, plan: PendingPlan) -> Taken | None:
         """Take a plan inflight, if its storage can be accessed and no other executor has taken it."""
-        files = await self._reach.open(plan.place)
+        files = await self._storage.open(plan.place)
         if files is None:
             return None
         request = wire.TakeInflight(writer=self.writer, lease_seconds=self._lease_seconds)
@@ -137,7 +137,7 @@ class Deleter:
         log_context = {"table": plan.place.table, "instant": _time(plan), "deleted": len(result.deleted)}
         if execution.failure:
             await self._return_to_requested(plan, execution)
-            seconds = self._reach.pause(plan.place)
+            seconds = self._storage.back_off(plan.place)
             _log.warning(
                 f"{plan.action} given back",
                 **log_context,
@@ -148,7 +148,7 @@ class Deleter:
             return
         request = wire.CompleteInstant(writer=self.writer)
         await self._submit(CompleteInstant(plan.place.table, plan.requested_time, request))
-        self._reach.end_pause(plan.place)
+        self._storage.end_backoff(plan.place)
         _log.info(f"{plan.action} executed", **log_context, seconds=round(time.monotonic() - began, 3))
 
     async def _delete(self, taken: Taken, result: Result) -> None:

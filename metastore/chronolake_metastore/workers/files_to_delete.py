@@ -18,7 +18,7 @@ from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, OfInstant
 from chronolake_metastore.store.pending_plans import PendingPlan, Place
 from chronolake_metastore.store.sweeps import Unswept
-from chronolake_metastore.workers.reaching import TableFiles
+from chronolake_metastore.workers.table_storage import TableFiles
 from chronolake_model.markers import DeletedFile, file_at, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action

@@ -20,7 +20,7 @@ from chronolake_metastore.store import leader_election, leases
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.leases import ExpiredLease
-from chronolake_metastore.workers.looking import again_and_again
+from chronolake_metastore.workers.periodic import run_periodically
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire
 from chronolake_model.times import format_time, to_datetime
@@ -35,7 +35,7 @@ _log = telemetry.logger(__name__)
 
 async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interval_seconds: float) -> None:
     """Reap every ``interval_seconds``, until cancelled. A database that is away is tried again."""
-    await again_and_again("reaper", lambda: reap(database, sequencer, metrics), interval_seconds)
+    await run_periodically("reaper", lambda: reap(database, sequencer, metrics), interval_seconds)
 
 
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:

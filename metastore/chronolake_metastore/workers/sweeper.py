@@ -20,9 +20,9 @@ from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.sweeps import FIRST, Unswept
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, Page
-from chronolake_metastore.workers.looking import again_and_again
-from chronolake_metastore.workers.reaching import Reach, TableFiles
+from chronolake_metastore.workers.periodic import run_periodically
 from chronolake_metastore.workers.submitting import submit
+from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model import sweeps as wire
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
@@ -45,11 +45,11 @@ class Sweeper:
         self._sequencer = sequencer
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
-        self._reach = Reach(database, settings.storage_endpoints)
+        self._storage = TableStorage(database, settings.storage_endpoints)
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        await again_and_again("sweeper", self._look_until_done, self._interval_seconds)
+        """Look periodically, until cancelled."""
+        await run_periodically("sweeper", self._look_until_done, self._interval_seconds)
 
     async def _look_until_done(self) -> None:
         while await self.look():
@@ -61,8 +61,8 @@ class Sweeper:
             if ours is None:
                 return 0
             swept = 0
-            for place, grace_seconds in await sweeps.places(ours, self._reach.paused(), TABLES):
-                files = await self._reach.open(place)
+            for place, grace_seconds in await sweeps.places(ours, self._storage.tables_in_backoff(), TABLES):
+                files = await self._storage.open(place)
                 if files is None:
                     continue
                 due = await sweeps.page(ours, place.table_id, grace_seconds, FIRST, INSTANTS, leases=True)
@@ -80,10 +80,10 @@ class Sweeper:
                 # The table was dropped since the look.
                 continue
             if failure:
-                self._reach.refused(place, failure)
+                self._storage.back_off_after(place, failure)
                 return swept
             swept += 1
-        self._reach.end_pause(place)
+        self._storage.end_backoff(place)
         return swept
 
     async def _sweep(self, place: Place, files: TableFiles, due: Unswept) -> str:

@@ -1,4 +1,4 @@
-"""How a worker looks again and again, whatever goes wrong."""
+"""A periodic task of a worker: a failure is logged, and the next run follows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from chronolake_metastore import errors, telemetry
 _log = telemetry.logger(__name__)
 
 
-async def again_and_again(worker: str, look: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
-    """Look every ``interval_seconds``, until cancelled. A database that is away is tried again."""
+async def run_periodically(worker: str, look: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
+    """Call ``look`` every ``interval_seconds``, until cancelled. An outage of the database does not end it."""
     while True:
         await asyncio.sleep(interval_seconds)
         try:
@@ -22,5 +22,5 @@ async def again_and_again(worker: str, look: Callable[[], Awaitable[object]], in
         except errors.Unavailable as exc:
             _log.warning(f"{worker} could not look", reason=exc.context.get("reason", exc.detail))
         except Exception:
-            # The edge of a worker: what goes wrong here must not end the server, and the next look may succeed.
+            # The edge of a worker: a failure must not end the server, and the next look may succeed.
             _log.exception(f"{worker} failed")
