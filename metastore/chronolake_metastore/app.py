@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import ModuleType
+from typing import Final
 
 from litestar import Router
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import (
@@ -60,66 +63,46 @@ from chronolake_metastore.workers.deleter import Deleter
 from chronolake_metastore.workers.sweeper import Sweeper
 from chronolake_metastore.workers.tail import Tail
 
-V1 = (
-    namespaces.create_namespace,
-    namespaces.list_namespaces,
-    namespaces.get_namespace,
-    namespaces.drop_namespace,
-    tables.create_table,
-    tables.list_tables,
-    tables.get_table,
-    tables.drop_table,
-    schemas.change_schema,
-    schemas.list_schemas,
-    schemas.get_schema,
-    instants.begin_instant,
-    instants.list_instants,
-    instants.get_instant,
-    instants.take_inflight,
-    instants.return_to_requested,
-    staging.stage_write_stats,
-    instants.complete_instant,
-    plans.list_planned_file_groups,
-    plans.list_planned_files,
-    plans.list_planned_instants,
-    plans.list_replaced_by_instant,
-    instants.look_up_completion_times,
-    conflicts.find_conflicts,
-    rollbacks.roll_back_instant,
-    savepoints.create_savepoint,
-    savepoints.release_savepoint,
-    restores.restore_table,
-    cleans.plan_clean,
-    cleans.preview_clean,
-    deletable.find_deletable,
-    deletable.find_deletable_orphans,
-    readers.begin_reading,
-    readers.renew_reading,
-    readers.end_reading,
-    readers.list_readers,
-    transactions.complete_together,
-    leases.renew_lease,
-    markers.create_markers,
-    markers.list_markers,
-    markers.find_marker,
-    markers.delete_markers,
-    deletions.report_deletions,
-    deletions.list_deletions,
-    sweeps.list_unswept,
-    sweeps.record_sweep,
-    files.get_snapshot,
-    files.get_published,
-    files.get_changes,
-    scans.scan,
-    file_groups.get_history,
-    file_groups.list_replaced,
-    file_groups.list_pending,
-    partitions.list_partitions,
-    events.list_events,
-    events.follow_events,
-    outcomes.get_outcome,
-    time.get_time,
+_NOUNS: Final = (
+    namespaces,
+    tables,
+    schemas,
+    instants,
+    staging,
+    plans,
+    conflicts,
+    rollbacks,
+    savepoints,
+    restores,
+    cleans,
+    deletable,
+    readers,
+    transactions,
+    leases,
+    markers,
+    deletions,
+    sweeps,
+    files,
+    scans,
+    file_groups,
+    partitions,
+    events,
+    outcomes,
+    time,
 )
+"""The modules of the API, in the order of the documentation."""
+
+
+def _handlers_of(module: ModuleType) -> list[HTTPRouteHandler]:
+    """The handlers that a module defines, in their order."""
+    return [
+        handler
+        for handler in vars(module).values()
+        if isinstance(handler, HTTPRouteHandler) and handler.fn.__module__ == module.__name__
+    ]
+
+
+V1 = tuple(handler for module in _NOUNS for handler in _handlers_of(module))
 
 
 def create_app(settings: Settings) -> Application:

@@ -53,16 +53,16 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     """The commands, with the plug-ins that ``args`` may need."""
     app = typer.Typer(name="chronolake", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback(epilog=output.EXIT_CODES)(_common)
-    app.add_typer(_namespaces_app())
-    app.add_typer(_tables_app())
-    app.add_typer(_schema_app())
+    app.add_typer(namespaces.app())
+    app.add_typer(tables.app())
+    app.add_typer(schemas.app())
     app.command("timeline")(options.with_common_options(timeline.timeline))
     app.command("instant")(options.with_common_options(instants.instant))
     app.command("rollback")(options.with_common_options(instants.rollback))
     app.command("finish-rollbacks")(options.with_common_options(instants.finish_rollbacks))
     app.command("markers")(options.with_common_options(markers.markers))
     app.command("conflicts")(options.with_common_options(instants.conflicts))
-    app.add_typer(_savepoint_app())
+    app.add_typer(savepoints.app())
     app.command("restore")(options.with_common_options(savepoints.restore))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
@@ -77,39 +77,6 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("outcome")(options.with_common_options(outcomes.outcome))
     app.command("time")(options.with_common_options(timeline.time))
     plugins.add_to(app, args)
-    return app
-
-
-def _namespaces_app() -> typer.Typer:
-    app = typer.Typer(name="namespaces", help="List, create and drop namespaces.", no_args_is_help=True)
-    app.command("list")(options.with_common_options(namespaces.list_namespaces))
-    app.command("create")(options.with_common_options(namespaces.create_namespace))
-    app.command("drop")(options.with_common_options(namespaces.drop_namespace))
-    return app
-
-
-def _savepoint_app() -> typer.Typer:
-    app = typer.Typer(name="savepoint", help="Create, list and release savepoints.", no_args_is_help=True)
-    app.command("create")(options.with_common_options(savepoints.create_savepoint))
-    app.command("list")(options.with_common_options(savepoints.list_savepoints))
-    app.command("release")(options.with_common_options(savepoints.release_savepoint))
-    return app
-
-
-def _schema_app() -> typer.Typer:
-    app = typer.Typer(name="schema", help="List, show and change the schema of a table.", no_args_is_help=True)
-    app.command("list")(options.with_common_options(schemas.list_schemas))
-    app.command("show")(options.with_common_options(schemas.show_schema))
-    app.command("change")(options.with_common_options(schemas.change_schema))
-    return app
-
-
-def _tables_app() -> typer.Typer:
-    app = typer.Typer(name="tables", help="List, show, create and drop tables.", no_args_is_help=True)
-    app.command("list")(options.with_common_options(tables.list_tables))
-    app.command("show")(options.with_common_options(tables.show_table))
-    app.command("create")(options.with_common_options(tables.create_table))
-    app.command("drop")(options.with_common_options(tables.drop_table))
     return app
 
 

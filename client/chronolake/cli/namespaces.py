@@ -17,6 +17,17 @@ _Name = Annotated[
 ]
 
 
+def app() -> typer.Typer:
+    """The commands of ``chronolake namespaces``."""
+    return options.group(
+        "namespaces",
+        "List, create and drop namespaces.",
+        ("list", list_namespaces),
+        ("create", create_namespace),
+        ("drop", drop_namespace),
+    )
+
+
 def list_namespaces() -> None:
     """List all namespaces."""
     with context.client() as client:

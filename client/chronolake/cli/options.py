@@ -53,6 +53,14 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def group(name: str, summary: str, *commands: tuple[str, Callable[..., None]]) -> typer.Typer:
+    """The commands of one noun, with the common options."""
+    app = typer.Typer(name=name, help=summary, no_args_is_help=True)
+    for command_name, function in commands:
+        app.command(command_name)(with_common_options(function))
+    return app
+
+
 def table_name(text: str) -> str:
     """A table's name; anything else is a usage error."""
     try:

@@ -20,6 +20,17 @@ _WRITES = (
 """What a restore rolls back."""
 
 
+def app() -> typer.Typer:
+    """The commands of ``chronolake savepoint``."""
+    return options.group(
+        "savepoint",
+        "Create, list and release savepoints.",
+        ("create", create_savepoint),
+        ("list", list_savepoints),
+        ("release", release_savepoint),
+    )
+
+
 def create_savepoint(
     table: options.TableArgument,
     instant: Annotated[

@@ -21,6 +21,17 @@ from chronolake_model.schemas import (
 _Texts = list[str] | None
 
 
+def app() -> typer.Typer:
+    """The commands of ``chronolake schema``."""
+    return options.group(
+        "schema",
+        "List, show and change the schema of a table.",
+        ("list", list_schemas),
+        ("show", show_schema),
+        ("change", change_schema),
+    )
+
+
 def list_schemas(table: options.TableArgument) -> None:
     """List the versions that a table's schema has had, oldest first."""
     with context.client() as client:

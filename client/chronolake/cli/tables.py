@@ -16,6 +16,18 @@ from chronolake_model.vocabulary import TableType
 _REQUIRED = ":required"
 
 
+def app() -> typer.Typer:
+    """The commands of ``chronolake tables``."""
+    return options.group(
+        "tables",
+        "List, show, create and drop tables.",
+        ("list", list_tables),
+        ("show", show_table),
+        ("create", create_table),
+        ("drop", drop_table),
+    )
+
+
 def list_tables(
     namespace: Annotated[
         str | None, typer.Option("--namespace", help="List tables of this namespace only.")

@@ -214,27 +214,7 @@ def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
     return {name: sealed for name, sealed in found.items() if sealed.count}
 
 
-PAYLOADS: Final[dict[str, type[Payload]]] = {
-    payload.__name__: payload
-    for payload in (
-        NamespaceCreated,
-        NamespaceDropped,
-        TableCreated,
-        TableSchemaChanged,
-        TableDropped,
-        BasePathTakenOver,
-        InstantRequested,
-        InstantInflight,
-        InstantReturnedToRequested,
-        WriteStatsStaged,
-        InstantCompleted,
-        InstantRolledBack,
-        FilesDeleted,
-        DeletionsSwept,
-        SavepointReleased,
-        LeaseRenewed,
-    )
-}
+PAYLOADS: Final[dict[str, type[Payload]]] = {payload.__name__: payload for payload in Payload.__subclasses__()}
 """Every type of event, by the name it has in the log."""
 
 
