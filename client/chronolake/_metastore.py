@@ -12,6 +12,7 @@ from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.tables import Table, TablePage
 from chronolake_storage.claims import Owner
+from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import Deleting
 from chronolake_storage.overlaps import TablePlace
 
@@ -25,6 +26,7 @@ class RestMetastore:
     def __init__(self, send: Send, definition: Table) -> None:
         self._send = send
         self._name = definition.name
+        self._table_id = definition.table_id
 
     def owner(self) -> Owner | None:
         """As ``Metastore.owner``."""
@@ -43,11 +45,16 @@ class RestMetastore:
             call = None if page.next_cursor is None else call.page_at(page.next_cursor)
 
     def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed``."""
+        """As ``Metastore.needed``. Raises ``ClaimRefused`` if the name is another table's by now."""
         reasons: dict[str, str] = {}
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
             answer: Deletable = self._send(self._question(deleting, files))
+            if answer.table_id != self._table_id:
+                raise ClaimRefused(
+                    f"{self._name!r} is the name of another table by now: of {answer.table_id}, not of "
+                    f"{self._table_id}; open the table again"
+                )
             reasons |= {refused.path: f"it may not be deleted: {refused.reason}" for refused in answer.refused}
         return reasons
 

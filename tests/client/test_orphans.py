@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 import chronolake
-from chronolake import FileGroupName, MarkersType, OrphanReason, calls
+from chronolake import FileGroupName, MarkersType, OrphanReason, calls, errors
 from chronolake._orphan_reasons import reason_of
 from chronolake._sync import arrow
 from chronolake.cli import output
@@ -126,6 +127,24 @@ def test_a_file_of_an_instant_whose_lease_has_ended_is_not_deleted(stored: Store
     assert reason_of(instant, None, datetime.now(UTC)) is OrphanReason.PENDING
     assert reason_of(instant, None, late) is OrphanReason.LEASE_ENDED
     assert OrphanReason.LEASE_ENDED not in SAFE_TO_DELETE
+
+
+def test_no_file_goes_on_the_word_of_another_table_of_the_name(
+    client: chronolake.Client, stored: Stored, tmp_path: Path
+) -> None:
+    published = stored.publish(0, 1)
+    files = in_storage(stored)
+    client.drop_table(stored.table.name)
+    client.create_table(
+        stored.table.name, base_path=(tmp_path / "other").as_uri(), schema=SCHEMA, record_key_fields=["id"]
+    ).begin().rollback()
+
+    report = stored.table.orphans()
+    with pytest.raises(errors.StorageFailed, match="another table"):
+        stored.table.delete_orphans(report, unknown_instants=True)
+
+    assert published.requested_time in report.orphans[0].path
+    assert in_storage(stored) == files
 
 
 def test_a_report_of_another_table_is_refused(stored: Stored) -> None:
