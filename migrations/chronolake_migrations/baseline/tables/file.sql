@@ -1,5 +1,5 @@
 -- Published data files. A row is one period in which the file is in the latest slice of its file group: a restore may
--- bring a file back (docs/decisions/0012-lives-of-files.md).
+-- bring a file back (docs/decisions/0012-file-periods.md).
 CREATE TABLE chronolake.file (
     table_id        uuid             NOT NULL,
     partition_path  text COLLATE "C" NOT NULL,

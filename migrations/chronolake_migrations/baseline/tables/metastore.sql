@@ -1,5 +1,5 @@
 -- The identity of a metastore: which database may delete files of its tables
--- (docs/decisions/0029-one-door-for-deleting.md). A copied database has the identity of its original, and does not know
+-- (docs/decisions/0029-deletion-guard.md). A copied database has the identity of its original, and does not know
 -- what the original does from then on. So an identity is of one PostgreSQL, and is valid there only.
 CREATE TABLE chronolake.metastore (
     position     bigint GENERATED ALWAYS AS IDENTITY,
