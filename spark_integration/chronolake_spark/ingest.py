@@ -340,8 +340,6 @@ def _print_summary(console: Console, result: IngestResult) -> None:
         console.print(
             f"{result.table}: {_plural(result.rows or 0, 'row')} can be loaded{skipped}; nothing was written"
         )
-        if result.created:
-            console.print("Not checked: whether a dropped table keeps the base path (--reuse-base-path).")
         return
     done = f"{_plural(len(commits), 'commit')}: {_counts(commits)}" if commits else "nothing new to load"
     console.print(f"{result.table}: {done}{skipped}")

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError, NamespaceExists, TableExists
+from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
 from chronolake_model.names import split_table_name
-from chronolake_model.tables import BucketIndex, SchemaField, Table
+from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, State
 from chronolake_spark import (
@@ -184,7 +184,8 @@ class IngestJob:
         if prepared.struct is None:
             return 0
         if prepared.table is None:
-            ingest_request.check_base_path(self.request, (table.definition for table in self._client.tables()))
+            with contextlib.suppress(NamespaceNotFound):  # ``run`` creates the namespace.
+                self._client.check_new_table(self._new_table(prepared))
         with _readable(self.request.source), self._locating(files):
             return write.rehearse(self._frame(files), self._definition(prepared), **self._how())
 
@@ -275,24 +276,28 @@ class IngestJob:
 
     def _create(self, prepared: Prepared) -> str | None:
         """Make the table; its id, or None when another ingest made it meanwhile."""
-        request, definition = self.request, self._definition(prepared)
+        request = self.request
         try:
-            made = self._client.create_table(
-                request.table,
-                base_path=request.new_base_path,
-                schema=definition.schema,
-                record_key_fields=request.key,
-                type=request.table_type,
-                partition_fields=definition.partition_fields,
-                ordering_field=request.ordering,
-                index=definition.index,
-                reuse_base_path=request.reuse_base_path,
-            )
+            made = self._client.create_table(**msgspec.structs.asdict(self._new_table(prepared)))
         except TableExists:
             ingest_request.check_same(self._client.table(request.table).definition, request, self._stated)
             return None
         self.has_made_table = True
         return made.definition.table_id
+
+    def _new_table(self, prepared: Prepared) -> CreateTable:
+        request, definition = self.request, self._definition(prepared)
+        return CreateTable(
+            name=request.table,
+            base_path=request.new_base_path,
+            schema=[NewField.of(field) for field in definition.schema],
+            record_key_fields=list(request.key),
+            type=request.table_type,
+            partition_fields=definition.partition_fields,
+            ordering_field=request.ordering,
+            index=NewBucketIndex.of(definition.index),
+            reuse_base_path=request.reuse_base_path,
+        )
 
     def _drop_unused(self, table_id: str) -> None:
         """Drop the table that this ingest made, unless somebody has used it."""

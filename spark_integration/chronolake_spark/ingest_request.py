@@ -98,21 +98,6 @@ def check_new(request: Request) -> None:
         raise errors.TableMismatch(f"Spark writes only copy_on_write tables so far, not {request.table_type}")
 
 
-def check_base_path(request: Request, tables: Iterable[Table]) -> None:
-    """Refuse the base path of a new table where one of ``tables`` is, as the server does.
-
-    What dropped tables keep only the server knows, and says when the table is made.
-    """
-    own = base_paths.canonical_if_comparable(_base_paths.absolute(request.new_base_path))
-    for table in tables:
-        other = base_paths.canonical_if_comparable(table.base_path)
-        if own is not None and other is not None and base_paths.overlap(own, other):
-            raise errors.TableMismatch(
-                f"the base path {request.new_base_path} overlaps with that of the table {table.name}, "
-                f"{table.base_path}; choose another one with --base-path"
-            )
-
-
 def check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:
     """Refuse types of columns that the files do not have."""
     have = {name.lower() for name in struct.names}

@@ -73,6 +73,29 @@ def test_no_second_table_comes_to_where_a_table_is_however_that_is_spelt(
     rest.succeeded(create(http, "beside", f"{tmp_path}/lake/ab"))
 
 
+def test_a_dry_run_of_creating_is_refused_as_creating_is_and_creates_nothing(http: httpx.Client) -> None:
+    def dry_run(name: str, base_path: str, **more: object) -> httpx.Response:
+        return http.post("/v1/tables/dry-run", json=rest.table_body(name, base_path=base_path, **more))
+
+    rest.succeeded(create(http, "live", "s3://bucket/live"))
+    rest.succeeded(create(http, "old", "s3://bucket/old"))
+    old = Table(http, "shop.old")
+    published = old.begun()
+    rest.succeeded(old.complete(published, rest.write_stat(published)))
+    assert http.delete("/v1/tables/shop.old").status_code == 204
+
+    assert dry_run("shop.new", "s3://bucket/new").status_code == 204
+    assert dry_run("shop.new", "s3://bucket/old/x", reuse_base_path=True).status_code == 204
+    assert dry_run("shop.new", "s3://bucket/new").status_code == 204
+    rest.refused(dry_run("shop.live", "s3://bucket/new"), 409, "table-exists")
+    rest.refused(dry_run("other.new", "s3://bucket/new"), 404, "namespace-not-found")
+    rest.refused(dry_run("other.new", "s3://bucket/"), 409, "base-path-taken")
+    rest.refused(dry_run("shop.new", "s3://bucket/new", partition_fields=["no"]), 422, "invalid-table")
+    taken = rest.refused(dry_run("other.new", "s3a://bucket/old/x"), 409, "base-path-taken")
+    assert (taken["context"]["table"], taken["context"]["dropped"]) == ("shop.old", True)
+    rest.refused(http.get("/v1/tables/shop.new"), 404, "table-not-found")
+
+
 def test_a_base_path_with_a_link_that_the_server_cannot_read_is_refused(http: httpx.Client) -> None:
     with subprocess.Popen(["true"]) as ended:
         # Until the process is waited for, this link is there, and leads nowhere, whoever reads it.

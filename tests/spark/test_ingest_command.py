@@ -162,16 +162,6 @@ def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[s
     assert ingest._line(known.batches[0], None) == "  3 files: the table has them already"
 
 
-@pytest.mark.parametrize("taken", ["/lake/t", "/lake", "/lake/t/below"])
-def test_a_base_path_where_a_table_is_refuses_a_dry_run(taken: str) -> None:
-    request = Request(table="shop.t", source="", key=("id",), base_path="/lake/t")
-    tables = [table_at("/lake/t2"), table_at(taken)]
-
-    with pytest.raises(TableMismatch, match="choose another one with --base-path"):
-        ingest_request.check_base_path(request, tables)
-    ingest_request.check_base_path(request, tables[:1])
-
-
 def table_at(base_path: str) -> Table:
     return Table(
         name="shop.other",

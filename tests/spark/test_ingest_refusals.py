@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chronolake
+from chronolake.cli import output
 from chronolake.errors import NamespaceNotFound, TableNotFound
 from tests.spark.ingest_runs import Ingest
 
@@ -165,6 +166,23 @@ def test_a_dry_run_reads_everything_and_makes_nothing(
     with pytest.raises(NamespaceNotFound):
         client.namespace("dry")
     assert not (tmp_path / "table").exists()
+
+
+def test_a_dry_run_refuses_the_base_path_of_a_dropped_table_unless_told_to_take_it_over(
+    run: Callable[..., int],
+    ingest: Ingest,
+    client: chronolake.Client,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id\n1\n")
+    ingest("--key", "id")
+    client.drop_table(name)
+
+    assert run("--table", "dry.t", "--key", "id", "--dry-run") == output.CONFLICT
+    assert f"of the dropped table '{name}', whose files may still be there" in capsys.readouterr().err
+    assert ingest("--table", "dry.t", "--key", "id", "--dry-run", "--reuse-base-path")["rows"] == 1
 
 
 def test_files_of_other_types_and_unknown_operations_are_refused_without_a_trace(

@@ -172,6 +172,13 @@ class AsyncClient:
                 raise
         return await self.table(name)
 
+    async def check_new_table(self, definition: CreateTable) -> None:
+        """Raise what ``create_table`` would raise for ``definition`` now; nothing is created.
+
+        ``NamespaceNotFound`` comes last: when it is raised, everything else holds.
+        """
+        await self._transport.send(calls.tables.check_new(definition))
+
     async def table(self, name: str) -> AsyncTable:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
         return self._as_table(await self._transport.send(calls.tables.get(name)))

@@ -173,6 +173,13 @@ class Client:
                 raise
         return self.table(name)
 
+    def check_new_table(self, definition: CreateTable) -> None:
+        """Raise what ``create_table`` would raise for ``definition`` now; nothing is created.
+
+        ``NamespaceNotFound`` comes last: when it is raised, everything else holds.
+        """
+        self._transport.send(calls.tables.check_new(definition))
+
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
         return self._as_table(self._transport.send(calls.tables.get(name)))

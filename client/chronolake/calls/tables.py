@@ -12,8 +12,12 @@ from chronolake_model.tables import CreateTable, Table, TablePage
 
 def create(body: CreateTable) -> Call[Table]:
     """Create a table; a local base path is sent as an absolute path, resolved on this machine."""
-    base_path = _base_paths.absolute(body.base_path)
-    return post("/v1/tables", Table, msgspec.structs.replace(body, base_path=base_path))
+    return post("/v1/tables", Table, _with_absolute_path(body))
+
+
+def check_new(body: CreateTable) -> Call[None]:
+    """Ask whether a table could be created, with its base path as ``create`` sends it."""
+    return post("/v1/tables/dry-run", type(None), _with_absolute_path(body), is_query=True)
 
 
 def get(name: str) -> Call[Table]:
@@ -29,3 +33,7 @@ def list_all(in_namespace: str | None) -> Call[TablePage]:
 def drop(name: str) -> Call[None]:
     """Drop a table's metadata; never its files."""
     return Call("DELETE", table_path(name), type(None))
+
+
+def _with_absolute_path(body: CreateTable) -> CreateTable:
+    return msgspec.structs.replace(body, base_path=_base_paths.absolute(body.base_path))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
+import msgspec
 from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
@@ -12,6 +13,7 @@ from chronolake_metastore import local_paths
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import tables as queries
 from chronolake_metastore.store.engine import Database
@@ -19,18 +21,19 @@ from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import CreateTable, Table, TablePage
 
 TAGS = ["Tables"]
+_REFUSALS: Final = (
+    ProblemCode.NAMESPACE_NOT_FOUND,
+    ProblemCode.TABLE_EXISTS,
+    ProblemCode.BASE_PATH_TAKEN,
+    ProblemCode.INVALID_TABLE,
+)
 
 
 @post(
     "/tables",
     summary="Create a table",
     tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.NAMESPACE_NOT_FOUND,
-        ProblemCode.TABLE_EXISTS,
-        ProblemCode.BASE_PATH_TAKEN,
-        ProblemCode.INVALID_TABLE,
-    ),
+    responses=problems.of_command(*_REFUSALS),
 )
 async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> Response[Table]:
     """Make a table; its first event is version 1 of its log.
@@ -39,6 +42,23 @@ async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Call
     dropped table is taken over only with `reuse_base_path`: nothing of the dropped table is deleted there then.
     """
     return await submit(caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
+
+
+@post(
+    "/tables/dry-run",
+    summary="Could this table be created?",
+    status_code=204,
+    tags=TAGS,
+    responses=problems.of_body(*_REFUSALS),
+)
+async def check_new_table(data: JSONBody[CreateTable], database: NamedDependency[Database]) -> None:
+    """Answer as creating the table would be answered now; nothing is created.
+
+    `namespace-not-found` comes last: with it, everything else holds.
+    """
+    refuse_nul(msgspec.json.encode(data))
+    command = tables.CreateTable(data, await local_paths.resolved_key(data.base_path))
+    await queries.check_new(database, command)
 
 
 @get(

@@ -123,19 +123,20 @@ def create(
 ) -> TableCreated:
     """Make a table, whose base path overlaps with those of ``neighbours``.
 
-    Raises ``InvalidTable``, ``NamespaceNotFound``, ``TableExists`` or ``BasePathTaken``.
+    Raises ``InvalidTable``, ``TableExists``, ``BasePathTaken``, or ``NamespaceNotFound`` when nothing else is
+    wrong.
     """
     definition = command.request
     _check(definition)
     key = base_path_key(command)
-    if namespace is None:
-        raise errors.NamespaceNotFound(split_table_name(definition.name)[0])
     if existing is not None:
         raise errors.TableExists(
             f"the table {definition.name!r} exists already; use it, drop it, or choose another name",
             table=definition.name,
         )
     base_paths.refuse_taken(definition, neighbours)
+    if namespace is None:
+        raise errors.NamespaceNotFound(split_table_name(definition.name)[0])
     return TableCreated(
         definition=definition, base_path_key=key, took_over=[neighbour.table_id for neighbour in neighbours]
     )

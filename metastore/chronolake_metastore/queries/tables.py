@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import tables
+from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
 from chronolake_metastore.queries import cleans, cursors, paging
-from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
+from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants, transaction
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
@@ -54,6 +55,17 @@ async def get(database: Database, name: str) -> wire.Table:
         table = await find(connection, name)
         took_over = await base_paths.took_over(connection, table.table_id)
         return tables.document(table, (await identity.get(connection)).metastore_id, took_over)
+
+
+async def check_new(database: Database, command: tables.CreateTable) -> None:
+    """Raise what creating the table would raise now. Nothing is created, and nothing is reserved."""
+    key = tables.base_path_key(command)
+    name = command.request.name
+    async with database.reading() as connection:
+        namespace = await catalog.get_namespace(connection, split_table_name(name)[0])
+        existing = await catalog.get_table(connection, name)
+        neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
+    tables.create(namespace, existing, command, neighbours)
 
 
 async def page(database: Database, namespace: str | None, limit: int, cursor: str | None) -> wire.TablePage:
