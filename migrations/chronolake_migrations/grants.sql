@@ -38,7 +38,7 @@ GRANT SELECT
         chronolake.refusal, chronolake.metastore, chronolake.base_path,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
-        chronolake.audit_deletions
+        chronolake.audit_deletions, chronolake.audit_tables
     TO chronolake_auditor;
 
 -- A function with the rights of its owner, so not everybody may call it.
