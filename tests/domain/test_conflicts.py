@@ -14,7 +14,8 @@ from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.files import FileGroup
-from chronolake_metastore.domain.tables import YIELDS_PROPERTY, Table
+from chronolake_metastore.domain.properties import YIELDS_PROPERTY
+from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileGroupName
 from chronolake_model.tables import CreateTable, NewField

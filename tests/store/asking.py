@@ -25,7 +25,7 @@ from chronolake_metastore.domain import (
     transactions,
 )
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.tables import YIELDS_PROPERTY
+from chronolake_metastore.domain.properties import YIELDS_PROPERTY
 from chronolake_model import (
     cleans as wire_cleans,
     instants as wire,

@@ -13,7 +13,7 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import instants, leases, restores, rollbacks, savepoints, tables, transactions
-from chronolake_metastore.domain.tables import YIELDS_PROPERTY
+from chronolake_metastore.domain.properties import YIELDS_PROPERTY
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import files as file_queries, instants as instant_queries
 from chronolake_metastore.settings import Settings

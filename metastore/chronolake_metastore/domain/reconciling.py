@@ -51,7 +51,7 @@ def asks(table: Table, instant: Instant, *, was_marked: bool) -> bool:
     """
     if instant.action is Action.ROLLBACK:
         return instant.plan is not None and instant.plan.by_markers
-    return was_marked or table.requires_markers
+    return was_marked or table.requires_markers(instant.requested_time)
 
 
 def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], found: Reconciliation) -> None:

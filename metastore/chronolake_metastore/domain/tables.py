@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import base_paths, column_types
+from chronolake_metastore.domain import base_paths, column_types, properties
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import base_paths as keys, record_keys, storage, tables as wire
-from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model import base_paths as keys, record_keys, tables as wire
+from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
-from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, GRACE_SECONDS_MAX
+from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import TableType, Yields
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
-YIELDS_PROPERTY: Final = "conflicts.yields"
-EARLY_PROPERTY: Final = "markers.early-conflict-detection"
-MARKERS_PROPERTY: Final = "markers.required"
-_CHOICES: Final = {
-    YIELDS_PROPERTY: tuple(Yields),
-    EARLY_PROPERTY: ("true", "false"),
-    MARKERS_PROPERTY: ("true", "false"),
-    TYPE_PROPERTY: tuple(MarkersType),
-    EXECUTOR_PROPERTY: tuple(Executor),
-}
-_SECONDS: Final = re.compile(r"[0-9]{1,9}")
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """What a table is now. ``last_field_id`` is the greatest that was ever given to a column of it."""
+    """What a table is now. ``last_field_id`` is the greatest that was ever given to a column of it.
+
+    ``markers_required_since`` is when the property that requires markers was set, of a table that was created
+    without it.
+    """
 
     name: str
     base_path: str
@@ -53,6 +46,7 @@ class Definition(msgspec.Struct, frozen=True):
     properties: dict[str, str]
     schema_version: int
     last_field_id: int
+    markers_required_since: Micros | UnsetType = UNSET
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -76,22 +70,26 @@ class Table(msgspec.Struct, frozen=True):
     @property
     def yields(self) -> Yields:
         """Who gives way when a write and a table service conflict."""
-        return Yields(self.definition.properties.get(YIELDS_PROPERTY, Yields.TABLE_SERVICE))
+        return Yields(self.definition.properties.get(properties.YIELDS_PROPERTY, Yields.TABLE_SERVICE))
 
     @property
     def detects_early(self) -> bool:
         """Whether a marker is refused when another instant has its file group in hand."""
-        return self.definition.properties.get(EARLY_PROPERTY) == "true"
+        return self.definition.properties.get(properties.EARLY_PROPERTY) == "true"
 
     @property
     def markers_type(self) -> MarkersType:
         """Where the markers of its writes are, unless they say otherwise."""
         return MarkersType(self.definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER))
 
-    @property
-    def requires_markers(self) -> bool:
-        """Whether a file is published only if its marker was created."""
-        return self.definition.properties.get(MARKERS_PROPERTY) == "true"
+    def requires_markers(self, requested_time: Micros) -> bool:
+        """Whether an instant publishes a file only if its marker was created.
+
+        Not if it was begun before the table required markers: it may have written files without any.
+        """
+        since = self.definition.markers_required_since
+        is_required = self.definition.properties.get(properties.MARKERS_PROPERTY) == "true"
+        return is_required and (since is UNSET or requested_time > since)
 
     @property
     def grace_seconds(self) -> int:
@@ -234,7 +232,7 @@ def check_column(field: wire.Field) -> None:
 
 def _check(definition: wire.CreateTable) -> None:
     _check_schema(definition.schema)
-    _check_properties(definition.properties)
+    properties.check(definition.properties)
     names = {field.name for field in definition.schema}
     ordering = [definition.ordering_field] if definition.ordering_field is not None else []
     _check_named("record_key_fields", definition.record_key_fields, names)
@@ -281,26 +279,6 @@ def _check_schema(schema: Iterable[wire.Field]) -> None:
             )
         check_column(field)
         seen.add(folded)
-
-
-def _check_properties(properties: Mapping[str, str]) -> None:
-    for name, allowed in _CHOICES.items():
-        given = properties.get(name)
-        if given is not None and given not in allowed:
-            raise errors.InvalidTable(
-                f"the property {name} is {' or '.join(allowed)}, not {given[:100]!r}", property=name
-            )
-    grace = properties.get(GRACE_PROPERTY)
-    if grace is not None and not (_SECONDS.fullmatch(grace) and int(grace) <= GRACE_SECONDS_MAX):
-        raise errors.InvalidTable(
-            f"the property {GRACE_PROPERTY} is a number of seconds, {GRACE_SECONDS_MAX} at most, not "
-            f"{grace[:100]!r}",
-            property=GRACE_PROPERTY,
-        )
-    try:
-        storage.check_properties(properties)
-    except ValueError as exc:
-        raise errors.InvalidTable(str(exc)) from exc
 
 
 def _check_named(role: str, columns: list[str], names: set[str]) -> None:

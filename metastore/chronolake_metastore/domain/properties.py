@@ -1,0 +1,82 @@
+"""The properties of a table that the server knows: what each may be, and when it may change.
+
+Other names are free: the table keeps them for its users.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_model import storage
+from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_MAX
+from chronolake_model.vocabulary import Yields
+
+YIELDS_PROPERTY: Final = "conflicts.yields"
+EARLY_PROPERTY: Final = "markers.early-conflict-detection"
+MARKERS_PROPERTY: Final = "markers.required"
+
+
+class Change(enum.Enum):
+    """When a property may be set to another value, or removed."""
+
+    ALWAYS = enum.auto()
+    """Instants that are pending go by the value of their begin, or it does not matter to them."""
+    WITHOUT_PENDING = enum.auto()
+    """While no instant of the table is pending: its writer would go on with the value before."""
+
+
+class Property(msgspec.Struct, frozen=True):
+    """One property; ``allowed`` says in words which values it ``accepts``."""
+
+    allowed: str
+    accepts: Callable[[str], bool]
+    change: Change = Change.ALWAYS
+
+
+def _one_of(*values: str) -> Property:
+    return Property(" or ".join(values), frozenset(values).__contains__)
+
+
+def _is_grace(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,9}", text) is not None and int(text) <= GRACE_SECONDS_MAX
+
+
+_STORAGE: Final = Property("any text", lambda _: True, Change.WITHOUT_PENDING)
+"""Where the files are: pending writers write to the place before, and rollbacks delete there."""
+PROPERTIES: Final[Mapping[str, Property]] = {
+    YIELDS_PROPERTY: _one_of(*Yields),
+    EARLY_PROPERTY: _one_of("true", "false"),
+    MARKERS_PROPERTY: _one_of("true", "false"),
+    TYPE_PROPERTY: _one_of(*MarkersType),
+    EXECUTOR_PROPERTY: _one_of(*Executor),
+    GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
+    **{f"{storage.PREFIX}{option}": _STORAGE for option in storage.S3_OPTIONS},
+}
+
+
+def check(properties: Mapping[str, str]) -> None:
+    """Raise ``InvalidTable`` when no table may have these properties."""
+    for name, known in PROPERTIES.items():
+        given = properties.get(name)
+        if given is not None and not known.accepts(given):
+            raise errors.InvalidTable(
+                f"the property {name} is {known.allowed}, not {given[:100]!r}", property=name
+            )
+    try:
+        storage.check_properties(properties)
+    except ValueError as exc:
+        raise errors.InvalidTable(str(exc)) from exc
+
+
+def held_by_pending(names: Iterable[str]) -> list[str]:
+    """Those of the properties that may not change while an instant is pending."""
+    return sorted(
+        name for name in names if name in PROPERTIES and PROPERTIES[name].change is Change.WITHOUT_PENDING
+    )
