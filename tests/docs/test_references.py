@@ -22,10 +22,10 @@ from tests.docs.markdown import ROOT
 
 _NOUNS = (
     "table, timeline, instant, action, state, requested time, completion time, partition path, file "
-    "group, file slice, base file, log file, record key, ordering field, marker, write stat, commit "
-    "metadata, savepoint, restore, rollback, clean, compaction, log compaction, clustering, archive, "
-    "lease, heartbeat, checkpoint, writer, epoch, outcome, request id, idempotency key, lake_table, wall "
-    "clock told, lane, group, event, projection, sequencer, tick, clock, version, namespace, actor, "
+    "group, file slice, base file, log file, record key, ordering field, marker, write stat, "
+    "savepoint, restore, rollback, clean, compaction, log compaction, clustering, archive, "
+    "lease, heartbeat, checkpoint, writer, epoch, outcome, request id, idempotency key, lake_table, "
+    "wall clock, lane, group, event, projection, sequencer, tick, clock, version, namespace, actor, "
     "cursor, problem, bucket, write token, refusal, auditor, address, field id, schema, schema version"
 )
 
