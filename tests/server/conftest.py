@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.fix_s3 import S3
 from tests.fix_server import ServerProcess
-from tests.server import rest
+from tests.fix_stores import Store
+from tests.server import deleting, rest, stored
 from tests.server.operations import TABLE, Operation
 from tests.server.refusals import Lake, is_decision
 from tests.server.rest import Table, marker, succeeded, write_stat
+from tests.server.stored import StoredTable
 
 
 @pytest.fixture
@@ -98,3 +102,55 @@ def refuse(lake: Lake) -> Iterator[Callable[..., None]]:
     yield check
     assert lake.timelines() == before
     assert lake.decided() == {name: rows + refused for name, rows in decided.items()}
+
+
+@pytest.fixture(scope="module")
+def storage_credentials() -> Iterator[None]:
+    """What servers that start from now on find in their environment."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in stored.CREDENTIALS.items():
+            environment.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared_deleting_server(
+    storage_credentials: None,
+    shared_dsn: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    s3_gateway: object,
+) -> Iterator[ServerProcess]:
+    """One server that deletes, for the tests of a module that keep to tables of their own."""
+    server = ServerProcess(shared_dsn, tmp_path_factory.mktemp("server") / "server.log", *deleting.DELETES)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def deleting_server(
+    storage_credentials: None, new_server: deleting.NewServer, dsn: str, s3_gateway: object
+) -> ServerProcess:
+    """A server that deletes, in the S3 API too, over a database of the test's own."""
+    return new_server(dsn, *deleting.DELETES)
+
+
+@pytest.fixture
+def stored_table(shared_deleting_server: ServerProcess, store: Store) -> Iterator[StoredTable]:
+    """A table in each store, at a server that deletes."""
+    with stored.table_at(shared_deleting_server.url, store) as table:
+        yield table
+
+
+@pytest.fixture
+def local_store(tmp_path: Path) -> Store:
+    """A local folder whose name is to be quoted."""
+    return Store(f"{tmp_path.as_uri()}/a%20lake/orders", None)
+
+
+@pytest.fixture
+def s3_table(deleting_server: ServerProcess, s3: S3) -> Iterator[StoredTable]:
+    """A table in S3, at the test's own server that deletes."""
+    with stored.table_at(deleting_server.url, Store(s3.base_path, s3.options)) as table:
+        yield table

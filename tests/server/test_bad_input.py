@@ -15,7 +15,7 @@ from chronolake_metastore.api import known_fields
 from chronolake_model.instants import BeginInstant
 from chronolake_model.markers import CreateMarkers
 from tests.fix_server import ServerProcess
-from tests.server import operations, rest
+from tests.server import bad_bodies, operations, rest
 from tests.server.operations import OPERATIONS, Operation
 from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, Lake, named
 
@@ -38,7 +38,7 @@ def test_these_tests_cover_every_operation_of_the_openapi_document(lake: Lake) -
     [
         pytest.param(tried, raw, id=f"{tried} {name}")
         for tried in operations.WITH_BODY
-        for name, raw in operations.not_json(tried)
+        for name, raw in bad_bodies.not_json(tried)
     ],
 )
 def test_a_body_of_another_form_is_refused(refuse: Callable[..., None], tried: Operation, raw: bytes) -> None:
@@ -50,14 +50,14 @@ def test_a_body_of_another_form_is_refused(refuse: Callable[..., None], tried: O
     [
         pytest.param(tried, at, raw, id=f"{tried} {'.'.join(map(str, at))} = {raw[:12]!r}")
         for tried in operations.WITH_BODY
-        for at, raw in operations.wrong_types(tried)
+        for at, raw in bad_bodies.wrong_types(tried)
     ],
 )
 def test_a_field_of_another_type_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, at: operations.Path, raw: str
+    lake: Lake, refuse: Callable[..., None], tried: Operation, at: bad_bodies.Path, raw: str
 ) -> None:
     assert tried.body is not None
-    body = operations.with_raw(tried.body(lake.inflight), at, raw)
+    body = bad_bodies.with_raw(tried.body(lake.inflight), at, raw)
 
     refuse(tried, 400, "invalid-request", content=body, headers={"Content-Type": "application/json"})
 
@@ -67,15 +67,15 @@ def test_a_field_of_another_type_is_refused(
     [
         pytest.param(tried, at, id=f"{tried} {'.'.join(map(str, at))}")
         for tried in operations.WITH_BODY
-        for at in operations.required_fields(tried)
+        for at in bad_bodies.required_fields(tried)
     ],
 )
 def test_a_missing_field_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, at: operations.Path
+    lake: Lake, refuse: Callable[..., None], tried: Operation, at: bad_bodies.Path
 ) -> None:
     assert tried.body is not None
 
-    refuse(tried, 400, "invalid-request", json=operations.without(tried.body(lake.inflight), at))
+    refuse(tried, 400, "invalid-request", json=bad_bodies.without(tried.body(lake.inflight), at))
 
 
 @named(operations.WITH_BODY)
@@ -185,9 +185,9 @@ def test_no_change_of_a_valid_body_breaks_an_endpoint(
 ) -> None:
     assert tried.body is not None
     body = tried.body(NEVER_BEGUN)
-    at = choice.draw(st.sampled_from([at for at, _ in operations.places(body)]))
+    at = choice.draw(st.sampled_from([at for at, _ in bad_bodies.places(body)]))
 
-    send_fuzz(lake, tried, json.dumps(operations.replaced(body, at, choice.draw(JSON_VALUES))).encode())
+    send_fuzz(lake, tried, json.dumps(bad_bodies.replaced(body, at, choice.draw(JSON_VALUES))).encode())
 
 
 @named(operations.WITH_BODY)

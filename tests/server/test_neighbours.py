@@ -18,9 +18,9 @@ from chronolake_storage import claims
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import rest, stored
+from tests.server.deleting import DELETES, OTHERS, becomes, completes, planned_clean
 from tests.server.rest import Json, refused, succeeded, write_stat
 from tests.server.stored import StoredTable, path_of
-from tests.server.test_deleter import DELETES, OTHERS, becomes, completes, planned_clean
 
 RESERVATIONS = 4
 """Requests of 1,000 instants each: 4 s of a table's clock."""

@@ -21,7 +21,7 @@ from chronolake_metastore.store import answers
 from tests.fix_stores import Store
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
-from tests.store.test_verify import EVENT, found, run
+from tests.store.verifying import EVENT, failed_checks, run
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "access_key",
@@ -29,13 +29,6 @@ ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "region",
     "AWS_ENDPOINT_URL": "endpoint_override",
 }
-
-
-@pytest.fixture
-def lake(dsn: str) -> str:
-    """A database with the history in it."""
-    tampering.make(dsn)
-    return dsn
 
 
 def collect(dsn: str) -> Heads:
@@ -69,12 +62,12 @@ def cut_short(dsn: str) -> None:
 # ---------------------------------------------------------------------------------- what they are for
 
 
-def test_heads_of_a_log_that_only_grew_are_still_in_it(lake: str) -> None:
-    documents = [collect(lake)]
-    asyncio.run(_grow(lake))
-    documents.append(collect(lake))
+def test_heads_of_a_log_that_only_grew_are_still_in_it(history_dsn: str) -> None:
+    documents = [collect(history_dsn)]
+    asyncio.run(_grow(history_dsn))
+    documents.append(collect(history_dsn))
 
-    report = tampering.verify(lake, documents=documents)
+    report = tampering.verify(history_dsn, documents=documents)
 
     assert (report.findings, report.documents) == ([], 2)
     assert documents[0].heads != documents[1].heads
@@ -86,19 +79,21 @@ async def _grow(dsn: str) -> None:
     await longer.close()
 
 
-def test_a_log_that_was_cut_short_with_its_clock_shows_only_in_the_heads(lake: str) -> None:
-    kept = collect(lake)
-    cut_short(lake)
+def test_a_log_that_was_cut_short_with_its_clock_shows_only_in_the_heads(history_dsn: str) -> None:
+    kept = collect(history_dsn)
+    cut_short(history_dsn)
 
-    assert found(lake) == set()
-    assert found(lake, documents=[kept]) == CUT
+    assert failed_checks(history_dsn) == set()
+    assert failed_checks(history_dsn, documents=[kept]) == CUT
 
 
-def test_outcomes_that_were_cut_off_with_the_head_of_their_chain_show_only_in_the_heads(lake: str) -> None:
-    tampering.refuse(lake, "shop.orders", "shop.none")
-    kept = collect(lake)
+def test_outcomes_that_were_cut_off_with_the_head_of_their_chain_show_only_in_the_heads(
+    history_dsn: str,
+) -> None:
+    tampering.refuse(history_dsn, "shop.orders", "shop.none")
+    kept = collect(history_dsn)
     tamper(
-        lake,
+        history_dsn,
         f"DELETE FROM refusal WHERE table_id = {ORDERS}",
         f"DELETE FROM outcome WHERE table_id = {ORDERS} AND status = 404",
         SET_BACK,
@@ -107,58 +102,58 @@ def test_outcomes_that_were_cut_off_with_the_head_of_their_chain_show_only_in_th
         f"DELETE FROM answer_chain WHERE chain_id = '{answers.chain_of('shop.none')}'",
     )
 
-    assert found(lake) == set()
-    assert found(lake, documents=[kept]) == {
+    assert failed_checks(history_dsn) == set()
+    assert failed_checks(history_dsn, documents=[kept]) == {
         (Check.HEAD, "shop.orders", None),
         (Check.HEAD, "(no table)", None),
     }
 
 
-def test_a_document_from_before_the_chains_of_answers_is_read(lake: str) -> None:
-    document = msgspec.structs.replace(collect(lake), schema_version=1, answers=[], digest="")
+def test_a_document_from_before_the_chains_of_answers_is_read(history_dsn: str) -> None:
+    document = msgspec.structs.replace(collect(history_dsn), schema_version=1, answers=[], digest="")
     unsealed = msgspec.json.encode(document, order="sorted")
     content = encode(msgspec.structs.replace(document, digest=hashlib.sha256(unsealed).hexdigest()))
 
     old = decode(document.name, content)
 
     assert b"answers" not in content
-    assert tampering.verify(lake, documents=[old]).holds
+    assert tampering.verify(history_dsn, documents=[old]).holds
 
 
-def test_a_log_whose_end_was_written_anew_shows_only_in_the_heads(lake: str) -> None:
-    kept = collect(lake)
-    tampering.forge(lake, 9, "mallory")
+def test_a_log_whose_end_was_written_anew_shows_only_in_the_heads(history_dsn: str) -> None:
+    kept = collect(history_dsn)
+    tampering.forge(history_dsn, 9, "mallory")
     tamper(
-        lake,
+        history_dsn,
         "UPDATE clock SET hash = e.hash FROM event e "
         f"WHERE (clock.table_id, e.table_id, e.version) = ({ORDERS}, {ORDERS}, 9)",
     )
 
-    assert found(lake) == set()
-    assert found(lake, documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
+    assert failed_checks(history_dsn) == set()
+    assert failed_checks(history_dsn, documents=[kept]) == {(Check.HEAD, "shop.orders", 9)}
 
 
-def test_one_table_is_held_to_its_own_heads(lake: str) -> None:
-    kept = collect(lake)
-    cut_short(lake)
+def test_one_table_is_held_to_its_own_heads(history_dsn: str) -> None:
+    kept = collect(history_dsn)
+    cut_short(history_dsn)
 
-    assert found(lake, table="shop.clicks", documents=[kept]) == set()
-    assert found(lake, table="shop.orders", documents=[kept]) == CUT
+    assert failed_checks(history_dsn, table="shop.clicks", documents=[kept]) == set()
+    assert failed_checks(history_dsn, table="shop.orders", documents=[kept]) == CUT
 
 
-def test_the_heads_are_those_of_the_log_whatever_the_clocks_say(lake: str) -> None:
-    before = collect(lake)
-    tamper(lake, "DELETE FROM clock", "DELETE FROM answer_chain")
+def test_the_heads_are_those_of_the_log_whatever_the_clocks_say(history_dsn: str) -> None:
+    before = collect(history_dsn)
+    tamper(history_dsn, "DELETE FROM clock", "DELETE FROM answer_chain")
 
-    assert (collect(lake).heads, collect(lake).answers) == (before.heads, before.answers)
+    assert (collect(history_dsn).heads, collect(history_dsn).answers) == (before.heads, before.answers)
     assert {head.table for head in before.heads} == {"(catalog)", "shop.orders", "shop.gone", "shop.clicks"}
 
 
 # ---------------------------------------------------------------------------------- the documents
 
 
-def test_a_document_reads_back_as_it_was_written(lake: str) -> None:
-    document = collect(lake)
+def test_a_document_reads_back_as_it_was_written(history_dsn: str) -> None:
+    document = collect(history_dsn)
 
     assert decode(document.name, encode(document)) == document
 
@@ -175,8 +170,8 @@ def test_a_document_reads_back_as_it_was_written(lake: str) -> None:
         ('"written_at": "2', '"written_at": "1'),
     ],
 )
-def test_a_document_that_was_changed_is_a_finding(lake: str, tmp_path: Path, old: str, new: str) -> None:
-    document = collect(lake)
+def test_a_document_that_was_changed_is_a_finding(history_dsn: str, tmp_path: Path, old: str, new: str) -> None:
+    document = collect(history_dsn)
     content = encode(document).decode()
     assert old in content
     (tmp_path / document.name).write_text(content.replace(old, new, 1))
@@ -185,11 +180,11 @@ def test_a_document_that_was_changed_is_a_finding(lake: str, tmp_path: Path, old
 
     assert isinstance(finding, Finding)
     assert document.name in finding.what
-    assert not tampering.verify(lake, documents=[finding]).holds
+    assert not tampering.verify(history_dsn, documents=[finding]).holds
 
 
-def test_a_document_under_another_name_is_a_finding(lake: str, tmp_path: Path) -> None:
-    (tmp_path / f"heads-{'0' * 20}.json").write_bytes(encode(collect(lake)))
+def test_a_document_under_another_name_is_a_finding(history_dsn: str, tmp_path: Path) -> None:
+    (tmp_path / f"heads-{'0' * 20}.json").write_bytes(encode(collect(history_dsn)))
 
     [finding] = heads.kept(object_storage.open_folder(str(tmp_path)))
 
@@ -199,13 +194,13 @@ def test_a_document_under_another_name_is_a_finding(lake: str, tmp_path: Path) -
 # ---------------------------------------------------------------------------------- the commands
 
 
-def test_the_commands_keep_heads_and_hold_the_log_to_them(lake: str, tmp_path: Path) -> None:
+def test_the_commands_keep_heads_and_hold_the_log_to_them(history_dsn: str, tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there yet"
-    kept = run("heads", "--dsn", lake, "--to", str(folder))
-    again = run("heads", "--dsn", lake, "--to", folder.as_uri())
-    held = run("verify", "--dsn", lake, "--heads", str(folder))
-    cut_short(lake)
-    cut = run("verify", "--dsn", lake, "--heads", str(folder))
+    kept = run("heads", "--dsn", history_dsn, "--to", str(folder))
+    again = run("heads", "--dsn", history_dsn, "--to", folder.as_uri())
+    held = run("verify", "--dsn", history_dsn, "--heads", str(folder))
+    cut_short(history_dsn)
+    cut = run("verify", "--dsn", history_dsn, "--heads", str(folder))
 
     [first, second] = sorted(path.name for path in folder.iterdir())
     assert (kept.stdout, again.stdout) == (
@@ -217,9 +212,9 @@ def test_the_commands_keep_heads_and_hold_the_log_to_them(lake: str, tmp_path: P
     assert (cut.returncode, cut.stdout.count("shop.orders version 9: head: ")) == (1, 2)
 
 
-def test_a_folder_without_heads_proves_nothing(lake: str, tmp_path: Path) -> None:
-    empty = run("verify", "--dsn", lake, "--heads", str(tmp_path))
-    missing = run("verify", "--dsn", lake, "--heads", str(tmp_path / "missing"))
+def test_a_folder_without_heads_proves_nothing(history_dsn: str, tmp_path: Path) -> None:
+    empty = run("verify", "--dsn", history_dsn, "--heads", str(tmp_path))
+    missing = run("verify", "--dsn", history_dsn, "--heads", str(tmp_path / "missing"))
 
     assert (empty.returncode, missing.returncode) == (2, 2)
     assert "Traceback" not in empty.stderr + missing.stderr

@@ -22,7 +22,7 @@ from chronolake_model.slices import (
 )
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, Operation, View
-from tests.store.test_actions import COW, MOR, Timeline, group, stat
+from tests.store.tables_of_types import COW, MOR, TablesOfTypes, group, stat
 
 _Slice = tuple[str | None, list[str]]
 """The instants of a slice's base file and of its log files."""
@@ -30,8 +30,8 @@ BY_DAY: Final = "shop.by_day"
 FIRST: Final = bucket_file_id(1)
 
 
-class Lake(Timeline):
-    """A lake whose views are asked for: as of now, or of a time."""
+class ViewedTables(TablesOfTypes):
+    """Tables whose views are asked for: as of now, or of a time."""
 
     def view(
         self, view: View, as_of: str | None = None, before_or_on: str | None = None, table: str = MOR
@@ -64,8 +64,8 @@ class Lake(Timeline):
 
 
 @pytest.fixture
-def lake(dsn: str) -> Iterator[Lake]:
-    with Lake(dsn) as made:
+def viewed(dsn: str) -> Iterator[ViewedTables]:
+    with ViewedTables(dsn) as made:
         made.make()
         yield made
 
@@ -79,86 +79,86 @@ def _time(time: str | None) -> Micros | None:
     return None if time is None else parse_time(time)
 
 
-def test_the_worked_example_of_rfc_66_while_it_happens(lake: Lake) -> None:
+def test_the_worked_example_of_rfc_66_while_it_happens(viewed: ViewedTables) -> None:
     """Delta writers are in flight while a compaction is scheduled, and while it completes."""
-    base = lake.written(MOR, Action.DELTACOMMIT, 1)
-    first, second, third = (lake.start(MOR, Action.DELTACOMMIT) for _ in range(3))
-    lake.log(first)
-    before = lake.log(second)
-    compaction = lake.planned(MOR, Action.COMPACTION, group(1))
-    done = lake.finish(compaction, stat(compaction, 1))
-    after = lake.log(third)
+    base = viewed.written(MOR, Action.DELTACOMMIT, 1)
+    first, second, third = (viewed.start(MOR, Action.DELTACOMMIT) for _ in range(3))
+    viewed.log(first)
+    before = viewed.log(second)
+    compaction = viewed.planned(MOR, Action.COMPACTION, group(1))
+    done = viewed.finish(compaction, stat(compaction, 1))
+    after = viewed.log(third)
     old = (base.requested_time, [first.requested_time, second.requested_time])
     new = (compaction.requested_time, [third.requested_time])
 
-    assert lake.view(View.LATEST) == lake.view(View.MERGED) == {FIRST: new}
-    assert lake.view(View.MERGED, compaction.requested_time) == {FIRST: old}
-    assert lake.view(View.LATEST, compaction.requested_time) == {FIRST: (None, [])}
-    assert lake.view(View.LATEST, before.completion_time) == {FIRST: old}
-    assert lake.view(View.READ_OPTIMISED, before.completion_time) == {FIRST: (base.requested_time, [])}
-    assert lake.view(View.READ_OPTIMISED) == {FIRST: (compaction.requested_time, [])}
-    assert lake.view(View.LATEST, done.completion_time) == {FIRST: (compaction.requested_time, [])}
-    assert lake.view(View.MERGED, before_or_on=third.requested_time) == {FIRST: old}
-    assert lake.view(View.MERGED, before_or_on=after.completion_time) == {FIRST: new}
-    history = lake.history().slices
+    assert viewed.view(View.LATEST) == viewed.view(View.MERGED) == {FIRST: new}
+    assert viewed.view(View.MERGED, compaction.requested_time) == {FIRST: old}
+    assert viewed.view(View.LATEST, compaction.requested_time) == {FIRST: (None, [])}
+    assert viewed.view(View.LATEST, before.completion_time) == {FIRST: old}
+    assert viewed.view(View.READ_OPTIMISED, before.completion_time) == {FIRST: (base.requested_time, [])}
+    assert viewed.view(View.READ_OPTIMISED) == {FIRST: (compaction.requested_time, [])}
+    assert viewed.view(View.LATEST, done.completion_time) == {FIRST: (compaction.requested_time, [])}
+    assert viewed.view(View.MERGED, before_or_on=third.requested_time) == {FIRST: old}
+    assert viewed.view(View.MERGED, before_or_on=after.completion_time) == {FIRST: new}
+    history = viewed.history().slices
     assert [one.base_instant_time for one in history] == [base.requested_time, compaction.requested_time]
     assert [one.superseded_at for one in history] == [done.completion_time, None]
     assert [len(one.log_files) for one in history] == [2, 1]
 
 
-def test_a_pending_compaction_opens_a_slice_until_it_completes_or_is_rolled_back(lake: Lake) -> None:
-    first = lake.log(lake.start(MOR, Action.DELTACOMMIT))
-    planned = lake.planned(MOR, Action.COMPACTION, group(1), inflight=False)
-    second = lake.log(lake.start(MOR, Action.DELTACOMMIT))
+def test_a_pending_compaction_opens_a_slice_until_it_completes_or_is_rolled_back(viewed: ViewedTables) -> None:
+    first = viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
+    planned = viewed.planned(MOR, Action.COMPACTION, group(1), inflight=False)
+    second = viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
     both = (None, [first.requested_time, second.requested_time])
-    assert lake.view(View.LATEST) == {FIRST: (None, [second.requested_time])}
-    assert lake.view(View.MERGED) == {FIRST: both}
-    assert lake.view(View.READ_OPTIMISED) == {}
-    assert [one.pending for one in lake.history().slices] == [False, True]
+    assert viewed.view(View.LATEST) == {FIRST: (None, [second.requested_time])}
+    assert viewed.view(View.MERGED) == {FIRST: both}
+    assert viewed.view(View.READ_OPTIMISED) == {}
+    assert [one.pending for one in viewed.history().slices] == [False, True]
 
-    undone = lake.undo(planned)
+    undone = viewed.undo(planned)
 
     assert undone.rolled_back_by is not None
-    assert lake.view(View.LATEST) == {FIRST: both}
-    assert lake.pending().file_groups == []
-    assert [one.pending for one in lake.history().slices] == [False]
+    assert viewed.view(View.LATEST) == {FIRST: both}
+    assert viewed.pending().file_groups == []
+    assert [one.pending for one in viewed.history().slices] == [False]
     for as_of in (planned.requested_time, second.completion_time, undone.rolled_back_by):
-        [waiting] = lake.pending(as_of).file_groups
+        [waiting] = viewed.pending(as_of).file_groups
         assert (waiting.file_id, waiting.requested_time) == (FIRST, planned.requested_time)
         assert waiting.action is Action.COMPACTION
-        assert lake.history(as_of).slices[-1].pending
+        assert viewed.history(as_of).slices[-1].pending
 
 
 @pytest.mark.parametrize("action", [Action.LOGCOMPACTION, Action.CLUSTERING])
-def test_a_pending_log_compaction_or_clustering_opens_no_slice(lake: Lake, action: Action) -> None:
-    written = lake.log(lake.start(MOR, Action.DELTACOMMIT))
-    lake.planned(MOR, action, group(1))
+def test_a_pending_log_compaction_or_clustering_opens_no_slice(viewed: ViewedTables, action: Action) -> None:
+    written = viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
+    viewed.planned(MOR, action, group(1))
 
-    assert lake.view(View.LATEST) == lake.view(View.MERGED) == {FIRST: (None, [written.requested_time])}
-    assert [one.action for one in lake.pending().file_groups] == [action]
+    assert viewed.view(View.LATEST) == viewed.view(View.MERGED) == {FIRST: (None, [written.requested_time])}
+    assert [one.action for one in viewed.pending().file_groups] == [action]
 
 
-def test_what_is_pending_is_known_before_anything_completes_behind_it(lake: Lake) -> None:
+def test_what_is_pending_is_known_before_anything_completes_behind_it(viewed: ViewedTables) -> None:
     """The answer is of the last time of the log, and so it stays."""
-    lake.log(lake.start(MOR, Action.DELTACOMMIT))
-    planned = lake.planned(MOR, Action.COMPACTION, group(1))
+    viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
+    planned = viewed.planned(MOR, Action.COMPACTION, group(1))
 
-    found = lake.pending()
+    found = viewed.pending()
 
     assert found.as_of == planned.requested_time
-    lake.finish(planned, stat(planned, 1))
-    assert lake.pending().file_groups == []
-    assert lake.pending(found.as_of) == found
+    viewed.finish(planned, stat(planned, 1))
+    assert viewed.pending().file_groups == []
+    assert viewed.pending(found.as_of) == found
 
 
-def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(lake: Lake) -> None:
-    written = lake.written(COW, Action.COMMIT, 1)
-    saved = lake.save(COW)
-    overwrite = lake.start(COW, Action.REPLACECOMMIT, operation=Operation.INSERT_OVERWRITE)
-    done = lake.finish(overwrite, stat(overwrite, 1, generation=1), replaced=(group(1),))
+def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(viewed: ViewedTables) -> None:
+    written = viewed.written(COW, Action.COMMIT, 1)
+    saved = viewed.save(COW)
+    overwrite = viewed.start(COW, Action.REPLACECOMMIT, operation=Operation.INSERT_OVERWRITE)
+    done = viewed.finish(overwrite, stat(overwrite, 1, generation=1), replaced=(group(1),))
 
-    [gone] = lake.replaced(COW).file_groups
-    history = lake.history(table=COW)
+    [gone] = viewed.replaced(COW).file_groups
+    history = viewed.history(table=COW)
 
     assert (gone.file_id, gone.replaced) == (FIRST, history.replaced)
     assert gone.replaced.requested_time == overwrite.requested_time
@@ -168,19 +168,19 @@ def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(lake: Lake)
         Operation.INSERT_OVERWRITE,
     )
     assert [one.superseded_at for one in history.slices] == [done.completion_time]
-    assert lake.replaced(COW, saved.completion_time).file_groups == []
+    assert viewed.replaced(COW, saved.completion_time).file_groups == []
     there: dict[str, _Slice] = {FIRST: (written.requested_time, [])}
-    assert lake.view(View.MERGED, before_or_on=written.requested_time, table=COW) == there
-    assert lake.view(View.LATEST, as_of=saved.completion_time, table=COW) == there
-    assert FIRST not in lake.view(View.MERGED, before_or_on=overwrite.requested_time, table=COW)
+    assert viewed.view(View.MERGED, before_or_on=written.requested_time, table=COW) == there
+    assert viewed.view(View.LATEST, as_of=saved.completion_time, table=COW) == there
+    assert FIRST not in viewed.view(View.MERGED, before_or_on=overwrite.requested_time, table=COW)
 
 
-def test_a_group_that_nobody_wrote_has_no_history(lake: Lake) -> None:
-    written = lake.log(lake.start(MOR, Action.DELTACOMMIT))
+def test_a_group_that_nobody_wrote_has_no_history(viewed: ViewedTables) -> None:
+    written = viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
 
-    assert lake.history(written.requested_time).slices == []
-    assert lake.history("20000101000000000").as_of is None
-    assert lake.history(table=COW).slices == []
+    assert viewed.history(written.requested_time).slices == []
+    assert viewed.history("20000101000000000").as_of is None
+    assert viewed.history(table=COW).slices == []
 
 
 def by_day() -> tables.CreateTable:
@@ -196,20 +196,20 @@ def by_day() -> tables.CreateTable:
     )
 
 
-def test_partitions_add_up_what_is_live(lake: Lake) -> None:
-    lake.done(by_day())
-    write = lake.start(BY_DAY, Action.COMMIT)
-    first = lake.finish(write, *(in_partition(write, path, bucket) for path in "abc" for bucket in (0, 1)))
-    again = lake.start(BY_DAY, Action.COMMIT)
-    lake.finish(again, in_partition(again, "b", 1, size_bytes=7))
-    gone = lake.start(BY_DAY, Action.REPLACECOMMIT)
-    lake.finish(gone, replaced=tuple(FileGroupName("c", bucket_file_id(bucket)) for bucket in (0, 1)))
+def test_partitions_add_up_what_is_live(viewed: ViewedTables) -> None:
+    viewed.done(by_day())
+    write = viewed.start(BY_DAY, Action.COMMIT)
+    first = viewed.finish(write, *(in_partition(write, path, bucket) for path in "abc" for bucket in (0, 1)))
+    again = viewed.start(BY_DAY, Action.COMMIT)
+    viewed.finish(again, in_partition(again, "b", 1, size_bytes=7))
+    gone = viewed.start(BY_DAY, Action.REPLACECOMMIT)
+    viewed.finish(gone, replaced=tuple(FileGroupName("c", bucket_file_id(bucket)) for bucket in (0, 1)))
 
-    page = lake.partitions(limit=1)
-    rest = lake.partitions(limit=2, cursor=page.next_cursor)
+    page = viewed.partitions(limit=1)
+    rest = viewed.partitions(limit=2, cursor=page.next_cursor)
 
-    assert lake.partitions(first.requested_time).partitions == []
-    assert lake.partitions(first.completion_time).partitions == [
+    assert viewed.partitions(first.requested_time).partitions == []
+    assert viewed.partitions(first.completion_time).partitions == [
         Partition(path, 2, 2, 200, 20) for path in "abc"
     ]
     assert [*page.partitions, *rest.partitions] == [
@@ -219,16 +219,16 @@ def test_partitions_add_up_what_is_live(lake: Lake) -> None:
     assert rest.next_cursor is None
 
 
-def test_a_partition_that_is_empty_by_now_does_not_end_the_pages(lake: Lake) -> None:
-    lake.done(by_day())
-    write = lake.start(BY_DAY, Action.COMMIT)
-    lake.finish(write, *(in_partition(write, path, 0) for path in "abcde"))
-    gone = lake.start(BY_DAY, Action.REPLACECOMMIT)
-    lake.finish(gone, replaced=tuple(FileGroupName(path, bucket_file_id(0)) for path in "abd"))
+def test_a_partition_that_is_empty_by_now_does_not_end_the_pages(viewed: ViewedTables) -> None:
+    viewed.done(by_day())
+    write = viewed.start(BY_DAY, Action.COMMIT)
+    viewed.finish(write, *(in_partition(write, path, 0) for path in "abcde"))
+    gone = viewed.start(BY_DAY, Action.REPLACECOMMIT)
+    viewed.finish(gone, replaced=tuple(FileGroupName(path, bucket_file_id(0)) for path in "abd"))
 
-    page = lake.partitions(limit=1)
-    rest = lake.partitions(limit=1, cursor=page.next_cursor)
-    end = lake.partitions(limit=1, cursor=rest.next_cursor)
+    page = viewed.partitions(limit=1)
+    rest = viewed.partitions(limit=1, cursor=page.next_cursor)
+    end = viewed.partitions(limit=1, cursor=rest.next_cursor)
 
     assert [one.partition_path for one in (*page.partitions, *rest.partitions)] == ["c", "e"]
     assert (end.partitions, end.next_cursor) == ([], None)

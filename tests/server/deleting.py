@@ -1,0 +1,99 @@
+"""Servers that delete, and tables whose rollbacks and cleans wait for them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+import httpx
+
+from chronolake_model.times import parse_time
+from tests.fix_server import ServerProcess
+from tests.server import database, rest, stored
+from tests.server.rest import succeeded
+from tests.server.stored import StoredTable, path_of
+from tests.store import tampering
+
+PATIENCE_SECONDS = 30.0
+DELETES = ("--deleter-seconds", "0.1", "--deleter-lease-seconds", "2", "--reaper-seconds", "0.1")
+OTHERS = "day=0/not-a-data-file"
+"""A file that is none of the instants'."""
+NewServer = Callable[..., ServerProcess]
+
+
+def becomes(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "the condition did not become true"
+        time.sleep(0.05)
+
+
+def completes(table: StoredTable, *rollbacks: str) -> None:
+    becomes(lambda: all(map(table.is_completed, rollbacks)))
+
+
+def files_deleted(server: ServerProcess) -> float:
+    """What the server's own figure says."""
+    metrics = httpx.get(f"{server.url}/metrics").text
+    [figure] = re.findall(r"^chronolake_files_deleted_total (\S+)$", metrics, re.MULTILINE)
+    return float(figure)
+
+
+def plan_of(table: rest.Table, instant: str) -> rest.Json:
+    return succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{instant}"))
+
+
+def name_in_plan(dsn: str, rollback: str, name: str) -> None:
+    """Have the plan of a rollback name another file, which no request may."""
+    time = f"chronolake.moment({parse_time(rollback)})"
+    tampering.tamper(dsn, f"UPDATE event_entry SET name = '{name}' WHERE instant = {time}")
+
+
+def given_back(server: ServerProcess) -> list[str]:
+    """What a server has logged of rollbacks that it could not execute."""
+    return [line for line in server.log().splitlines() if "rollback given back" in line]
+
+
+def kill_in_the_middle(server: ServerProcess, dsn: str, reported: int) -> None:
+    """Kill a server that deletes when it has reported so many files."""
+    with database.connected(dsn) as other, other.transaction():
+        database.wait_until(dsn, f"(SELECT count(*) FROM deleted_file) >= {reported}")
+        # What is deleted from storage by now cannot be reported any more.
+        other.execute("LOCK TABLE deleted_file IN SHARE MODE")
+        server.kill()
+
+
+def table_files(dsn: str) -> list[str]:
+    return [row["file_name"] for row in database.query(dsn, "SELECT file_name FROM deleted_file")]
+
+
+def marked_directly(table: StoredTable, files: int = 3) -> tuple[str, list[rest.Json]]:
+    """An instant that has marked files in storage, and written them."""
+    instant = table.begun(markers="direct")
+    markers = [stored.marker_of(instant, number) for number in range(files)]
+    names = [f".hoodie/.temp/{instant}/{path_of(marker)}.marker.CREATE" for marker in markers]
+    table.storage.create_all_empty([*names, *map(path_of, markers)])
+    return instant, markers
+
+
+def wrote_over(table: StoredTable, files: int) -> tuple[list[str], list[str]]:
+    """The paths of files that a commit wrote and the next one superseded, and of those that did."""
+    commits = []
+    for _ in range(2):
+        instant = table.begun()
+        stats = [rest.write_stat(instant, number % 4, f"day={number // 4}") for number in range(files)]
+        paths = sorted(map(path_of, stats))
+        table.storage.create_all_empty(paths)
+        succeeded(table.complete(instant, *stats))
+        commits.append(paths)
+    superseded, live = commits
+    return superseded, live
+
+
+def planned_clean(table: StoredTable, **options: object) -> str:
+    """A clean whose plan waits."""
+    body = {"writer": "w", "retain_commits": 1, "execute": False} | options
+    clean = succeeded(table.http.post(f"/v1/tables/{table.name}/cleans", json=body))["clean"]
+    requested_time: str = clean["requested_time"]
+    return requested_time

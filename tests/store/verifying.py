@@ -1,0 +1,34 @@
+"""What verify finds, as values that tests compare, and the command line as a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from chronolake_metastore.domain.proof import Check
+from tests.store import tampering
+from tests.store.tampering import ORDERS
+
+EVENT = f"WHERE table_id = {ORDERS} AND version = "
+CLICKS = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
+NOBODY = "'11111111-1111-1111-1111-111111111111'"
+FailedCheck = tuple[Check, str, int | None]
+
+
+def failed_checks(dsn: str, **options: Any) -> set[FailedCheck]:
+    """What verify finds: the check, the table and the version."""
+    return {
+        (finding.check, finding.table, finding.version) for finding in tampering.verify(dsn, **options).findings
+    }
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "chronolake_metastore", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
