@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
+.PHONY: help install demo test suite test-long check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -34,18 +34,17 @@ demo: $(STAMP) ## start a server, load a table through Spark, show its timeline 
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
 
-test: $(STAMP) ## run the test suite (what CI runs; WORKERS=3 side by side, 0 for one after the other)
+test: $(STAMP) ## make check and the test suite side by side (what CI runs; WORKERS=3 for the tests, 0 for one after the other)
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(PYTEST_ARGS),,check) suite
+
+suite: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-test-long: $(STAMP) ## run the slow tests too (LONG_SECONDS=240 for the long history and the state machine)
+test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, mypy --strict, the import contracts, and whether the blocking client is as generated
-	$(BIN)/python tools/async_to_sync.py --check
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/python tools/check.py
 
 sync: $(STAMP) ## generate the blocking client (client/chronolake/_sync) from the client for an event loop
 	$(BIN)/python tools/async_to_sync.py
