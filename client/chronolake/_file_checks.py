@@ -129,7 +129,7 @@ def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
 
 def keys_of(file: pq.ParquetFile, layout: Layout) -> Iterator[pa.Array]:
     """The record keys of a file, as its key fields give them."""
-    names = [one.name for one in layout.key_fields]
+    names = [field.name for field in layout.key_fields]
     for table in _row_groups(file, names):
         yield _keys.record_keys(names, _texts(table, layout.key_fields))
 

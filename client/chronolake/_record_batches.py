@@ -48,8 +48,8 @@ class MessageSplitter:
             if self._required > self._size:
                 self._chunks = [buffer]
                 return
-            message, rest = buffer[: self._required], buffer[self._required :]
-            self._chunks, self._size, self._required = [rest], len(rest), len(END)
+            message, following = buffer[: self._required], buffer[self._required :]
+            self._chunks, self._size, self._required = [following], len(following), len(END)
             self.has_ended = message == END
             if not self.has_ended:
                 yield message

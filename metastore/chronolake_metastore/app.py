@@ -129,7 +129,7 @@ def create_app(settings: Settings) -> Application:
             if settings.deleter_seconds:
                 running.append(Deleter(database, sequencer, metrics, settings).run())
                 running.append(Sweeper(database, sequencer, metrics, settings).run())
-            tasks = [workers.create_task(one) for one in running]
+            tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:
                 task.cancel()

@@ -297,9 +297,9 @@ def _forget_ended(folder: Path) -> None:
 def _left_behind(folder: Path) -> bool:
     psutil = importlib.import_module("psutil")
     for process in psutil.process_iter(["name", "cwd", "status"]):
-        found = process.info
-        is_live = found["status"] != psutil.STATUS_ZOMBIE
-        if is_live and found["name"] == "postgres" and found["cwd"] == str(folder):
+        info = process.info
+        is_live = info["status"] != psutil.STATUS_ZOMBIE
+        if is_live and info["name"] == "postgres" and info["cwd"] == str(folder):
             return True
     return False
 

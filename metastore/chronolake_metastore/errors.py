@@ -222,12 +222,12 @@ class InstantRolledBack(TimelineError):
 class HistoryCleaned(TimelineError):
     code = ProblemCode.HISTORY_CLEANED
 
-    def __init__(self, table: str, asked: str, first_servable_time: str) -> None:
+    def __init__(self, table: str, time: str, first_servable_time: str) -> None:
         super().__init__(
-            f"the history of {table!r} was cleaned: {asked} is earlier than {first_servable_time}, the first "
+            f"the history of {table!r} was cleaned: {time} is earlier than {first_servable_time}, the first "
             "time that it is served as of; ask for that one (earliest), or a later one",
             table=table,
-            asked=asked,
+            asked=time,
             first_servable_time=first_servable_time,
         )
 
@@ -311,9 +311,9 @@ class SchemaUnknown(Unavailable):
 def of_recorded(recorded: Recorded) -> TimelineError:
     """The refusal that was recorded, in the class of its code."""
     problem = msgspec.json.decode(recorded.document, type=Problem)
-    found = next((leaf for leaf in _leaves(TimelineError) if leaf.code == problem.code), UnknownRefusal)
+    error_class = next((leaf for leaf in _leaves(TimelineError) if leaf.code == problem.code), UnknownRefusal)
     # Past the class's own constructor, which makes the detail that is here already.
-    error = found.__new__(found)
+    error = error_class.__new__(error_class)
     TimelineError.__init__(error, problem.detail, **problem.context)
     error.recorded = recorded
     return error
@@ -323,8 +323,8 @@ def _leaves(branch: type[TimelineError]) -> Iterator[type[TimelineError]]:
     below = branch.__subclasses__()
     if not below:
         yield branch
-    for one in below:
-        yield from _leaves(one)
+    for error_class in below:
+        yield from _leaves(error_class)
 
 
 class ConfigurationError(Exception):

@@ -178,7 +178,9 @@ class Followers:
             is_over = time.monotonic() > self._closed_at + CLOSING_SECONDS
             return [follower.client for follower in self.all if is_over]
         now = time.monotonic()
-        late = [one for one in self.all if one.take_until is not None and one.take_until < now]
+        late = [
+            follower for follower in self.all if follower.take_until is not None and follower.take_until < now
+        ]
         for follower in late:
             if not follower.is_cut_off:
                 follower.is_cut_off = True

@@ -27,15 +27,15 @@ class Folder:
     def names(self) -> list[str]:
         """The names of the objects right in the folder, in order."""
         with configuration_errors():
-            return sorted(one.file_name for one in self._files.listing() if not one.partition_path)
+            return sorted(file.file_name for file in self._files.listing() if not file.partition_path)
 
     def read(self, name: str) -> bytes:
         """The content of an object."""
         with configuration_errors():
-            found = self._files.read(name, OBJECT_BYTES_MAX)
-        if found is None:
+            content = self._files.read(name, OBJECT_BYTES_MAX)
+        if content is None:
             raise errors.ConfigurationError(f"{self._files.base_path}/{name} cannot be used: it is not there")
-        return found.body
+        return content.body
 
     def create(self, name: str, content: bytes) -> None:
         """Make an object that is there whole or not at all; one that is there already is left as it is."""
@@ -61,7 +61,9 @@ def refuse_endpoint(options: Mapping[str, str], allowed: Collection[str]) -> Non
     """
     endpoint = options.get(_ENDPOINT, "")
     own = [os.environ.get(name, "") for name in _ENDPOINT_VARIABLES]
-    if endpoint and endpoint.rstrip("/") not in {one.rstrip("/") for one in (*allowed, *own)}:
+    if endpoint and endpoint.rstrip("/") not in {
+        allowed_endpoint.rstrip("/") for allowed_endpoint in (*allowed, *own)
+    }:
         raise errors.ConfigurationError(
             f"the table's property storage.{_ENDPOINT} is {endpoint[:200]!r}, and credentials are not sent to "
             "endpoints that only a table names; if it is your storage, give --storage-endpoint with this URL"

@@ -52,7 +52,7 @@ def clean(
     Files stay that are live, that a savepoint pins, that a reader holds, or that a pending write or plan may
     read. A clean that was interrupted is continued.
     """
-    if sum(one is not None for one in (retain_commits, retain_hours, retain_versions)) > 1:
+    if sum(option is not None for option in (retain_commits, retain_hours, retain_versions)) > 1:
         raise typer.BadParameter(
             "give one of --retain-commits, --retain-hours and --retain-versions", param_hint="--retain-…"
         )
@@ -83,11 +83,11 @@ def _print_preview(console: Console, preview: CleanPreview) -> None:
         console.print(path, soft_wrap=True, markup=False)
     if files > _SHOWN:
         console.print(f"… and {files - _SHOWN:,} more", markup=False)
-    more = ", and more by the cleans behind it" if preview.more else ""
+    further_files = ", and more by the cleans behind it" if preview.more else ""
     served = "" if preview.cleaned_before is None else f"; served from {preview.cleaned_before} on"
     console.print(
         f"{preview.table}: {output.count(files, 'file')} ({output.count(preview.size_bytes, 'byte')}) to delete"
-        f"{more}{served}",
+        f"{further_files}{served}",
         soft_wrap=True,
         markup=False,
     )

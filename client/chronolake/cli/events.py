@@ -106,5 +106,5 @@ def _print_page(console: Console, page: list[LoggedEvent], caught_up: bool) -> N
     )
     output.print_table(console, output.table_of(columns, rows))
     if page:
-        more = "No more for now" if caught_up else "There are more"
-        console.print(f"{more}; go on with --after {page[-1].cursor}", soft_wrap=True)
+        outlook = "No more for now" if caught_up else "There are more"
+        console.print(f"{outlook}; go on with --after {page[-1].cursor}", soft_wrap=True)

@@ -100,10 +100,10 @@ def restore(
     """
     with context.client() as client:
         lake_table = client.table(table)
-        found = lake_table.instant(savepoint)
+        instant = lake_table.instant(savepoint)
         # Of what is no savepoint there is nothing to show; the server refuses it.
-        if not yes and found.action is Action.SAVEPOINT and found.state is State.COMPLETED:
-            _ask(lake_table, found)
+        if not yes and instant.action is Action.SAVEPOINT and instant.state is State.COMPLETED:
+            _ask(lake_table, instant)
         restored = lake_table.restore(savepoint, reason, writer=writer)
     output.show(restored, lambda console: instants.print_instant(console, restored))
 

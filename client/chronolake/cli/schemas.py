@@ -64,8 +64,8 @@ def show_schema(
     """Show one version of a table's schema: its columns and their field ids."""
     with context.client() as client:
         lake_table = client.table(table)
-        found = lake_table.schema(version or lake_table.definition.schema_version)
-    output.show(found, lambda console: _print_schema(console, found))
+        schema = lake_table.schema(version or lake_table.definition.schema_version)
+    output.show(schema, lambda console: _print_schema(console, schema))
 
 
 def change_schema(  # one option per kind of change

@@ -107,8 +107,8 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
         now = client.time().latest if any(instant.lease_expires_at for instant in instants) else None
     if reverse:
         instants.reverse()
-    more = limit if fetch_one is None and len(instants) == limit else None
-    output.show({"instants": instants}, lambda console: _print_timeline(console, instants, more, now))
+    cut_at = limit if fetch_one is None and len(instants) == limit else None
+    output.show({"instants": instants}, lambda console: _print_timeline(console, instants, cut_at, now))
 
 
 def time() -> None:
@@ -139,10 +139,10 @@ def _between(timeline: Timeline, after: str | None, to: str | None) -> Timeline:
     return timeline if to is None else timeline.before_or_on(to)
 
 
-def _print_timeline(console: Console, instants: list[Instant], more: int | None, now: str | None) -> None:
+def _print_timeline(console: Console, instants: list[Instant], cut_at: int | None, now: str | None) -> None:
     output.print_table(console, _fitting(console, instants, now))
-    if more is not None:
-        console.print(f"The newest {more}; --limit shows more.")
+    if cut_at is not None:
+        console.print(f"The newest {cut_at}; --limit shows more.")
 
 
 def _fitting(console: Console, instants: list[Instant], now: str | None) -> Table:

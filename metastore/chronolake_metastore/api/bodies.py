@@ -49,24 +49,24 @@ class Budget:
         self._held = 0
         self._held_by: Counter[str] = Counter()
 
-    def refuse_beyond(self, address: str, more: int) -> None:
-        """Raise ``Overloaded`` unless ``more`` bytes of the address fit."""
-        if self._held_by[address] + more > self._share:
+    def refuse_beyond(self, address: str, size_bytes: int) -> None:
+        """Raise ``Overloaded`` unless ``size_bytes`` bytes of the address fit."""
+        if self._held_by[address] + size_bytes > self._share:
             raise errors.Overloaded(
                 f"{self._name} requests of {address} under way have {self._held_by[address]} bytes already, "
                 f"and one address may have {self._share}; send this one again later"
             )
-        if self._held + more > self._bytes_max:
+        if self._held + size_bytes > self._bytes_max:
             raise errors.Overloaded(
                 f"{self._name} requests under way have {self._held} bytes already, of {self._bytes_max}; send "
                 "this one again later"
             )
 
-    def take(self, address: str, more: int) -> None:
-        """Hold ``more`` bytes; raises ``Overloaded``."""
-        self.refuse_beyond(address, more)
-        self._held += more
-        self._held_by[address] += more
+    def take(self, address: str, size_bytes: int) -> None:
+        """Hold ``size_bytes`` bytes; raises ``Overloaded``."""
+        self.refuse_beyond(address, size_bytes)
+        self._held += size_bytes
+        self._held_by[address] += size_bytes
 
     def give_back(self, address: str, held: int) -> None:
         """Hold so many bytes less."""

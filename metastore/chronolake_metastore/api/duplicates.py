@@ -33,8 +33,8 @@ class _Found(Exception):
 def _look(body: bytes) -> str | None:
     try:
         json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=str)
-    except _Found as found:
-        return str(found)
+    except _Found as duplicate:
+        return str(duplicate)
     return None
 
 

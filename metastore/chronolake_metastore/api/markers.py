@@ -138,7 +138,7 @@ async def delete_markers(
 
 def _refuse_nul(data: wire.CreateMarkers) -> None:
     # Not by another look at the body, as commands do: that costs a single marker more.
-    texts = (text for one in data.markers for text in (one.partition_path, one.file_name))
+    texts = (text for marker in data.markers for text in (marker.partition_path, marker.file_name))
     if "\0" in (data.writer or "") or any("\0" in text for text in texts):
         raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
 

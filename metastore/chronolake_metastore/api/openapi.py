@@ -76,7 +76,7 @@ class Config(OpenAPIConfig):
     def to_openapi_schema(self) -> OpenAPI:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         """The document, as far as it does not follow from the handlers."""
         made = super().to_openapi_schema()
-        return Document(**{one.name: getattr(made, one.name) for one in fields(made)})
+        return Document(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 
 @dataclass
@@ -104,7 +104,7 @@ def _mend(path: str, operation: Json) -> None:
     responses.get("204", {}).pop("content", None)
     _say_what_else_is_answered(path, responses)
     responses["414"] = dict(_ADDRESS_TOO_LONG)
-    takes_key = any(one["name"] == KEY_HEADER for one in operation.get("parameters", ()))
+    takes_key = any(parameter["name"] == KEY_HEADER for parameter in operation.get("parameters", ()))
     for status, response in responses.items():
         headers = response.setdefault("headers", {})
         if takes_key and status != "414":
@@ -121,7 +121,7 @@ def _say_what_else_is_answered(path: str, responses: Json) -> None:
     whole = responses.get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
     if {} in whole.get("oneOf", ()):
         # How Litestar describes a stream beside a page.
-        [page] = [one for one in whole["oneOf"] if one]
+        [page] = [schema for schema in whole["oneOf"] if schema]
         responses["200"]["content"] = {"application/json": {"schema": page}, ARROW: _BINARY}
     if path.endswith("/published"):
         responses["200"]["content"] = {ARROW: _BINARY}
@@ -135,7 +135,7 @@ def _leave_out_problems_of_bodies(responses: Json) -> None:
         response = responses.get(str(code.status))
         if response is None or MEDIA_TYPE not in response["content"]:
             continue
-        left = [one for one in response["description"].split(" or ") if one != f"`{code}`"]
+        left = [text for text in response["description"].split(" or ") if text != f"`{code}`"]
         response["description"] = " or ".join(left)
         if not left:
             del responses[str(code.status)]

@@ -69,7 +69,7 @@ def describe(parameter: Json) -> None:
 
 def _without_null(schema: Json) -> Json:
     """A parameter is left out, and never null."""
-    kinds = [one for one in schema.get("oneOf", ()) if one != {"type": "null"}]
+    kinds = [kind for kind in schema.get("oneOf", ()) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return schema
     left: Json = {name: value for name, value in schema.items() if name != "oneOf" and value is not None}

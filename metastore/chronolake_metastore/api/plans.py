@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.queries import event_lists as queries
-from chronolake_metastore.queries.event_lists import Asked
+from chronolake_metastore.queries.event_lists import ListRequest
 from chronolake_metastore.store.engine import Database
 from chronolake_model.instants import FileGroupsReplaced, PlannedFileGroups, PlannedFiles, PlannedInstants
 from chronolake_model.problems import ProblemCode
@@ -29,7 +29,7 @@ async def list_planned_file_groups(
     cursor: Cursor = None,
 ) -> PlannedFileGroups:
     """All file groups that the plan of an instant names, page by page; none when it has no plan."""
-    return await queries.planned_file_groups(database, _asked(table, requested_time, limit, cursor))
+    return await queries.planned_file_groups(database, _request_of(table, requested_time, limit, cursor))
 
 
 @get(f"{_INSTANT}/plan/files", summary="List the files of a plan", tags=TAGS, responses=_PROBLEMS)
@@ -44,7 +44,7 @@ async def list_planned_files(
 
     Those that were reported deleted are among them.
     """
-    return await queries.planned_files(database, _asked(table, requested_time, limit, cursor))
+    return await queries.planned_files(database, _request_of(table, requested_time, limit, cursor))
 
 
 @get(f"{_INSTANT}/plan/instants", summary="List the instants of a plan", tags=TAGS, responses=_PROBLEMS)
@@ -56,7 +56,7 @@ async def list_planned_instants(
     cursor: Cursor = None,
 ) -> PlannedInstants:
     """All instants that a restore rolled back, page by page, in that order."""
-    return await queries.planned_instants(database, _asked(table, requested_time, limit, cursor))
+    return await queries.planned_instants(database, _request_of(table, requested_time, limit, cursor))
 
 
 @get(
@@ -73,9 +73,9 @@ async def list_replaced_by_instant(
     cursor: Cursor = None,
 ) -> FileGroupsReplaced:
     """All file groups that disappeared with the completion of an instant, page by page."""
-    return await queries.replaced_file_groups(database, _asked(table, requested_time, limit, cursor))
+    return await queries.replaced_file_groups(database, _request_of(table, requested_time, limit, cursor))
 
 
-def _asked(table: str, requested_time: str, limit: int, cursor: str | None) -> Asked:
+def _request_of(table: str, requested_time: str, limit: int, cursor: str | None) -> ListRequest:
     time = parameters.instant_time("requested_time", requested_time)
-    return Asked(parameters.table(table), time, limit, cursor)
+    return ListRequest(parameters.table(table), time, limit, cursor)

@@ -154,7 +154,7 @@ def _words(request: Request[Any, Any, Any], parameter: str) -> list[str]:
     """The closed list of words that a parameter of the handler takes."""
     for name, field in request.route_handler.parsed_fn_signature.parameters.items():
         if parameter in (name, getattr(field.kwarg_definition, "name", None)):
-            return [str(word) for one in _enums_in(field.annotation) for word in one]
+            return [str(word) for enum in _enums_in(field.annotation) for word in enum]
     return []
 
 

@@ -33,8 +33,8 @@ def exact(components: Json) -> Json:
 def _classes() -> dict[str, type]:
     """The types of the vocabulary, by their names."""
     modules = (
-        importlib.import_module(f"{chronolake_model.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(chronolake_model.__path__)
+        importlib.import_module(f"{chronolake_model.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(chronolake_model.__path__)
     )
     return {
         name: value

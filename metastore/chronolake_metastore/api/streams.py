@@ -93,8 +93,8 @@ class Arrow(Stream):
                 async for message in messages:
                     for start in range(0, len(message), CHUNK_BYTES):
                         chunk = message[start : start + CHUNK_BYTES]
-                        await send_in_time(_body(chunk, more=True), len(chunk))
-                await send_in_time(_body(b"", more=False))
+                        await send_in_time(_body(chunk, is_followed=True), len(chunk))
+                await send_in_time(_body(b"", is_followed=False))
             except TimeoutError:
                 _log.warning("cut off a client that reads nothing of its Arrow stream", client=client.address)
                 await asyncio.to_thread(hanging_up.hang_up, client)
@@ -105,5 +105,5 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-def _body(chunk: bytes, *, more: bool) -> Message:
-    return {"type": "http.response.body", "body": chunk, "more_body": more}
+def _body(chunk: bytes, *, is_followed: bool) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": is_followed}

@@ -36,10 +36,12 @@ async def complete_together(
     data: JSONBody[CompleteTogether], caller: NamedDependency[Caller]
 ) -> Response[CompletedTogether]:
     """Publish instants of one table or several: all of them or none, at one place in the order of the log."""
-    for index, one in enumerate(data.instants):
-        refuse_no_time(f"instants[{index}].cleaned_before", one.cleaned_before)
+    for index, member in enumerate(data.instants):
+        refuse_no_time(f"instants[{index}].cleaned_before", member.cleaned_before)
     members = [
-        CompleteInstant(one.table, time_in_body(f"instants[{index}].requested_time", one.requested_time), one)
-        for index, one in enumerate(data.instants)
+        CompleteInstant(
+            member.table, time_in_body(f"instants[{index}].requested_time", member.requested_time), member
+        )
+        for index, member in enumerate(data.instants)
     ]
     return await submit(caller, transactions.CompleteTogether(members))

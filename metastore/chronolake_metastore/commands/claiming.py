@@ -71,17 +71,17 @@ async def claim(
     database = Database(settings)
     try:
         identities = await _identities(database, new_id=new_id, dry_run=dry_run)
-        found = False
+        exists = False
         places = [place async for place in _places(database)]
-        tables = [TablePlace(str(one.table_id), one.table, one.base_path) for one in places]
+        tables = [TablePlace(str(place.table_id), place.table, place.base_path) for place in places]
         for place in places:
             if table is None or place.table == table:
-                found = True
+                exists = True
                 owner = await _owner(database, place, identities)
                 renew = functools.partial(
                     claims.renew,
                     owner=owner,
-                    earlier_ids=[str(one) for one in identities.known[:-1]],
+                    earlier_ids=[str(metastore_id) for metastore_id in identities.known[:-1]],
                     tables=tables,
                     force=force,
                     dry_run=dry_run,
@@ -90,7 +90,7 @@ async def claim(
                 tell(await _with_history(database, place, claimed))
     finally:
         await database.close()
-    if table is not None and not found:
+    if table is not None and not exists:
         raise errors.ConfigurationError(f"there is no table {table}")
     return identities
 

@@ -119,8 +119,8 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
     def load(
         self, state: State, command: CompleteInstant, evidence: Completion, now: Micros
     ) -> Loading[Completion] | None:
-        found = state.find_instant(command.table, command.requested_time)
-        return None if found is None else self._load(state, command, evidence, *found)
+        entry = state.find_instant(command.table, command.requested_time)
+        return None if entry is None else self._load(state, command, evidence, *entry)
 
     def _load(
         self, state: State, command: CompleteInstant, ahead: Completion, table: Table, instant: Instant
@@ -260,8 +260,8 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
     def load(
         self, state: State, command: StageWriteStats, evidence: list[FileGroupName], now: Micros
     ) -> Loading[list[FileGroupName]] | None:
-        found = state.find_instant(command.table, command.requested_time)
-        unplanned = None if found is None else _unplanned(*found, command.request.write_stats, ())
+        entry = state.find_instant(command.table, command.requested_time)
+        unplanned = None if entry is None else _unplanned(*entry, command.request.write_stats, ())
         return None if unplanned is None else at_once(unplanned)
 
     @override
@@ -296,10 +296,10 @@ def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | N
 
     None of an instant that cannot complete anyway.
     """
-    found = state.find_instant(command.table, command.requested_time)
-    if found is None or not found[1].state.is_pending:
+    entry = state.find_instant(command.table, command.requested_time)
+    if entry is None or not entry[1].state.is_pending:
         return None
-    table, instant = found
+    table, instant = entry
     marks = state.marks.get((table.table_id, instant.requested_time))
     was_marked = marks is not None and (marks.has_markers or marks.had_deletions)
     if not reconciling.asks(table, instant, was_marked=was_marked):

@@ -142,7 +142,8 @@ async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: i
         before = dict(state.clocks)
         records = _Records(known)
         results = [
-            _decide(state, task, found, now, records) for task, found in zip(tasks, evidence, strict=True)
+            _decide(state, task, task_evidence, now, records)
+            for task, task_evidence in zip(tasks, evidence, strict=True)
         ]
         if records.decided:
             await tx.commit([*_record(state, records), *projecting.write(state)])
@@ -165,7 +166,9 @@ async def _load_evidence(
     tx: Transaction, state: State, tasks: Sequence[Task], ahead: Sequence[Any], now: Micros
 ) -> list[Any]:
     """What each handler loads under the locks, in the order of the tasks."""
-    loadings = [_load(state, task, found, now) for task, found in zip(tasks, ahead, strict=True)]
+    loadings = [
+        _load(state, task, ahead_of_task, now) for task, ahead_of_task in zip(tasks, ahead, strict=True)
+    ]
     if any(task.handler.locks_instants(state, task.command) for task in tasks):
         # All instants of the transaction, in the order in which transactions that create markers lock them.
         loadings.insert(0, at_once(reconciling.lock_instants(state.instants)))
@@ -203,13 +206,26 @@ async def _load_state(
     known = outcomes.find(task.request.request_id for task in tasks)
     namespaces = catalog.find_namespaces(chain.from_iterable(names.namespaces for names in named))
     tables = catalog.find_tables(table_names)
-    found = instants.find(chain.from_iterable(names.instants for names in named), ending)
+    named_instants = instants.find(chain.from_iterable(names.instants for names in named), ending)
     concurrent = file_groups.find_concurrent(groups)
     heads = answers.find(table_names, catalog_ids)
-    more = [query for names in named for query in names.more_instants]
+    further_instants = [query for names in named for query in names.more_instants]
     lock_names = clocks.lock_names(table_names, catalog_ids)
-    await tx.fetch([lock_names, locked, now, known, namespaces, tables, found, concurrent, heads, *more])
-    all_found = [found.result, *(query.result for query in more)]
+    await tx.fetch(
+        [
+            lock_names,
+            locked,
+            now,
+            known,
+            namespaces,
+            tables,
+            named_instants,
+            concurrent,
+            heads,
+            *further_instants,
+        ]
+    )
+    results = [named_instants.result, *(query.result for query in further_instants)]
     loaded = Loaded(
         clocks=locked.result,
         answer_heads=heads.result,
@@ -218,10 +234,10 @@ async def _load_state(
         tables={table.name: table for table in tables.result},
         instants={
             (table_id, instant.requested_time): instant
-            for found_instants in all_found
+            for found_instants in results
             for table_id, instant in found_instants.instants
         },
-        marks=_all_marks(all_found),
+        marks=_all_marks(results),
         concurrent=concurrent.result,
     )
     return State(loaded), now.result, known.result

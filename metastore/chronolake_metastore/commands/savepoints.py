@@ -56,8 +56,8 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     @override
     def names(self, command: RestoreTable) -> Names:
         savepoint = command.table, command.savepoint
-        found = [stored.find_savepoints([command.table]), stored.find_behind_savepoints([savepoint])]
-        return Names(tables=[command.table], more_instants=found)
+        instants = [stored.find_savepoints([command.table]), stored.find_behind_savepoints([savepoint])]
+        return Names(tables=[command.table], more_instants=instants)
 
     @override
     def sharing(self, command: RestoreTable) -> Sharing:

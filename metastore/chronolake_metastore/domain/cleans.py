@@ -105,20 +105,20 @@ def plan(files: Sequence[Deletable]) -> Plan | None:
     """
     if not files:
         return None
-    paths = lists.seal([one.path for one in files])
-    return Plan(files_to_delete=paths, cleaned_before=max(one.left_at for one in files))
+    paths = lists.seal([file.path for file in files])
+    return Plan(files_to_delete=paths, cleaned_before=max(file.left_at for file in files))
 
 
 def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:
     """The clean; inflight, with a lease for its executor. If it has none yet, the plan waits."""
-    asked = command.request
+    body = command.request
     return InstantRequested(
         action=Action.CLEAN,
         operation=Operation.UNKNOWN,
-        state=State.INFLIGHT if asked.execute else State.REQUESTED,
-        writer=asked.writer,
-        lease_seconds=asked.lease_seconds,
-        lease_expires_at=lease_end(now, asked.lease_seconds) if asked.execute else None,
+        state=State.INFLIGHT if body.execute else State.REQUESTED,
+        writer=body.writer,
+        lease_seconds=body.lease_seconds,
+        lease_expires_at=lease_end(now, body.lease_seconds) if body.execute else None,
         plan=plan,
         schema_version=table.definition.schema_version,
     )
@@ -128,19 +128,19 @@ def resume(
     table: Table, clean: Instant, command: PlanClean, now: Micros
 ) -> InstantInflight | LeaseRenewed | None:
     """Let the caller execute the clean that is pending; raises ``LeaseLive`` while another does."""
-    asked = command.request
-    if not asked.execute:
+    body = command.request
+    if not body.execute:
         return None
-    expires = lease_end(now, asked.lease_seconds)
+    expires = lease_end(now, body.lease_seconds)
     if clean.state is State.REQUESTED:
         return InstantInflight(
-            writer=asked.writer,
-            lease_seconds=asked.lease_seconds,
+            writer=body.writer,
+            lease_seconds=body.lease_seconds,
             lease_expires_at=expires,
             schema_version=table.definition.schema_version,
         )
-    refuse_while_leased(clean, asked.writer, now)
-    return LeaseRenewed(lease_seconds=asked.lease_seconds, lease_expires_at=expires, writer=asked.writer)
+    refuse_while_leased(clean, body.writer, now)
+    return LeaseRenewed(lease_seconds=body.lease_seconds, lease_expires_at=expires, writer=body.writer)
 
 
 def is_planned(instant: Instant) -> bool:
@@ -173,7 +173,7 @@ def first_servable(
         raise errors.InvalidPlan(f"a {clean.begun_as} does not clean: leave cleaned_before out")
     if is_planned(clean):
         raise errors.InvalidPlan("the plan of this clean says cleaned_before: leave it out")
-    done = [(time, one.action) for one in others if (time := _completion_of(one)) is not None]
+    done = [(time, instant.action) for instant in others if (time := _completion_of(instant)) is not None]
     completed = max((time for time, _ in done), default=0)
     last = max(completed, past.completed or 0)
     if cleaned_before > last:

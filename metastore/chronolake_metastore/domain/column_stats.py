@@ -38,30 +38,30 @@ def columns_of(table: Table) -> Columns:
 def check(columns: Columns, stat: WriteStat) -> None:
     """Raise ``ValueError`` unless the stat's column stats, if it has any, fit the table and each other."""
     seen: set[int] = set()
-    for index, one in enumerate(stat.column_stats or ()):
+    for index, stats in enumerate(stat.column_stats or ()):
         try:
-            if one.field_id in seen:
+            if stats.field_id in seen:
                 raise ValueError("it is the column's second")
-            seen.add(one.field_id)
-            _check_one(columns, one, stat.records)
+            seen.add(stats.field_id)
+            _check_one(columns, stats, stat.records)
         except ValueError as exc:
-            raise ValueError(f"column_stats[{index}], of the field id {one.field_id}: {exc}") from exc
+            raise ValueError(f"column_stats[{index}], of the field id {stats.field_id}: {exc}") from exc
 
 
-def _check_one(columns: Columns, one: ColumnStats, records: int) -> None:
-    kind = columns.kinds.get(one.field_id)
-    if kind is None and one.field_id <= columns.last_field_id:
+def _check_one(columns: Columns, stats: ColumnStats, records: int) -> None:
+    kind = columns.kinds.get(stats.field_id)
+    if kind is None and stats.field_id <= columns.last_field_id:
         # Dropped while the file was written. Field ids are not used again, so no filter can name it.
         return
     if kind is None:
         raise ValueError("the table has no such column")
-    if one.nulls is not UNSET and one.nulls > records:
-        raise ValueError(f"{one.nulls} nulls in {records} records")
-    low, high = _bound(kind, one.min), _bound(kind, one.max)
+    if stats.nulls is not UNSET and stats.nulls > records:
+        raise ValueError(f"{stats.nulls} nulls in {records} records")
+    low, high = _bound(kind, stats.min), _bound(kind, stats.max)
     if low is not None and high is not None:
         least, greatest = order(low), order(high)
         if greatest < least:  # type: ignore[operator]  # both are of the column's type
-            raise ValueError(f"the least value, {one.min!r}, is greater than the greatest, {one.max!r}")
+            raise ValueError(f"the least value, {stats.min!r}, is greater than the greatest, {stats.max!r}")
 
 
 def _bound(kind: Kind, literal: Bound | UnsetType) -> Value | None:

@@ -104,10 +104,10 @@ def _strange(instant: Instant, contradicted: Contradicted, marked_by: str) -> Se
     """
     unmarked = contradicted.unmarked
     if has_direct_markers(instant):
-        return [one for one in unmarked if not is_file_of(one, marked_by)]
+        return [file for file in unmarked if not is_file_of(file, marked_by)]
     if instant.action is Action.ROLLBACK:
         unplanned = set(contradicted.unplanned)
-        return [one for one in unmarked if one in unplanned or not is_file_of(one, marked_by)]
+        return [file for file in unmarked if file in unplanned or not is_file_of(file, marked_by)]
     return unmarked
 
 
@@ -116,5 +116,5 @@ def _refuse(contradicted: Sequence[DeletedFile], why: str) -> None:
         raise errors.InvalidDeletion(
             f"{why} {len(contradicted)} of the files; the first is {contradicted[0].path!r}",
             files_in_question=len(contradicted),
-            files=[msgspec.to_builtins(one) for one in contradicted[:NAMED_MAX]],
+            files=[msgspec.to_builtins(file) for file in contradicted[:NAMED_MAX]],
         )

@@ -201,17 +201,17 @@ class LeaseRenewed(Payload, frozen=True, kw_only=True):
 
 def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
     """The lists of a payload that have entries: rows beside its event."""
-    found: dict[ListName, Sealed[Any]] = {}
+    lists: dict[ListName, Sealed[Any]] = {}
     match payload:
         case InstantRequested(plan=Plan() as plan):
-            found[ListName.PLAN_FILE_GROUPS] = plan.file_groups
-            found[ListName.PLAN_FILES] = plan.files_to_delete
-            found[ListName.PLAN_INSTANTS] = plan.instants
+            lists[ListName.PLAN_FILE_GROUPS] = plan.file_groups
+            lists[ListName.PLAN_FILES] = plan.files_to_delete
+            lists[ListName.PLAN_INSTANTS] = plan.instants
         case InstantCompleted():
-            found[ListName.REPLACED_FILE_GROUPS] = payload.replaced_file_groups
+            lists[ListName.REPLACED_FILE_GROUPS] = payload.replaced_file_groups
         case _:
             pass
-    return {name: sealed for name, sealed in found.items() if sealed.count}
+    return {name: sealed for name, sealed in lists.items() if sealed.count}
 
 
 PAYLOADS: Final[dict[str, type[Payload]]] = {payload.__name__: payload for payload in Payload.__subclasses__()}
@@ -291,7 +291,7 @@ def next_event(
     if isinstance(payload, InstantRequested):
         instant = time
     version = clock.version + 1
-    said = type(payload).__name__, instant, time, origin.actor, origin.request_id, payload
+    content = type(payload).__name__, instant, time, origin.actor, origin.request_id, payload
     return Event(
         table_id=clock.table_id,
         version=version,
@@ -301,7 +301,7 @@ def next_event(
         request_id=origin.request_id,
         payload=payload,
         previous_hash=clock.head,
-        hash=_seal(clock.head, clock.table_id, version, (*said, answers.number, answers.hash.hex())),
+        hash=_seal(clock.head, clock.table_id, version, (*content, answers.number, answers.hash.hex())),
         answers=answers.number,
         answers_hash=answers.hash,
     )
@@ -329,7 +329,7 @@ def hash_of(event: Event | StoredEvent) -> bytes:
     Of a stored event it is taken over the payload as it is stored, whatever this release makes of it.
     """
     payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
-    said: tuple[object, ...] = (
+    content: tuple[object, ...] = (
         event.type,
         event.instant,
         event.time,
@@ -339,13 +339,13 @@ def hash_of(event: Event | StoredEvent) -> bytes:
     )
     if event.answers is not None or event.answers_hash is not None:
         digest = None if event.answers_hash is None else event.answers_hash.hex()
-        said = *said, event.answers, digest
-    return _seal(event.previous_hash, event.table_id, event.version, said)
+        content = *content, event.answers, digest
+    return _seal(event.previous_hash, event.table_id, event.version, content)
 
 
-def _seal(previous_hash: bytes, table_id: UUID, version: int, said: tuple[object, ...]) -> bytes:
+def _seal(previous_hash: bytes, table_id: UUID, version: int, content: tuple[object, ...]) -> bytes:
     # Lists of plain values and sorted objects: the same bytes come out when the event is read back.
-    sealed = previous_hash.hex(), table_id, version, *said
+    sealed = previous_hash.hex(), table_id, version, *content
     return hashlib.sha256(msgspec.json.encode(sealed, order="sorted")).digest()
 
 

@@ -142,6 +142,6 @@ def _is_live(other: ConcurrentInstant, now: Micros) -> bool:
     return other.lease_expires_at is not None and other.lease_expires_at > now
 
 
-def _exclude(one: GroupChange, other: GroupChange) -> bool:
+def _exclude(change: GroupChange, other: GroupChange) -> bool:
     """Whether one of two instants that do this to a file group is refused, whichever completes last."""
-    return COMPLETED[one][other] is not Rule.NEVER or COMPLETED[other][one] is not Rule.NEVER
+    return COMPLETED[change][other] is not Rule.NEVER or COMPLETED[other][change] is not Rule.NEVER

@@ -103,8 +103,8 @@ class Chains:
             )
         if event.time <= head.time:
             expected = f"later than {format_time(head.time, Tick.MICROSECOND)}"
-            found = format_time(event.time, Tick.MICROSECOND)
-            findings.append(_finding(Check.TIME, table, event, "its time", expected, found))
+            actual = format_time(event.time, Tick.MICROSECOND)
+            findings.append(_finding(Check.TIME, table, event, "its time", expected, actual))
         self._heads[event.table_id] = _Head(event.version, event.time, event.hash)
         return findings
 
@@ -134,8 +134,8 @@ class AnswerChains:
             # The predecessor is not known, so nothing can be said of the hash.
             what = f"{named}: its predecessor"
             expected = f"number {answer.number - 1}"
-            found = f"number {head.number}" if head.number else NOTHING
-            return [Finding(Check.OUTCOME, table, answer.version, what, expected, found)]
+            actual = f"number {head.number}" if head.number else NOTHING
+            return [Finding(Check.OUTCOME, table, answer.version, what, expected, actual)]
         sealed = answers.seal(head.hash, answer.chain_id, answer.number, answer.outcome, answer.refusal)
         if sealed == answer.hash:
             return []
@@ -143,5 +143,5 @@ class AnswerChains:
         return [Finding(Check.OUTCOME, table, answer.version, what, sealed.hex(), answer.hash.hex())]
 
 
-def _finding(check: Check, table: str, event: StoredEvent, what: str, expected: str, found: str) -> Finding:
-    return Finding(check, table, event.version, f"{event.type}: {what}", expected, found)
+def _finding(check: Check, table: str, event: StoredEvent, what: str, expected: str, actual: str) -> Finding:
+    return Finding(check, table, event.version, f"{event.type}: {what}", expected, actual)

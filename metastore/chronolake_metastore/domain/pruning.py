@@ -112,14 +112,14 @@ def slice_could_match(condition: Condition, files: Sequence[Stats]) -> bool:
     return _could_hold(condition, lambda test: any(_file_passes(test, file) for file in files))
 
 
-def passes(test: Test, found: Range, records: int) -> bool:
+def passes(test: Test, bounds: Range, records: int) -> bool:
     """Whether one of so many values, of this range, could pass the test."""
     if test.relation is Relation.NULL:
-        return found.nulls != 0
-    if found.nulls == records:
+        return bounds.nulls != 0
+    if bounds.nulls == records:
         return False
-    least = None if found.least is None else order(found.least)
-    greatest = None if found.greatest is None else order(found.greatest)
+    least = None if bounds.least is None else order(bounds.least)
+    greatest = None if bounds.greatest is None else order(bounds.greatest)
     return _RULES[test.relation](least, greatest, [order(value) for value in test.values])
 
 
@@ -229,7 +229,7 @@ def _file_passes(test: Test, file: Stats) -> bool:
 _RULES: Final[dict[Relation, Callable[[Any, Any, list[Any]], bool]]] = {
     Relation.NOT_NULL: lambda least, greatest, values: True,
     Relation.AMONG: lambda least, greatest, values: any(
-        (least is None or least <= one) and (greatest is None or greatest >= one) for one in values
+        (least is None or least <= value) and (greatest is None or greatest >= value) for value in values
     ),
     Relation.NOT_AMONG: lambda least, greatest, values: (
         least is None or least != greatest or least not in values

@@ -54,26 +54,27 @@ def asks(table: Table, instant: Instant, *, was_marked: bool) -> bool:
     return was_marked or table.requires_markers(instant.requested_time)
 
 
-def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], found: Reconciliation) -> None:
+def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], reconciliation: Reconciliation) -> None:
     """Raise ``InvalidWriteStat`` for a file without a marker, ``UnreconciledMarkers`` for what else is marked.
 
     A marker's kind need not be compared: it says what the file's name does.
     """
-    if found.unmarked is not None:
-        raise _unmarked(found.unmarked, stats)
-    if found.left:
+    if reconciliation.unmarked is not None:
+        raise _unmarked(reconciliation.unmarked, stats)
+    if reconciliation.left:
         time = format_time(marked_by(instant), table.definition.tick)
         raise errors.UnreconciledMarkers(
-            f"the instant {time} of {table.name!r} has marked {found.left} file(s) that are neither published "
-            f"nor reported as deleted, the first is {found.named[0].path!r}; {HOW_TO_DELETE}",
-            unreconciled=found.left,
-            files=[msgspec.to_builtins(one) for one in found.named],
+            f"the instant {time} of {table.name!r} has marked {reconciliation.left} file(s) that are neither "
+            f"published nor reported as deleted, the first is {reconciliation.named[0].path!r}; "
+            f"{HOW_TO_DELETE}",
+            unreconciled=reconciliation.left,
+            files=[msgspec.to_builtins(file) for file in reconciliation.named],
         )
 
 
 def _unmarked(file: DeletedFile, stats: Sequence[WriteStat]) -> errors.InvalidWriteStat:
     named = (file.partition_path, file.file_name)
-    index = next((at for at, one in enumerate(stats) if (one.partition_path, one.file_name) == named), None)
+    index = next((at for at, stat in enumerate(stats) if (stat.partition_path, stat.file_name) == named), None)
     where = "staged" if index is None else f"write_stats[{index}]"
     return errors.InvalidWriteStat(
         f"{where}: the file {file.path!r} has no marker, or was reported as deleted; a file is marked before "

@@ -42,15 +42,17 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
     """
     savepoint = _savepoint(table, command.savepoint, known)
     saved = next(instant for instant in known if instant.requested_time == savepoint.target)
-    later = [one for one in known if is_write(one) and completion_of(one) > completion_of(saved)]
-    pending = [one for one in known if one.state.is_pending and one.begun_as in WRITES]
+    later = [
+        instant for instant in known if is_write(instant) and completion_of(instant) > completion_of(saved)
+    ]
+    pending = [instant for instant in known if instant.state.is_pending and instant.begun_as in WRITES]
     _refuse_pinned(table, later, known)
     if len(later) + len(pending) > INSTANTS_MAX:
         raise errors.InvalidPlan(
             f"{len(later) + len(pending)} instants would be rolled back, and a restore takes {INSTANTS_MAX} at "
             "most; go back in steps, to a later savepoint first"
         )
-    pending.sort(key=lambda one: (one.begun_as is not Action.CLUSTERING, -one.requested_time))
+    pending.sort(key=lambda instant: (instant.begun_as is not Action.CLUSTERING, -instant.requested_time))
     return pending + sorted(later, key=completion_of, reverse=True)
 
 
@@ -78,22 +80,24 @@ def _reason(command: RestoreTable) -> str:
 
 
 def _savepoint(table: Table, time: Micros, known: Sequence[Instant]) -> Instant:
-    found = next((instant for instant in known if instant.requested_time == time), None)
-    if found is None:
+    savepoint = next((instant for instant in known if instant.requested_time == time), None)
+    if savepoint is None:
         raise errors.InstantNotFound(table.name, format_time(time, table.definition.tick))
-    if not pins(found):
+    if not pins(savepoint):
         raise illegal(
-            table, found, f"it is a {found.action}; a table is restored to a savepoint that is not released"
+            table,
+            savepoint,
+            f"it is a {savepoint.action}; a table is restored to a savepoint that is not released",
         )
-    return found
+    return savepoint
 
 
 def _refuse_pinned(table: Table, later: Sequence[Instant], known: Sequence[Instant]) -> None:
     undone = {instant.requested_time for instant in later}
-    in_the_way = [one for one in known if pins(one) and one.target in undone]
+    in_the_way = [savepoint for savepoint in known if pins(savepoint) and savepoint.target in undone]
     if in_the_way:
         tick = table.definition.tick
-        times = [format_time(one.requested_time, tick) for one in in_the_way]
+        times = [format_time(savepoint.requested_time, tick) for savepoint in in_the_way]
         raise errors.Savepointed(
             f"{len(times)} later savepoint(s) of {table.name!r} pin what would be rolled back; release "
             f"{times[0]} first, or restore to it",

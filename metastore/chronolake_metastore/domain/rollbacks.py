@@ -103,15 +103,15 @@ def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequest
 
     When who asks does not delete them, the plan waits for somebody else.
     """
-    asked = command.request
-    waits = has_files(plan) and not asked.execute
+    body = command.request
+    waits = has_files(plan) and not body.execute
     return InstantRequested(
         action=Action.ROLLBACK,
         operation=Operation.UNKNOWN,
         state=State.REQUESTED if waits else State.INFLIGHT,
-        writer=asked.writer,
-        lease_seconds=asked.lease_seconds,
-        lease_expires_at=None if waits else lease_end(now, asked.lease_seconds),
+        writer=body.writer,
+        lease_seconds=body.lease_seconds,
+        lease_expires_at=None if waits else lease_end(now, body.lease_seconds),
         target=command.requested_time,
         plan=plan,
     )
@@ -124,18 +124,18 @@ def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
 
 def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:
     """Let a later caller execute the plan of a rollback, unless it has an executor or nothing is left to do."""
-    asked = command.request
-    if not asked.execute:
+    body = command.request
+    if not body.execute:
         return None
-    expires = lease_end(now, asked.lease_seconds)
+    expires = lease_end(now, body.lease_seconds)
     if rollback.state is State.REQUESTED:
-        return InstantInflight(writer=asked.writer, lease_seconds=asked.lease_seconds, lease_expires_at=expires)
+        return InstantInflight(writer=body.writer, lease_seconds=body.lease_seconds, lease_expires_at=expires)
     if rollback.state is not State.INFLIGHT:
         return None
     assert rollback.lease_expires_at is not None
-    if asked.writer != rollback.writer and now < rollback.lease_expires_at:
+    if body.writer != rollback.writer and now < rollback.lease_expires_at:
         return None
-    return LeaseRenewed(lease_seconds=asked.lease_seconds, lease_expires_at=expires, writer=asked.writer)
+    return LeaseRenewed(lease_seconds=body.lease_seconds, lease_expires_at=expires, writer=body.writer)
 
 
 def settled(comment: str = "") -> InstantCompleted:

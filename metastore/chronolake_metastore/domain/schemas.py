@@ -52,8 +52,8 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
             expected_schema_version=expected,
         )
     columns = _Columns(definition)
-    for asked in request.changes:
-        columns.change(asked)
+    for schema_change in request.changes:
+        columns.change(schema_change)
     try:
         refuse_larger("the schema", columns.fields, SCHEMA_BYTES_MAX)
         refuse_larger("changes", request.changes, SCHEMA_BYTES_MAX)
@@ -113,70 +113,71 @@ class _Columns:
         """All that are left, in their order."""
         return list(self._fields.values())
 
-    def change(self, asked: wire.SchemaChange) -> None:
-        match asked:
+    def change(self, schema_change: wire.SchemaChange) -> None:
+        match schema_change:
             case wire.AddColumn():
-                self._add(asked)
+                self._add(schema_change)
             case wire.RenameColumn():
-                self._rename(asked)
+                self._rename(schema_change)
             case wire.WidenColumn():
-                self._widen(asked)
+                self._widen(schema_change)
             case wire.SetNullable():
-                self._set_nullable(asked)
+                self._set_nullable(schema_change)
             case wire.DropColumn():
-                self._drop(asked)
+                self._drop(schema_change)
             case _:
-                assert_never(asked)
+                assert_never(schema_change)
 
-    def _add(self, asked: wire.AddColumn) -> None:
-        tables.check_column(Field(asked.name, asked.type))
-        if not asked.nullable:
-            raise self._refused(asked.name, "files that are there already lack it; add it nullable")
+    def _add(self, schema_change: wire.AddColumn) -> None:
+        tables.check_column(Field(schema_change.name, schema_change.type))
+        if not schema_change.nullable:
+            raise self._refused(schema_change.name, "files that are there already lack it; add it nullable")
         if len(self._fields) >= COLUMNS_MAX:
-            raise self._refused(asked.name, f"a table has {COLUMNS_MAX:,} columns at most")
-        self._refuse_taken(asked.name)
+            raise self._refused(schema_change.name, f"a table has {COLUMNS_MAX:,} columns at most")
+        self._refuse_taken(schema_change.name)
         self.last_field_id += 1
-        self._put(SchemaField(asked.name, asked.type, field_id=self.last_field_id))
+        self._put(SchemaField(schema_change.name, schema_change.type, field_id=self.last_field_id))
 
-    def _rename(self, asked: wire.RenameColumn) -> None:
-        field = self._found(asked.name)
-        self._refuse_role(asked.name, "renamed")
-        tables.check_column(Field(asked.new_name, field.type))
-        if asked.new_name == asked.name:
-            raise self._refused(asked.name, "it is called so already")
+    def _rename(self, schema_change: wire.RenameColumn) -> None:
+        field = self._found(schema_change.name)
+        self._refuse_role(schema_change.name, "renamed")
+        tables.check_column(Field(schema_change.new_name, field.type))
+        if schema_change.new_name == schema_change.name:
+            raise self._refused(schema_change.name, "it is called so already")
         # Another case of its own name is no clash.
-        del self._ids[asked.name.lower()]
-        self._refuse_taken(asked.new_name)
-        self._put(msgspec.structs.replace(field, name=asked.new_name))
+        del self._ids[schema_change.name.lower()]
+        self._refuse_taken(schema_change.new_name)
+        self._put(msgspec.structs.replace(field, name=schema_change.new_name))
 
-    def _widen(self, asked: wire.WidenColumn) -> None:
-        field = self._found(asked.name)
-        self._refuse_role(asked.name, "given another type")
-        tables.check_column(Field(asked.name, asked.type))
-        if not column_types.is_wider(asked.type, field.type):
+    def _widen(self, schema_change: wire.WidenColumn) -> None:
+        field = self._found(schema_change.name)
+        self._refuse_role(schema_change.name, "given another type")
+        tables.check_column(Field(schema_change.name, schema_change.type))
+        if not column_types.is_wider(schema_change.type, field.type):
             allowed = column_types.widenings(field.type)
             advice = f"it may become {' or '.join(allowed)}" if allowed else "no type is wider"
             raise self._refused(
-                asked.name,
-                f"files that hold it as {field.type[:100]} cannot be read as {asked.type[:100]}; {advice}",
+                schema_change.name,
+                f"files that hold it as {field.type[:100]} cannot be read as {schema_change.type[:100]}; "
+                f"{advice}",
                 type=field.type,
                 allowed=allowed,
             )
-        self._put(msgspec.structs.replace(field, type=asked.type))
+        self._put(msgspec.structs.replace(field, type=schema_change.type))
 
-    def _set_nullable(self, asked: wire.SetNullable) -> None:
-        field = self._found(asked.name)
-        if not asked.nullable:
-            raise self._refused(asked.name, "there may be nulls in it: what is nullable stays so")
+    def _set_nullable(self, schema_change: wire.SetNullable) -> None:
+        field = self._found(schema_change.name)
+        if not schema_change.nullable:
+            raise self._refused(schema_change.name, "there may be nulls in it: what is nullable stays so")
         if field.nullable:
-            raise self._refused(asked.name, "it is nullable already")
+            raise self._refused(schema_change.name, "it is nullable already")
         self._put(msgspec.structs.replace(field, nullable=True))
 
-    def _drop(self, asked: wire.DropColumn) -> None:
-        field = self._found(asked.name)
+    def _drop(self, schema_change: wire.DropColumn) -> None:
+        field = self._found(schema_change.name)
         # The record key cannot go, so a column is left always.
-        self._refuse_role(asked.name, "dropped")
-        del self._fields[field.field_id], self._ids[asked.name.lower()]
+        self._refuse_role(schema_change.name, "dropped")
+        del self._fields[field.field_id], self._ids[schema_change.name.lower()]
 
     def _put(self, field: SchemaField) -> None:
         self._fields[field.field_id] = field
@@ -224,5 +225,5 @@ def _roles(definition: Definition) -> dict[str, str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _COLUMNS_NAMED_MAX
-    return ", ".join(names[:_COLUMNS_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+    unnamed = len(names) - _COLUMNS_NAMED_MAX
+    return ", ".join(names[:_COLUMNS_NAMED_MAX]) + (f" and {unnamed:,} more" if unnamed > 0 else "")

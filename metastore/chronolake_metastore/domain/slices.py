@@ -70,25 +70,36 @@ class Slices(msgspec.Struct, Generic[File], frozen=True):
         """What a reader reads: until a compaction completes, the base file before it with the logs of both."""
         if self.replacement is not None:
             return None
-        completed = [number for number, one in enumerate(self.all) if not one.is_pending]
+        completed = [number for number, file_slice in enumerate(self.all) if not file_slice.is_pending]
         together = self.all[completed[-1] if completed else 0 :]
         base = together[0].base if together else None
-        logs = tuple(log for one in together for log in one.logs)
+        logs = tuple(log for file_slice in together for log in file_slice.logs)
         return FileSlice(_time(base, logs), base, logs) if base is not None or logs else None
 
     def read_optimised(self) -> FileSlice[File] | None:
         """The latest base file, as a slice without logs."""
-        bases = [one.base for one in self.all if one.base is not None and self.replacement is None]
+        bases = [
+            file_slice.base
+            for file_slice in self.all
+            if file_slice.base is not None and self.replacement is None
+        ]
         return FileSlice(bases[-1].requested_time, bases[-1], ()) if bases else None
 
     def before_or_on(self, time: Micros) -> Slices[File]:
         """The slices whose own times are ``time`` or before; replaced only by what was requested by then."""
         gone = self.replacement is not None and self.replacement.requested_time <= time
-        return Slices(tuple(one for one in self.all if one.time <= time), self.replacement if gone else None)
+        return Slices(
+            tuple(file_slice for file_slice in self.all if file_slice.time <= time),
+            self.replacement if gone else None,
+        )
 
     def superseded_at(self, of: FileSlice[File]) -> Micros | None:
         """When a newer base file completed, or the group was replaced."""
-        ends = [one.base.completion_time for one in self.all if one.base is not None and one.time > of.time]
+        ends = [
+            file_slice.base.completion_time
+            for file_slice in self.all
+            if file_slice.base is not None and file_slice.time > of.time
+        ]
         if self.replacement is not None:
             ends.append(self.replacement.completion_time)
         return min(ends, default=None)

@@ -120,9 +120,9 @@ class State:
 
     def find_instant(self, table: str, requested_time: Micros) -> tuple[Table, Instant] | None:
         """A table and an instant of it, if both are there."""
-        found = self.locked_table(table)
-        instant = None if found is None else self.instants.get((found.table_id, requested_time))
-        return None if found is None or instant is None else (found, instant)
+        locked = self.locked_table(table)
+        instant = None if locked is None else self.instants.get((locked.table_id, requested_time))
+        return None if locked is None or instant is None else (locked, instant)
 
     def instants_of(self, table_id: UUID) -> list[Instant]:
         """The instants of a table, as far as they were loaded."""

@@ -158,22 +158,22 @@ def drop(existing: Table | None, command: DropTable) -> TableDropped:
 
 def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
     """The table that ``event`` made: its columns are numbered from 1, in their order."""
-    asked = event.definition
+    requested = event.definition
     fields = [
         wire.SchemaField(field.name, field.type, field.nullable, field_id=field_id)
-        for field_id, field in enumerate(asked.schema, start=1)
+        for field_id, field in enumerate(requested.schema, start=1)
     ]
     definition = Definition(
-        name=asked.name,
-        base_path=asked.base_path,
+        name=requested.name,
+        base_path=requested.base_path,
         schema=fields,
-        record_key_fields=asked.record_key_fields,
-        type=asked.type,
-        partition_fields=asked.partition_fields,
-        ordering_field=asked.ordering_field,
-        index=asked.index,
-        tick=asked.tick,
-        properties=asked.properties,
+        record_key_fields=requested.record_key_fields,
+        type=requested.type,
+        partition_fields=requested.partition_fields,
+        ordering_field=requested.ordering_field,
+        index=requested.index,
+        tick=requested.tick,
+        properties=requested.properties,
         schema_version=1,
         last_field_id=len(fields),
     )
@@ -211,7 +211,7 @@ def document(table: Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -
         cleaned_before=(
             None if table.cleaned_before is None else format_time(table.cleaned_before, definition.tick)
         ),
-        took_over=[str(one) for one in took_over],
+        took_over=[str(table_id) for table_id in took_over],
     )
 
 

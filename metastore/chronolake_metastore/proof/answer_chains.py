@@ -24,11 +24,11 @@ class AnswersVerification:
     """
 
     def __init__(
-        self, table_id: UUID | None, name: Callable[[UUID], str], found: Callable[[Finding], None]
+        self, table_id: UUID | None, name: Callable[[UUID], str], report_finding: Callable[[Finding], None]
     ) -> None:
         self._table_id = table_id
         self._name = name
-        self._found = found
+        self._found = report_finding
         self._chains = AnswerChains()
         self.outcomes = 0
 

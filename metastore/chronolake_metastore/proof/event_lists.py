@@ -34,8 +34,8 @@ class _Proof:
         """What does not hold of the next row: what it is, what was expected, what was found."""
         number = self._digest.files
         if (stored.ordinal, stored.of.version) != (number, self._of.version):
-            expected, found = f"{number}, {self._of.version}", f"{stored.ordinal}, {stored.of.version}"
-            yield f"entry {stored.ordinal} of {self._of.name}: ordinal and version", expected, found
+            expected, actual = f"{number}, {self._of.version}", f"{stored.ordinal}, {stored.of.version}"
+            yield f"entry {stored.ordinal} of {self._of.name}: ordinal and version", expected, actual
         if number < len(self._first) and stored.entry != self._first[number]:
             what = f"entry {stored.ordinal} of {self._of.name}"
             yield what, _said(self._first[number]), _said(stored.entry)
@@ -50,24 +50,26 @@ class _Proof:
             yield f"the digest over {self._of.name}", self._sealed.digest, self._digest.hexdigest()
 
 
-async def check(tx: Transaction, events: Sequence[Event], name_of: Callable[[UUID], str], found: Found) -> None:
+async def check(
+    tx: Transaction, events: Sequence[Event], name_of: Callable[[UUID], str], report_finding: Found
+) -> None:
     """Compare the rows of the lists of ``events`` with the events."""
     proofs = {(of.table_id, of.instant, of.name): _Proof(of, sealed) for of, sealed in _lists(events)}
     if not proofs:
         return
     of_version = {(of.table_id, of.instant, of.name): of.version for of, _ in _lists(events)}
 
-    def note(key: tuple[UUID, Any, Any], said: tuple[str, str, str]) -> None:
-        what, expected, seen = said
-        found(Finding(Check.LISTS, name_of(key[0]), of_version[key], what, expected, seen), key[0])
+    def note(key: tuple[UUID, Any, Any], difference: tuple[str, str, str]) -> None:
+        what, expected, seen = difference
+        report_finding(Finding(Check.LISTS, name_of(key[0]), of_version[key], what, expected, seen), key[0])
 
     async for stored in event_lists.entries(tx, [of for of, _ in _lists(events)]):
         key = stored.of.table_id, stored.of.instant, stored.of.name
-        for said in proofs[key].take(stored):
-            note(key, said)
+        for difference in proofs[key].take(stored):
+            note(key, difference)
     for key, proof in proofs.items():
-        for said in proof.close():
-            note(key, said)
+        for difference in proof.close():
+            note(key, difference)
 
 
 async def find_orphans(

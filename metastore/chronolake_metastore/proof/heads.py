@@ -27,7 +27,7 @@ async def collect(settings: Settings) -> Heads:
     session = Session(database)
     try:
         async with session.begin() as tx:
-            found = await proof.chain_heads(tx)
+            chain_heads = await proof.chain_heads(tx)
             found_answers = await answers.heads(tx)
             now = await tx.fetch_one(clocks.read_now())
     finally:
@@ -43,7 +43,7 @@ async def collect(settings: Settings) -> Heads:
                 time=format_time(head.time, Tick.MICROSECOND),
                 hash=head.hash.hex(),
             )
-            for head in found
+            for head in chain_heads
         ],
         [
             AnswersHead(

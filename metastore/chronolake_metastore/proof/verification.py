@@ -248,8 +248,8 @@ class _Verification:
                 what = "the digest over its write stats"
                 self._write_stats_differ(key, what, payload.write_stats_digest, digests[key].hexdigest())
 
-    def _write_stats_differ(self, key: proof.EventKey, what: str, expected: str, found: str) -> None:
-        finding = Finding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, found)
+    def _write_stats_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
+        finding = Finding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, actual)
         self.found(finding, key[0])
 
     async def _check_deletions(self, tx: Transaction, events: Sequence[Event]) -> None:
@@ -270,16 +270,18 @@ class _Verification:
                 )
             digest.add(stored.file)
         for key, payload in sealed.items():
-            found = digests[key]
-            if found.files != payload.files:
-                self._deletions_differ(key, "its files", f"{payload.files} files", f"{found.files} files")
-            elif found.hexdigest() != payload.deletions_digest:
+            digest_of_rows = digests[key]
+            if digest_of_rows.files != payload.files:
+                self._deletions_differ(
+                    key, "its files", f"{payload.files} files", f"{digest_of_rows.files} files"
+                )
+            elif digest_of_rows.hexdigest() != payload.deletions_digest:
                 what = "the digest over its deleted files"
-                self._deletions_differ(key, what, payload.deletions_digest, found.hexdigest())
+                self._deletions_differ(key, what, payload.deletions_digest, digest_of_rows.hexdigest())
 
-    def _deletions_differ(self, key: proof.EventKey, what: str, expected: str, found: str) -> None:
+    def _deletions_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
         # Nothing is projected from them: the table's log can be replayed all the same.
-        self.found(Finding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, found))
+        self.found(Finding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, actual))
 
     async def _find_orphans(self, tx: Transaction) -> None:
         limit = self._findings_max + 1
@@ -304,11 +306,11 @@ class _Verification:
         hashes = await proof.hashes(tx, [(UUID(head.table_id), head.version) for head in heads])
         for head in heads:
             digest = hashes.get((UUID(head.table_id), head.version))
-            found = NOTHING if digest is None else digest.hex()
-            if found != head.hash:
+            actual = NOTHING if digest is None else digest.hex()
+            if actual != head.hash:
                 what = f"the head that {document.name} keeps"
                 name = head.table or self._name(UUID(head.table_id))
-                self.found(Finding(Check.HEAD, name, head.version, what, head.hash, found))
+                self.found(Finding(Check.HEAD, name, head.version, what, head.hash, actual))
 
     def _close_the_log(self) -> None:
         """Say what can only be known at the end of the log."""
@@ -326,16 +328,16 @@ class _Verification:
                 )
 
     def _differs(self, difference: Difference) -> Finding:
-        expected, found = _row(difference.expected), _row(difference.found)
-        either = expected or found
+        expected, actual = _row(difference.expected), _row(difference.found)
+        either = expected or actual
         assert either is not None
         named = ", ".join(f"{column}={either[column]}" for column in difference.key if column != "table_id")
         what = f"{difference.projection}({named})" if named else difference.projection
         table = CATALOG if difference.table_id is None else self._answers.name_of(difference.table_id)
         # Rows may be long: say the columns that differ.
         differing = None
-        if expected is not None and found is not None:
-            differing = [column for column in expected if expected[column] != found[column]]
+        if expected is not None and actual is not None:
+            differing = [column for column in expected if expected[column] != actual[column]]
         version = either.get("version")
         return Finding(
             Check.PROJECTION,
@@ -343,7 +345,7 @@ class _Verification:
             version if isinstance(version, int) else None,
             what,
             _said(expected, differing),
-            _said(found, differing),
+            _said(actual, differing),
         )
 
     def _name(self, table_id: UUID) -> str:

@@ -16,16 +16,16 @@ async def preview(database: Database, table_name: str, policy: CleanPolicy) -> C
         table = await tables.find(connection, table_name)
         bounds, now = await stored.look(connection, table.table_id, policy.commits)
         wanted = cleans.wanted(table, policy, bounds, now)
-        found = (
+        deletable_files = (
             []
             if wanted is None
             else await stored.deletable(connection, table.table_id, wanted, FILES_TO_CLEAN_MAX + 1)
         )
-    plan = cleans.plan(found[:FILES_TO_CLEAN_MAX])
+    plan = cleans.plan(deletable_files[:FILES_TO_CLEAN_MAX])
     return CleanPreview(
         table=table.name,
         cleaned_before=None if plan is None else format_if(plan.cleaned_before, table.definition.tick),
-        files_to_delete=[one.path for one in found[:FILES_TO_CLEAN_MAX]],
-        size_bytes=sum(one.size_bytes for one in found[:FILES_TO_CLEAN_MAX]),
-        more=len(found) > FILES_TO_CLEAN_MAX,
+        files_to_delete=[file.path for file in deletable_files[:FILES_TO_CLEAN_MAX]],
+        size_bytes=sum(file.size_bytes for file in deletable_files[:FILES_TO_CLEAN_MAX]),
+        more=len(deletable_files) > FILES_TO_CLEAN_MAX,
     )

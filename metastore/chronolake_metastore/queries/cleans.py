@@ -18,13 +18,13 @@ def first_servable(table: Table) -> Micros:
     return BEFORE_ALL if table.cleaned_before is None else table.cleaned_before
 
 
-async def as_of(connection: Reader, table: Table, asked: ReadTime | None) -> Micros | None:
+async def as_of(connection: Reader, table: Table, requested: ReadTime | None) -> Micros | None:
     """The time that a reader looks back to; none for now. Raises ``HistoryCleaned``."""
-    if asked is None or asked is Bound.LATEST:
+    if requested is None or requested is Bound.LATEST:
         return None
-    if asked is Bound.EARLIEST:
+    if requested is Bound.EARLIEST:
         return first_servable(table)
-    return await servable(connection, table, asked)
+    return await servable(connection, table, requested)
 
 
 async def servable(connection: Reader, table: Table, time: Micros) -> Micros:

@@ -13,7 +13,7 @@ from chronolake_model.times import Micros, format_time
 
 
 async def find(
-    database: Database, table_name: str, requested_time: Micros, asked: wire.FindConflicts
+    database: Database, table_name: str, requested_time: Micros, body: wire.FindConflicts
 ) -> wire.Conflicts:
     """The conflict that completing would lose now; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
@@ -21,11 +21,14 @@ async def find(
         instant = await instants.get(connection, table.table_id, requested_time)
         if instant is None:
             raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
-        others = await file_groups.concurrent_in(connection, table_name, asked.file_groups)
+        others = await file_groups.concurrent_in(connection, table_name, body.file_groups)
         now = await clocks.now(connection)
     touched = [
-        (conflicts.change_of(instant.begun_as, one.how), FileGroupName(one.partition_path, one.file_id))
-        for one in asked.file_groups
+        (
+            conflicts.change_of(instant.begun_as, touched.how),
+            FileGroupName(touched.partition_path, touched.file_id),
+        )
+        for touched in body.file_groups
     ]
     lost = conflicts.find(table, requested_time, touched, others, now)
     return wire.Conflicts(

@@ -18,23 +18,23 @@ from chronolake_model.times import Micros, format_time
 
 
 async def in_name_of(
-    database: Database, table_name: str, requested_time: Micros, asked: AskDeletable
+    database: Database, table_name: str, requested_time: Micros, body: AskDeletable
 ) -> Deletable:
     """Which files may not be deleted in the name of an instant; raises as ``refused``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        found = await refused(connection, table.table_id, requested_time, asked.files, asked.writer)
-        return await _answer(connection, table, found)
+        refusals = await refused(connection, table.table_id, requested_time, body.files, body.writer)
+        return await _answer(connection, table, refusals)
 
 
-async def orphans(database: Database, table_name: str, asked: AskOrphans) -> Deletable:
+async def orphans(database: Database, table_name: str, body: AskOrphans) -> Deletable:
     """Which files, that nothing accounts for, may not be deleted; raises as ``refused_orphans``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        found = await refused_orphans(
-            connection, table.table_id, asked.files, unknown_instants=asked.unknown_instants
+        refusals = await refused_orphans(
+            connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )
-        return await _answer(connection, table, found)
+        return await _answer(connection, table, refusals)
 
 
 async def refused(
@@ -68,21 +68,21 @@ async def refused_orphans(
         lambda known: domain.as_orphan(known, last_time, unknown_instants=unknown_instants),
     )
     # An instant that the table does not have may be a dropped table's, which is the better reason.
-    certain = {one.path for one in refused if one.reason is not Refusal.UNKNOWN_INSTANT}
+    certain = {refusal.path for refusal in refused if refusal.reason is not Refusal.UNKNOWN_INSTANT}
     left = [file for file in files if file.path not in certain]
     dropped = await _of_dropped_tables(connection, table_id, left)
-    of_dropped = {one.path for one in dropped}
-    return [*(one for one in refused if one.path not in of_dropped), *dropped]
+    of_dropped = {refusal.path for refusal in dropped}
+    return [*(refusal for refusal in refused if refusal.path not in of_dropped), *dropped]
 
 
 async def _of_dropped_tables(
     connection: Reader, table_id: UUID, files: Sequence[DeletedFile]
 ) -> list[RefusedDeletion]:
     named = [(file, time) for file in files if (time := domain.requested_time_of(file)) is not None]
-    found = await stored.of_dropped_tables(connection, table_id, named)
+    flags = await stored.of_dropped_tables(connection, table_id, named)
     return [
         RefusedDeletion(file.partition_path, file.file_name, Refusal.DROPPED_TABLE)
-        for (file, _), is_of_dropped in zip(named, found, strict=True)
+        for (file, _), is_of_dropped in zip(named, flags, strict=True)
         if is_of_dropped
     ]
 
@@ -96,7 +96,7 @@ async def _judge(
     times = [(file, domain.requested_time_of(file)) for file in files]
     named = [(file, time) for file, time in times if time is not None]
     known = await stored.known(connection, table.table_id, named)
-    judged = [(file, judge(one)) for (file, _), one in zip(named, known, strict=True)]
+    judged = [(file, judge(facts)) for (file, _), facts in zip(named, known, strict=True)]
     strange = [(file, Refusal.NOT_A_DATA_FILE) for file, time in times if time is None]
     return [
         RefusedDeletion(file.partition_path, file.file_name, reason)
@@ -128,6 +128,6 @@ async def _own(connection: Reader, table_id: UUID) -> Table:
     return await tables.find(connection, state.table)
 
 
-async def _answer(connection: Reader, table: Table, found: list[RefusedDeletion]) -> Deletable:
+async def _answer(connection: Reader, table: Table, refusals: list[RefusedDeletion]) -> Deletable:
     metastore_id = await identity.require_here(connection)
-    return Deletable(table.name, str(table.table_id), str(metastore_id), found)
+    return Deletable(table.name, str(table.table_id), str(metastore_id), refusals)

@@ -43,10 +43,10 @@ async def page(
         async def fetch(last: DeletedFile | None, number: int) -> list[DeletedFile]:
             return await stored.page(connection, of, last or after, number, unpublished=unpublished)
 
-        found, is_cut = await paging.collect(
+        files, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))
-    return DeletedFilePage(table.name, format_time(requested_time, table.definition.tick), found, more)
+        next_cursor = cursors.encode(_Place(table.table_id, requested_time, files[-1]))
+    return DeletedFilePage(table.name, format_time(requested_time, table.definition.tick), files, next_cursor)

@@ -26,7 +26,7 @@ class _Place(msgspec.Struct, tag="entries", frozen=True, array_like=True, forbid
     ordinal: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ListRequest(msgspec.Struct, frozen=True):
     """Which instant of which table is asked for, and which page."""
 
     table: str
@@ -42,53 +42,53 @@ class _Page(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-async def planned_file_groups(database: Database, asked: Asked) -> wire.PlannedFileGroups:
+async def planned_file_groups(database: Database, request: ListRequest) -> wire.PlannedFileGroups:
     """A page; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``, as the others do."""
-    page = await _page(database, asked, ListName.PLAN_FILE_GROUPS)
+    page = await _page(database, request, ListName.PLAN_FILE_GROUPS)
     groups = lists.file_groups(page.entries)
     return wire.PlannedFileGroups(page.table.name, page.requested_time, groups, page.next_cursor)
 
 
-async def planned_files(database: Database, asked: Asked) -> wire.PlannedFiles:
+async def planned_files(database: Database, request: ListRequest) -> wire.PlannedFiles:
     """A page of the files that a plan deletes."""
-    page = await _page(database, asked, ListName.PLAN_FILES)
+    page = await _page(database, request, ListName.PLAN_FILES)
     files = [entry.name for entry in page.entries]
     return wire.PlannedFiles(page.table.name, page.requested_time, files, page.next_cursor)
 
 
-async def planned_instants(database: Database, asked: Asked) -> wire.PlannedInstants:
+async def planned_instants(database: Database, request: ListRequest) -> wire.PlannedInstants:
     """A page of the instants that a restore rolls back."""
-    page = await _page(database, asked, ListName.PLAN_INSTANTS)
+    page = await _page(database, request, ListName.PLAN_INSTANTS)
     tick = page.table.definition.tick
     instants = [format_time(time, tick) for time in lists.instants(page.entries)]
     return wire.PlannedInstants(page.table.name, page.requested_time, instants, page.next_cursor)
 
 
-async def replaced_file_groups(database: Database, asked: Asked) -> wire.FileGroupsReplaced:
+async def replaced_file_groups(database: Database, request: ListRequest) -> wire.FileGroupsReplaced:
     """A page of the file groups that an instant replaced."""
-    page = await _page(database, asked, ListName.REPLACED_FILE_GROUPS)
+    page = await _page(database, request, ListName.REPLACED_FILE_GROUPS)
     groups = lists.file_groups(page.entries)
     return wire.FileGroupsReplaced(page.table.name, page.requested_time, groups, page.next_cursor)
 
 
-async def _page(database: Database, asked: Asked, name: ListName) -> _Page:
+async def _page(database: Database, request: ListRequest, name: ListName) -> _Page:
     async with database.reading() as connection:
-        table, instant = await markers.find_instant(connection, asked.table, asked.requested_time)
-        place = cursors.in_table(asked.cursor, _Place, table.table_id)
+        table, instant = await markers.find_instant(connection, request.table, request.requested_time)
+        place = cursors.in_table(request.cursor, _Place, table.table_id)
         if place is not None:
-            cursors.refuse_unless((place.requested_time, place.list) == (asked.requested_time, name))
+            cursors.refuse_unless((place.requested_time, place.list) == (request.requested_time, name))
         after = _BEFORE_ALL if place is None else place.ordinal
-        found, is_cut = await stored.page(
+        entries, is_cut = await stored.page(
             connection,
             table.table_id,
             instant.requested_time,
             name,
             after,
-            asked.limit,
+            request.limit,
             database.page_bytes_max,
         )
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_Place(table.table_id, asked.requested_time, name, found[-1][0]))
-    text = format_time(asked.requested_time, table.definition.tick)
-    return _Page(table, text, [entry for _, entry in found], more)
+        next_cursor = cursors.encode(_Place(table.table_id, request.requested_time, name, entries[-1][0]))
+    text = format_time(request.requested_time, table.definition.tick)
+    return _Page(table, text, [entry for _, entry in entries], next_cursor)

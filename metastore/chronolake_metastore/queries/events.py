@@ -54,9 +54,9 @@ async def _page_of_all(database: Database, after: str | None, limit: int) -> Eve
         else:
             place = place_in_log(after)
         cursor = Cursor(place.transaction_id, place.position)
-        found, caught_up = await feed.page(connection, cursor, limit, database.page_bytes_max)
-    places = [place_of(entry) for entry in found]
-    return _answer(found, places, place, caught_up=caught_up)
+        entries, caught_up = await feed.page(connection, cursor, limit, database.page_bytes_max)
+    places = [place_of(entry) for entry in entries]
+    return _answer(entries, places, place, caught_up=caught_up)
 
 
 async def _page_of_table(database: Database, table_name: str, after: str | None, limit: int) -> EventPage:
@@ -66,17 +66,17 @@ async def _page_of_table(database: Database, table_name: str, after: str | None,
             place = TablePlace(await feed.end_of_table(connection, table.table_id))
         else:
             place = place_in_table(after)
-        found, caught_up = await feed.page_of_table(
+        entries, caught_up = await feed.page_of_table(
             connection, table.table_id, place.version, limit, database.page_bytes_max
         )
-    places = [place_in_table_of(entry) for entry in found]
-    return _answer(found, places, place, caught_up=caught_up)
+    places = [place_in_table_of(entry) for entry in entries]
+    return _answer(entries, places, place, caught_up=caught_up)
 
 
 def _answer(
-    found: list[Entry], places: list[LogPlace] | list[TablePlace], start: object, *, caught_up: bool
+    entries: list[Entry], places: list[LogPlace] | list[TablePlace], start: object, *, caught_up: bool
 ) -> EventPage:
-    events = [document(entry, cursors.encode(place)) for entry, place in zip(found, places, strict=True)]
+    events = [document(entry, cursors.encode(place)) for entry, place in zip(entries, places, strict=True)]
     cursor = events[-1].cursor if events else cursors.encode(start)
     return EventPage(events, cursor, caught_up)
 

@@ -57,11 +57,13 @@ async def history(
         replaced = await stored.replacement(connection, at, group)
     whole = slices.cut(published, compactions[group], None if replaced is None else replaced.replacement)
     tick = table.definition.tick
-    behind = [one for one in whole.all if place is None or one.time > place.slice_time]
+    behind = [file_slice for file_slice in whole.all if place is None or file_slice.time > place.slice_time]
     page = paging.cut(
-        behind[:limit], lambda one: paging.json_bytes(_slice(whole, one, tick)), database.page_bytes_max
+        behind[:limit],
+        lambda file_slice: paging.json_bytes(_slice(whole, file_slice, tick)),
+        database.page_bytes_max,
     )
-    more = (
+    next_cursor = (
         cursors.encode(_HistoryPlace(table.table_id, time, group, page[-1].time))
         if len(page) < len(behind)
         else None
@@ -72,8 +74,8 @@ async def history(
         partition_path=group[0],
         file_id=group[1],
         replaced=None if replaced is None else _replacement(replaced, tick),
-        slices=[_slice(whole, one, tick) for one in page],
-        next_cursor=more,
+        slices=[_slice(whole, file_slice, tick) for file_slice in page],
+        next_cursor=next_cursor,
     )
 
 
@@ -96,15 +98,15 @@ async def replaced(
         async def fetch(last: ReplacedGroup | None, number: int) -> list[ReplacedGroup]:
             return await stored.replaced(connection, at, after if last is None else last.group, number)
 
-        found, is_cut = await paging.collect(
+        replaced_groups, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_ReplacedPlace(table.table_id, time, found[-1].group))
+        next_cursor = cursors.encode(_ReplacedPlace(table.table_id, time, replaced_groups[-1].group))
     tick = table.definition.tick
-    groups = [wire.ReplacedFileGroup(*one.group, _replacement(one, tick)) for one in found]
-    return wire.ReplacedFileGroups(table.name, format_time(time, tick), groups, more)
+    groups = [wire.ReplacedFileGroup(*group.group, _replacement(group, tick)) for group in replaced_groups]
+    return wire.ReplacedFileGroups(table.name, format_time(time, tick), groups, next_cursor)
 
 
 async def pending(
@@ -126,34 +128,37 @@ async def pending(
         async def fetch(last: PendingGroup | None, number: int) -> list[PendingGroup]:
             return await stored.pending(connection, at, after if last is None else last.group, number)
 
-        found, is_cut = await paging.collect(
+        pending_groups, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_PendingPlace(table.table_id, time, found[-1].group))
+        next_cursor = cursors.encode(_PendingPlace(table.table_id, time, pending_groups[-1].group))
     tick = table.definition.tick
     groups = [
-        wire.PendingFileGroup(*one.group, format_time(one.requested_time, tick), one.action) for one in found
+        wire.PendingFileGroup(*group.group, format_time(group.requested_time, tick), group.action)
+        for group in pending_groups
     ]
-    return wire.PendingFileGroups(table.name, format_time(time, tick), groups, more)
+    return wire.PendingFileGroups(table.name, format_time(time, tick), groups, next_cursor)
 
 
-def _slice(whole: Slices[PublishedFile], one: FileSlice[PublishedFile], tick: Tick) -> wire.HistoricSlice:
-    superseded_at = whole.superseded_at(one)
+def _slice(
+    whole: Slices[PublishedFile], file_slice: FileSlice[PublishedFile], tick: Tick
+) -> wire.HistoricSlice:
+    superseded_at = whole.superseded_at(file_slice)
     return wire.HistoricSlice(
-        base_instant_time=format_time(one.time, tick),
-        base_file=None if one.base is None else files.document(one.base, tick),
-        log_files=[files.document(log, tick) for log in one.logs],
-        pending=one.is_pending,
+        base_instant_time=format_time(file_slice.time, tick),
+        base_file=None if file_slice.base is None else files.document(file_slice.base, tick),
+        log_files=[files.document(log, tick) for log in file_slice.logs],
+        pending=file_slice.is_pending,
         superseded_at=None if superseded_at is None else format_time(superseded_at, tick),
     )
 
 
-def _replacement(one: ReplacedGroup, tick: Tick) -> wire.GroupReplacement:
+def _replacement(group: ReplacedGroup, tick: Tick) -> wire.GroupReplacement:
     return wire.GroupReplacement(
-        requested_time=format_time(one.replacement.requested_time, tick),
-        completion_time=format_time(one.replacement.completion_time, tick),
-        action=one.action,
-        operation=one.operation,
+        requested_time=format_time(group.replacement.requested_time, tick),
+        completion_time=format_time(group.replacement.completion_time, tick),
+        action=group.action,
+        operation=group.operation,
     )

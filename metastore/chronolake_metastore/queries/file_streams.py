@@ -29,24 +29,24 @@ async def snapshot(
     )
 
 
-async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime | None) -> ArrowStream:
+async def scan(database: Database, table_name: str, body: Scan, as_of: ReadTime | None) -> ArrowStream:
     """The files of the live slices that could match.
 
     Raises ``TableNotFound``, ``InvalidFilter`` or ``HistoryCleaned``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        wanted = await files.partition_sets_of(connection, table, asked, FIRST[0])
-        at, said = await _pinned(connection, table, as_of)
-    return stored.snapshot(database, table.table_id, at, wanted, said)
+        sets = await files.partition_sets_of(connection, table, body, FIRST[0])
+        at, metadata = await _pinned(connection, table, as_of)
+    return stored.snapshot(database, table.table_id, at, sets, metadata)
 
 
 async def published(database: Database, table_name: str) -> ArrowStream:
     """Every file that was ever published; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        at, said = await _pinned(connection, table, None)
-    return stored.published(database, table.table_id, at, said)
+        at, metadata = await _pinned(connection, table, None)
+    return stored.published(database, table.table_id, at, metadata)
 
 
 async def changes(
@@ -58,11 +58,11 @@ async def changes(
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        asked = await files.range_of(connection, table, after, until)
-        between, head = await files.changes_head(connection, table, asked)
-    said = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
-    said |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
-    return stored.changes(database, table.table_id, between, _metadata(said))
+        requested = await files.range_of(connection, table, after, until)
+        between, head = await files.changes_head(connection, table, requested)
+    metadata = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
+    metadata |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
+    return stored.changes(database, table.table_id, between, _metadata(metadata))
 
 
 async def _pinned(connection: Reader, table: Table, as_of: ReadTime | None) -> tuple[Micros, dict[str, str]]:
@@ -77,5 +77,5 @@ def _json(document: object) -> str:
     return msgspec.json.encode(document).decode()
 
 
-def _metadata(said: dict[str, str]) -> dict[str, str]:
-    return {METADATA + name: text for name, text in said.items()}
+def _metadata(texts: dict[str, str]) -> dict[str, str]:
+    return {METADATA + name: text for name, text in texts.items()}

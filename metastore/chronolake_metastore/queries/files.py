@@ -73,21 +73,21 @@ async def snapshot(
             files = await stored.snapshot(connection, table.table_id, pinned, partition_path, behind, number)
             return _slices(files, table.definition.tick)
 
-        found, is_cut = await paging.collect(
+        slices, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    return _page(table, pinned, found, is_cut=is_cut)
+    return _page(table, pinned, slices, is_cut=is_cut)
 
 
-async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime | None) -> wire.Snapshot:
+async def scan(database: Database, table_name: str, body: Scan, as_of: ReadTime | None) -> wire.Snapshot:
     """A page of a snapshot without the slices that could not match the filter.
 
     Raises ``TableNotFound``, ``InvalidFilter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        pinned, after = await _place(connection, table, as_of, asked.cursor)
-        sets = await partition_sets_of(connection, table, asked, after[0])
+        pinned, after = await _place(connection, table, as_of, body.cursor)
+        sets = await partition_sets_of(connection, table, body, after[0])
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
 
@@ -97,16 +97,16 @@ async def scan(database: Database, table_name: str, asked: Scan, as_of: ReadTime
             files = await stored.files_of(connection, table.table_id, groups, pinned)
             return _slices(files, table.definition.tick)
 
-        found, is_cut = await paging.collect(
-            fetch, paging.json_bytes, asked.limit, database.page_bytes_max, paging.NARROW
+        slices, is_cut = await paging.collect(
+            fetch, paging.json_bytes, body.limit, database.page_bytes_max, paging.NARROW
         )
-    return _page(table, pinned, found, is_cut=is_cut)
+    return _page(table, pinned, slices, is_cut=is_cut)
 
 
-async def partition_sets_of(connection: Reader, table: Table, asked: Scan, first: str) -> list[PartitionSet]:
+async def partition_sets_of(connection: Reader, table: Table, body: Scan, first: str) -> list[PartitionSet]:
     """The partitions from ``first`` on that could match, with their residuals; raises ``InvalidFilter``."""
-    condition = None if asked.filter is None else pruning.check(table, asked.filter)
-    paths = asked.partition_paths
+    condition = None if body.filter is None else pruning.check(table, body.filter)
+    paths = body.partition_paths
     if condition is None or not partition_pruning.tests_partitions(condition):
         return [PartitionSet(None if paths is None else tuple(paths), condition)]
     if paths is None:
@@ -136,19 +136,19 @@ async def changes(
             between = cleans.in_range(table, Micros(place.start)), cleans.in_range(table, Micros(place.end))
         completions: list[_Completion] = []
         if place.completed is not None:
-            rest = Micros(place.completed), between[1]
-            completions, is_cut = await _completions(connection, table, rest, database.page_bytes_max)
+            uncovered = Micros(place.completed), between[1]
+            completions, is_cut = await _completions(connection, table, uncovered, database.page_bytes_max)
             if is_cut:
                 next_place = msgspec.structs.replace(place, completed=completions[-1].completed)
                 return _head(table, between, completions, cursors.encode(next_place))
         head = _head(table, between, completions, None)
         bytes_left = max(database.page_bytes_max - paging.json_bytes(head), 0)
-        found, is_cut = await _changed_groups(connection, table, between, place.group, limit, bytes_left)
+        groups, is_cut = await _changed_groups(connection, table, between, place.group, limit, bytes_left)
     next_cursor = None
     if is_cut:
-        last = found[-1].partition_path, found[-1].file_id
+        last = groups[-1].partition_path, groups[-1].file_id
         next_cursor = cursors.encode(_ChangesPlace(table.table_id, *between, last, None))
-    return msgspec.structs.replace(head, file_groups=found, next_cursor=next_cursor)
+    return msgspec.structs.replace(head, file_groups=groups, next_cursor=next_cursor)
 
 
 async def _changed_groups(
@@ -183,18 +183,18 @@ async def range_of(
     if until is None or until is Bound.LATEST:
         end = await _end_of_range(connection, table, Bound.LATEST)
     else:
-        asked = await _end_of_range(connection, table, until)
-        if start > asked:
+        requested_end = await _end_of_range(connection, table, until)
+        if start > requested_end:
             raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
-        end = await stored_instants.latest_completion(connection, table.table_id, asked) or BEFORE_ALL
+        end = await stored_instants.latest_completion(connection, table.table_id, requested_end) or BEFORE_ALL
     # Not a start that lies ahead: who goes on from there would pass over what completes until then.
     return min(start, end), end
 
 
-async def _end_of_range(connection: Reader, table: Table, asked: ReadTime) -> Micros:
-    if asked is Bound.LATEST:
+async def _end_of_range(connection: Reader, table: Table, requested: ReadTime) -> Micros:
+    if requested is Bound.LATEST:
         return await stored_instants.latest_completion(connection, table.table_id, None) or BEFORE_ALL
-    return cleans.first_servable(table) if asked is Bound.EARLIEST else cleans.in_range(table, asked)
+    return cleans.first_servable(table) if requested is Bound.EARLIEST else cleans.in_range(table, requested)
 
 
 async def changes_head(
@@ -219,18 +219,18 @@ async def _completions(
     after, until = between
 
     async def fetch(last: _Completion | None, number: int) -> list[_Completion]:
-        rest = (after if last is None else last.completed, until, number)
-        writes = await stored_instants.completed_between(connection, table.table_id, *rest)
-        restores = await stored_instants.restores_between(connection, table.table_id, *rest)
-        found = [
+        bounds = (after if last is None else last.completed, until, number)
+        writes = await stored_instants.completed_between(connection, table.table_id, *bounds)
+        restores = await stored_instants.restores_between(connection, table.table_id, *bounds)
+        portion = [
             _Completion(completed, requested, is_restore)
             for times, is_restore in ((writes, False), (restores, True))
             for requested, completed in times
         ]
-        return sorted(found)[:number]
+        return sorted(portion)[:number]
 
-    def size_of(one: _Completion) -> int:
-        return paging.json_bytes(_completed(one, table.definition.tick))
+    def size_of(completion: _Completion) -> int:
+        return paging.json_bytes(_completed(completion, table.definition.tick))
 
     # One more than there are, so that the last portion is known to be it.
     return await paging.collect(fetch, size_of, CHANGED_INSTANTS_MAX + 1, bytes_max, paging.NARROW)
@@ -245,10 +245,10 @@ def _head(
         table=table.name,
         from_=None if start == BEFORE_ALL else format_time(start, tick),
         to=None if end == BEFORE_ALL else format_time(end, tick),
-        instants=[_completed(one, tick) for one in completions if not one.is_restore],
+        instants=[_completed(completion, tick) for completion in completions if not completion.is_restore],
         file_groups=[],
         next_cursor=next_cursor,
-        restores=[_completed(one, tick) for one in completions if one.is_restore],
+        restores=[_completed(completion, tick) for completion in completions if completion.is_restore],
     )
 
 
@@ -264,14 +264,16 @@ async def _place(
 
 
 def _page(table: Table, as_of: Micros, slices: list[wire.FileSlice], *, is_cut: bool) -> wire.Snapshot:
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_SnapshotPlace(table.table_id, as_of, _key(slices[-1])))
-    return wire.Snapshot(table.name, format_time(as_of, table.definition.tick), slices, more)
+        next_cursor = cursors.encode(_SnapshotPlace(table.table_id, as_of, _key(slices[-1])))
+    return wire.Snapshot(table.name, format_time(as_of, table.definition.tick), slices, next_cursor)
 
 
-def _completed(one: _Completion, tick: Tick) -> wire.CompletedInstant:
-    return wire.CompletedInstant(format_time(one.requested, tick), format_time(one.completed, tick))
+def _completed(completion: _Completion, tick: Tick) -> wire.CompletedInstant:
+    return wire.CompletedInstant(
+        format_time(completion.requested, tick), format_time(completion.completed, tick)
+    )
 
 
 def _changed(

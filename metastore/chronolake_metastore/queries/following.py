@@ -84,16 +84,16 @@ class CatchingUp:
 
     async def _read(self, position: Position) -> CatchUpPage:
         async with self._reading:
-            found = await page(self._database, position, EVENTS_OF_PAGE, PAGE_BYTES)
-        return _page_of(position, found)
+            events = await page(self._database, position, EVENTS_OF_PAGE, PAGE_BYTES)
+        return _page_of(position, events)
 
 
-def _page_of(position: Position, found: list[EncodedEvent]) -> CatchUpPage:
+def _page_of(position: Position, events: list[EncodedEvent]) -> CatchUpPage:
     """As many events as fit, one at least."""
     frames: list[bytes] = []
     size = 0
     is_last = False
-    for event in found:
+    for event in events:
         frame = event.frame(of_table=position.table_id is not None)
         size += len(frame)
         if frames and size > PAGE_BYTES:
@@ -109,18 +109,18 @@ async def page(database: Database, position: Position, limit: int, bytes_max: in
     async with database.following() as connection:
         if position.table_id is not None:
             of_table = position.table_id, position.version
-            found = await feed.texts_of_table(connection, *of_table, limit, bytes_max)
+            entries = await feed.texts_of_table(connection, *of_table, limit, bytes_max)
         else:
             after = Cursor(str(position.place.transaction_id), position.place.position)
-            found = await feed.texts(connection, after, limit, bytes_max)
-    return [_encoded(entry) for entry in found]
+            entries = await feed.texts(connection, after, limit, bytes_max)
+    return [_encoded(entry) for entry in entries]
 
 
 async def end(database: Database) -> Place:
     """Behind the last event of all that no open transaction can still precede."""
     async with database.following() as connection:
-        found = await feed.end(connection)
-    return Place(int(found.transaction_id), found.position)
+        last = await feed.end(connection)
+    return Place(int(last.transaction_id), last.position)
 
 
 async def is_held_back(database: Database) -> bool:

@@ -53,12 +53,18 @@ async def page(
             skipped = 0 if place or last else skip
             return await stored.page(connection, table.table_id, wanted, after, number, skipped)
 
-        def size_of(one: instants.Instant) -> int:
-            return paging.json_bytes(instants.document(table, one))
+        def size_of(instant: instants.Instant) -> int:
+            return paging.json_bytes(instants.document(table, instant))
 
-        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, _PORTION)
-    more = cursors.encode(_Place(table.table_id, _ordered_by(found[-1], wanted.order_by))) if is_cut else None
-    return wire.InstantPage([instants.document(table, instant) for instant in found], more)
+        instants_of_page, is_cut = await paging.collect(
+            fetch, size_of, limit, database.page_bytes_max, _PORTION
+        )
+    next_cursor = (
+        cursors.encode(_Place(table.table_id, _ordered_by(instants_of_page[-1], wanted.order_by)))
+        if is_cut
+        else None
+    )
+    return wire.InstantPage([instants.document(table, instant) for instant in instants_of_page], next_cursor)
 
 
 async def completion_times(
@@ -67,9 +73,9 @@ async def completion_times(
     """The completion time of each instant, in the order asked; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        found = await stored.completion_times(connection, table.table_id, requested_times)
+        times = await stored.completion_times(connection, table.table_id, requested_times)
     tick = table.definition.tick
-    return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in found])
+    return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in times])
 
 
 def _ordered_by(instant: instants.Instant, order_by: TimeOrder) -> Micros:

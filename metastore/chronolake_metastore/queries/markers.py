@@ -49,13 +49,15 @@ async def page(
         async def fetch(last: Marker | None, number: int) -> list[Marker]:
             return await stored.page(connection, of, last or after, number, unpublished=unpublished)
 
-        found, is_cut = await paging.collect(
+        markers_of_page, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_Place(table.table_id, requested_time, found[-1]))
-    return MarkerPage(table.name, format_time(requested_time, table.definition.tick), found, more)
+        next_cursor = cursors.encode(_Place(table.table_id, requested_time, markers_of_page[-1]))
+    return MarkerPage(
+        table.name, format_time(requested_time, table.definition.tick), markers_of_page, next_cursor
+    )
 
 
 async def find(database: Database, table_name: str, requested_time: Micros, marker: Marker) -> MarkerExists:

@@ -28,9 +28,11 @@ async def page(database: Database, limit: int, cursor: str | None) -> wire.Names
         async def fetch(last: Namespace | None, number: int) -> list[Namespace]:
             return await catalog.page_of_namespaces(connection, after if last is None else last.name, number)
 
-        def size_of(one: Namespace) -> int:
-            return paging.json_bytes(namespaces.document(one))
+        def size_of(namespace: Namespace) -> int:
+            return paging.json_bytes(namespaces.document(namespace))
 
-        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, paging.WIDE)
-    more = cursors.encode(found[-1].name) if is_cut else None
-    return wire.NamespacePage([namespaces.document(namespace) for namespace in found], more)
+        found_namespaces, is_cut = await paging.collect(
+            fetch, size_of, limit, database.page_bytes_max, paging.WIDE
+        )
+    next_cursor = cursors.encode(found_namespaces[-1].name) if is_cut else None
+    return wire.NamespacePage([namespaces.document(namespace) for namespace in found_namespaces], next_cursor)

@@ -16,16 +16,16 @@ from chronolake_model.times import to_datetime
 async def get(database: Database, request_id: str) -> wire.Outcome:
     """What became of a request; raises ``OutcomeNotFound`` when none of this id was decided so far."""
     async with database.reading() as connection:
-        found = await outcomes.get(connection, request_id)
-    if found is None:
+        recorded = await outcomes.get(connection, request_id)
+    if recorded is None:
         raise errors.OutcomeNotFound(request_id)
     # The bytes as they were answered: decoded and encoded again, totals beyond 64 bits would lose digits.
-    answer = cast("dict[str, Any] | None", msgspec.Raw(found.answer) if found.answer else None)
+    answer = cast("dict[str, Any] | None", msgspec.Raw(recorded.answer) if recorded.answer else None)
     return wire.Outcome(
         request_id=request_id,
-        status=found.status,
+        status=recorded.status,
         answer=answer,
-        table=found.table,
-        version=found.version,
-        recorded_at=None if found.recorded_at is None else to_datetime(found.recorded_at),
+        table=recorded.table,
+        version=recorded.version,
+        recorded_at=None if recorded.recorded_at is None else to_datetime(recorded.recorded_at),
     )

@@ -29,19 +29,19 @@ async def collect(
 
     ``fetch`` gives so many entries behind one, or the first of the page; ``size_of`` the bytes of one as JSON.
     """
-    found: list[Row] = []
+    page: list[Row] = []
     size_bytes = 0
-    while len(found) < limit:
-        wanted = min(portion, limit - len(found))
-        rows = await fetch(found[-1] if found else None, wanted)
+    while len(page) < limit:
+        wanted = min(portion, limit - len(page))
+        rows = await fetch(page[-1] if page else None, wanted)
         for row in rows:
             size_bytes += size_of(row)
-            if found and size_bytes > bytes_max:
-                return found, True
-            found.append(row)
+            if page and size_bytes > bytes_max:
+                return page, True
+            page.append(row)
         if len(rows) < wanted:
-            return found, False
-    return found, True
+            return page, False
+    return page, True
 
 
 def json_bytes(document: object) -> int:

@@ -38,10 +38,10 @@ async def page(
             behind = after if last is None else last.partition_path
             return await stored.page(connection, table.table_id, time, behind, number)
 
-        found, is_cut = await paging.collect(
+        totals, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    more = None
+    next_cursor = None
     if is_cut:
-        more = cursors.encode(_Place(table.table_id, time, found[-1].partition_path))
-    return Partitions(table.name, format_time(time, table.definition.tick), found, more)
+        next_cursor = cursors.encode(_Place(table.table_id, time, totals[-1].partition_path))
+    return Partitions(table.name, format_time(time, table.definition.tick), totals, next_cursor)

@@ -34,7 +34,7 @@ class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid
 
 
 async def begin(
-    database: Database, table_name: str, asked: wire.BeginReading, as_of: ReadTime | None
+    database: Database, table_name: str, body: wire.BeginReading, as_of: ReadTime | None
 ) -> wire.ReaderLease:
     """Take a lease; raises ``TableNotFound``, and ``HistoryCleaned`` when that time is not served any more."""
     async with _leasing(database, table_name) as (connection, table):
@@ -42,22 +42,22 @@ async def begin(
         await stored.delete_expired(connection, Micros(now - FORGOTTEN_AFTER_US), FORGOTTEN_AT_ONCE)
         taken = Reader(
             lease_id=uuid.uuid4(),
-            reader=asked.reader,
+            reader=body.reader,
             as_of=await tables.last_completion(connection, table, as_of, None),
-            lease_seconds=asked.lease_seconds,
-            expires_at=lease_end(now, asked.lease_seconds),
+            lease_seconds=body.lease_seconds,
+            expires_at=lease_end(now, body.lease_seconds),
         )
         await stored.insert(connection, table.table_id, taken)
     return _document(table, taken)
 
 
 async def renew(
-    database: Database, table_name: str, lease_id: UUID, asked: wire.RenewReading
+    database: Database, table_name: str, lease_id: UUID, body: wire.RenewReading
 ) -> wire.ReaderLease:
     """Renew a lease from now on; raises ``TableNotFound`` or ``ReaderNotFound``."""
     async with _leasing(database, table_name) as (connection, table):
         now = await clocks.now(connection)
-        renewed = await stored.renew(connection, table, lease_id, asked.lease_seconds, now)
+        renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, now)
     if renewed is None:
         raise errors.ReaderNotFound(table_name, str(lease_id))
     return _document(table, renewed)
@@ -76,9 +76,9 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = FIRST if place is None else place.lease_id
-        found = await stored.page(connection, table.table_id, await clocks.now(connection), after, limit)
-    more = cursors.encode(_Place(table.table_id, found[-1].lease_id)) if len(found) == limit else None
-    return wire.ReaderPage(table.name, [_document(table, one) for one in found], more)
+        leases = await stored.page(connection, table.table_id, await clocks.now(connection), after, limit)
+    next_cursor = cursors.encode(_Place(table.table_id, leases[-1].lease_id)) if len(leases) == limit else None
+    return wire.ReaderPage(table.name, [_document(table, lease) for lease in leases], next_cursor)
 
 
 @asynccontextmanager

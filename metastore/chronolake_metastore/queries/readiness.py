@@ -51,11 +51,11 @@ def _heard(checking: asyncio.Task[None]) -> None:
 async def check(database: Database, *, writes: bool = True) -> None:
     """Raise ``DatabaseUnavailable`` unless the server can serve, or read at least when it ``writes`` not."""
     async with database.probing() as connection:
-        found = await engine.revision(connection)
-        from_elsewhere = found == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
+        revision = await engine.revision(connection)
+        from_elsewhere = revision == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
         is_read_only = writes and await engine.is_read_only(connection)
-    if found != schema.REVISION:
-        raise errors.DatabaseUnavailable(diagnosis.of_revision(found), found=found, known=schema.REVISION)
+    if revision != schema.REVISION:
+        raise errors.DatabaseUnavailable(diagnosis.of_revision(revision), found=revision, known=schema.REVISION)
     if is_read_only:
         raise errors.DatabaseUnavailable(
             "PostgreSQL is read-only: it is a standby, or default_transaction_read_only is on; let the DSN "

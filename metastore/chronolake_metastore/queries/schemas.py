@@ -28,10 +28,10 @@ async def get(database: Database, table_name: str, schema_version: int) -> wire.
     """One version; raises ``TableNotFound`` or ``SchemaNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        found = await stored.get(connection, table.table_id, schema_version)
-    if found is None:
+        schema = await stored.get(connection, table.table_id, schema_version)
+    if schema is None:
         raise errors.SchemaNotFound(table_name, schema_version)
-    return schemas.document(table, found)
+    return schemas.document(table, schema)
 
 
 async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.TableSchemaPage:
@@ -45,9 +45,15 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
             after = first if last is None else last.schema_version
             return await stored.page(connection, table.table_id, after, number)
 
-        def size_of(one: Schema) -> int:
-            return paging.json_bytes(schemas.document(table, one))
+        def size_of(schema: Schema) -> int:
+            return paging.json_bytes(schemas.document(table, schema))
 
-        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, paging.WIDE)
-    more = cursors.encode(_Place(table.table_id, found[-1].schema_version, "schemas")) if is_cut else None
-    return wire.TableSchemaPage([schemas.document(table, one) for one in found], more)
+        page_of_schemas, is_cut = await paging.collect(
+            fetch, size_of, limit, database.page_bytes_max, paging.WIDE
+        )
+    next_cursor = (
+        cursors.encode(_Place(table.table_id, page_of_schemas[-1].schema_version, "schemas"))
+        if is_cut
+        else None
+    )
+    return wire.TableSchemaPage([schemas.document(table, schema) for schema in page_of_schemas], next_cursor)

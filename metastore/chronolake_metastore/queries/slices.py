@@ -71,18 +71,18 @@ async def snapshot(
             groups, published = await _published(connection, at, wanted, behind, number)
             compactions = await _compactions(connection, at, wanted, groups)
             seen = {
-                group: _document(group, one, tick)
+                group: _document(group, file_slice, tick)
                 for group, of_group in groupby(published, key=lambda file: file.group)
-                if (one := _seen(slices.cut(of_group, compactions.get(group, ())), wanted)) is not None
+                if (file_slice := _seen(slices.cut(of_group, compactions.get(group, ())), wanted)) is not None
             }
             return [_Looked(group, seen.get(group)) for group in groups]
 
-        found, is_cut = await paging.collect(
+        groups, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
         )
-    more = cursors.encode(_Place(table.table_id, time, found[-1].group)) if is_cut else None
-    shown = [one.slice for one in found if one.slice is not None]
-    return wire.Snapshot(table.name, format_time(time, tick), shown, more)
+    next_cursor = cursors.encode(_Place(table.table_id, time, groups[-1].group)) if is_cut else None
+    shown = [looked.slice for looked in groups if looked.slice is not None]
+    return wire.Snapshot(table.name, format_time(time, tick), shown, next_cursor)
 
 
 async def _published(
@@ -124,11 +124,11 @@ def _seen(group: Slices[PublishedFile], wanted: Wanted) -> FileSlice[PublishedFi
             assert_never(wanted.view)
 
 
-def _document(group: GroupKey, one: FileSlice[PublishedFile], tick: Tick) -> wire.FileSlice:
+def _document(group: GroupKey, file_slice: FileSlice[PublishedFile], tick: Tick) -> wire.FileSlice:
     return wire.FileSlice(
         partition_path=group[0],
         file_id=group[1],
-        base_instant_time=format_time(one.time, tick),
-        base_file=None if one.base is None else files.document(one.base, tick),
-        log_files=[files.document(log, tick) for log in one.logs],
+        base_instant_time=format_time(file_slice.time, tick),
+        base_file=None if file_slice.base is None else files.document(file_slice.base, tick),
+        log_files=[files.document(log, tick) for log in file_slice.logs],
     )

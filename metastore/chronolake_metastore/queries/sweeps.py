@@ -33,23 +33,25 @@ async def page(
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = FIRST if place is None else _after(place)
         grace = table.grace_seconds if grace_seconds is None else grace_seconds
-        found = await stored.page(connection, table.table_id, grace, after, limit, leases=grace_seconds is None)
-    more = None
-    if len(found) == limit:
-        last = found[-1]
-        more = cursors.encode(_Place(table.table_id, last.unswept_since, last.requested_time))
+        instants = await stored.page(
+            connection, table.table_id, grace, after, limit, leases=grace_seconds is None
+        )
+    next_cursor = None
+    if len(instants) == limit:
+        last = instants[-1]
+        next_cursor = cursors.encode(_Place(table.table_id, last.unswept_since, last.requested_time))
     tick = table.definition.tick
     listed = [
         UnsweptInstant(
-            format_time(one.requested_time, tick),
-            one.action,
-            one.state,
-            format_time(one.unswept_since, tick),
-            format_if(one.direct_markers_of, tick),
+            format_time(instant.requested_time, tick),
+            instant.action,
+            instant.state,
+            format_time(instant.unswept_since, tick),
+            format_if(instant.direct_markers_of, tick),
         )
-        for one in found
+        for instant in instants
     ]
-    return UnsweptPage(table.name, listed, more)
+    return UnsweptPage(table.name, listed, next_cursor)
 
 
 def _after(place: _Place) -> stored.Unswept:

@@ -80,9 +80,11 @@ async def page(database: Database, namespace: str | None, limit: int, cursor: st
             behind = after if last is None else split_table_name(last.name)
             return await catalog.page_of_tables(connection, namespace, behind, number)
 
-        def size_of(one: tables.Table) -> int:
-            return paging.json_bytes(tables.document(one, metastore_id))
+        def size_of(table: tables.Table) -> int:
+            return paging.json_bytes(tables.document(table, metastore_id))
 
-        found, is_cut = await paging.collect(fetch, size_of, limit, database.page_bytes_max, paging.WIDE)
-    more = cursors.encode(split_table_name(found[-1].name)) if is_cut else None
-    return wire.TablePage([tables.document(table, metastore_id) for table in found], more)
+        page_of_tables, is_cut = await paging.collect(
+            fetch, size_of, limit, database.page_bytes_max, paging.WIDE
+        )
+    next_cursor = cursors.encode(split_table_name(page_of_tables[-1].name)) if is_cut else None
+    return wire.TablePage([tables.document(table, metastore_id) for table in page_of_tables], next_cursor)

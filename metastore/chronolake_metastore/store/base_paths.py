@@ -39,10 +39,10 @@ def save(made: Sequence[BasePath], taken: Mapping[UUID, UUID]) -> list[Statement
         saved.append((_TAKE, {"table_id": list(taken), "taken_by": list(taken.values())}))
     if made:
         named = {
-            "table_id": [one.table_id for one in made],
-            "key": [one.key for one in made],
-            "is_checked": [one.is_checked for one in made],
-            "taken_by": [taken.get(one.table_id) for one in made],
+            "table_id": [base_path.table_id for base_path in made],
+            "key": [base_path.key for base_path in made],
+            "is_checked": [base_path.is_checked for base_path in made],
+            "taken_by": [taken.get(base_path.table_id) for base_path in made],
         }
         saved.append((_SAVE, named))
     return saved

@@ -79,11 +79,15 @@ def count_undeleted(table_id: UUID, requested_time: Micros) -> Query[Undeleted]:
 
 def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statement:
     """Say of files whose plan deletes them; each plan comes with the entries of its list."""
-    rows = [(one, *entry.name.rpartition("/")[::2]) for one, entries in cleaned for entry in entries]
+    rows = [
+        (cleaned_files, *entry.name.rpartition("/")[::2])
+        for cleaned_files, entries in cleaned
+        for entry in entries
+    ]
     names = [parse_file_name(file_name) for _, _, file_name in rows]
     return _PROJECT, {
-        "table_id": [one.table_id for one, _, _ in rows],
-        "cleaned_by": [one.requested_time for one, _, _ in rows],
+        "table_id": [cleaned_files.table_id for cleaned_files, _, _ in rows],
+        "cleaned_by": [cleaned_files.requested_time for cleaned_files, _, _ in rows],
         "partition_path": [partition_path for _, partition_path, _ in rows],
         "file_id": [name.file_id for name in names],
         "requested_time": [parse_time(name.requested_time) for name in names],

@@ -77,8 +77,8 @@ def save(clocks: Iterable[Clock]) -> Statement:
 
 async def tell(connection: AsyncConnection) -> tuple[Micros, Micros]:
     """The wall clock, which from now on counts as told, and the latest time that any table may have issued."""
-    told, latest = (await statements.execute(connection, _TELL)).one()
-    return Micros(told), Micros(latest)
+    advanced, latest = (await statements.execute(connection, _TELL)).one()
+    return Micros(advanced), Micros(latest)
 
 
 async def now(connection: AsyncConnection) -> Micros:

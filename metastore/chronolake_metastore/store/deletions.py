@@ -88,6 +88,6 @@ def _file_id(file: DeletedFile) -> str | None:
 
 def _columns(files: Sequence[DeletedFile]) -> dict[str, object]:
     return {
-        "partition_paths": [one.partition_path for one in files],
-        "file_names": [one.file_name for one in files],
+        "partition_paths": [file.partition_path for file in files],
+        "file_names": [file.file_name for file in files],
     }

@@ -75,9 +75,9 @@ async def refuse_unfit(settings: Settings) -> None:
     except psycopg.OperationalError as exc:
         raise of_connecting(exc) from exc
     async with connection:
-        found = await (await connection.execute(_FIT, {"role": settings.role})).fetchone()
-        assert found is not None
-        login, role_exists, is_migrated = found
+        row = await (await connection.execute(_FIT, {"role": settings.role})).fetchone()
+        assert row is not None
+        login, role_exists, is_migrated = row
         if not is_migrated:
             raise errors.ConfigurationError(
                 "the database has no schema of Chronolake yet; run chronolake-metastore migrate"
@@ -95,10 +95,10 @@ async def _refuse_ungranted(
 ) -> None:
     # From version 16 on one may be a member of a role without the right to take it on.
     taking_on = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
-    asked = "SELECT pg_has_role(current_user, %s, %s), has_schema_privilege(%s, 'chronolake', 'USAGE')"
-    found = await (await connection.execute(asked, (role, taking_on, role))).fetchone()
-    assert found is not None
-    may_take_on, may_use = found
+    query = "SELECT pg_has_role(current_user, %s, %s), has_schema_privilege(%s, 'chronolake', 'USAGE')"
+    row = await (await connection.execute(query, (role, taking_on, role))).fetchone()
+    assert row is not None
+    may_take_on, may_use = row
     if not may_take_on:
         grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login))
         raise errors.ConfigurationError(

@@ -51,7 +51,7 @@ A plan that followed statistics would read whole tables while they grow faster t
 
 
 def conninfo(
-    settings: Settings, *, as_role: bool = True, more: Mapping[str, str | int] = MappingProxyType({})
+    settings: Settings, *, as_role: bool = True, parameters: Mapping[str, str | int] = MappingProxyType({})
 ) -> str:
     """The DSN with what every connection of the server has: its role, its schema, its limits."""
     given = conninfo_to_dict(settings.dsn)
@@ -71,7 +71,7 @@ def conninfo(
             "tcp_keepalives_interval": 2,
             "tcp_keepalives_count": 3,
             "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
-            **more,
+            **parameters,
         }.items()
     )
     given["options"] = f"{given.get('options') or ''} {options}".strip()
@@ -152,8 +152,8 @@ class Database:
         """Where pages of lists end, unless their limit of entries comes first."""
         self._outages = Outages()
         self._conninfo = conninfo(settings)
-        self._looking_up = conninfo(settings, more=_LOOKING_UP)
-        self.streaming_conninfo = conninfo(settings, more={"statement_timeout": STREAM_TIMEOUT_MS})
+        self._looking_up = conninfo(settings, parameters=_LOOKING_UP)
+        self.streaming_conninfo = conninfo(settings, parameters={"statement_timeout": STREAM_TIMEOUT_MS})
         """For large answers, which are read through another driver than psycopg."""
         self.stream_slots = StreamSlots(settings)
         """One is held by each of them."""
@@ -213,12 +213,12 @@ class Database:
     async def refuse_unknown_schema(self, failure: Exception) -> None:
         """Raise ``SchemaUnknown`` when a statement failed because the database was migrated meanwhile."""
         async with self.probing() as connection:
-            found = await revision(connection)
-        if found != schema.REVISION:
+            found_revision = await revision(connection)
+        if found_revision != schema.REVISION:
             raise errors.SchemaUnknown(
                 "the database was migrated, and this server does not know its schema; send the request again, "
                 "with the same idempotency key, to a server of the release that migrated it",
-                found=found,
+                found=found_revision,
                 known=schema.REVISION,
             ) from failure
 
@@ -264,8 +264,8 @@ async def revision(connection: AsyncConnection) -> str | None:
     )
     if not exists.scalar_one():
         return None
-    found = await statements.execute(connection, "SELECT version_num FROM chronolake.alembic_version")
-    return found.scalar_one_or_none()
+    rows = await statements.execute(connection, "SELECT version_num FROM chronolake.alembic_version")
+    return rows.scalar_one_or_none()
 
 
 async def is_read_only(connection: AsyncConnection) -> bool:
@@ -273,12 +273,12 @@ async def is_read_only(connection: AsyncConnection) -> bool:
 
     A connection keeps the setting with which it began, so one that says yes is given up.
     """
-    found = await statements.execute(
+    rows = await statements.execute(
         connection,
         "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
         " OR current_setting('default_transaction_read_only')::boolean",
     )
-    is_read_only = bool(found.scalar_one())
+    is_read_only = bool(rows.scalar_one())
     if is_read_only:
         await connection.invalidate()
     return is_read_only

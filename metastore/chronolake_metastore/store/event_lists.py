@@ -106,8 +106,8 @@ async def page(
         "bytes_max": bytes_max,
     }
     rows = (await statements.execute(connection, _PAGE, named)).all()
-    found = [(ordinal, Entry(partition_path, entry)) for ordinal, partition_path, entry, _ in rows]
-    return found, bool(rows) and (len(rows) == limit or len(rows) < rows[0][3])
+    entries = [(ordinal, Entry(partition_path, entry)) for ordinal, partition_path, entry, _ in rows]
+    return entries, bool(rows) and (len(rows) == limit or len(rows) < rows[0][3])
 
 
 async def entries(tx: Transaction, lists: Sequence[ListKey]) -> AsyncIterator[StoredEntry]:

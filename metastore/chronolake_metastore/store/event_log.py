@@ -140,8 +140,20 @@ async def horizon(tx: Transaction) -> str:
 
 
 def _stored(row: tuple[Any, ...]) -> StoredEvent:
-    table_id, version, time, instant, actor, request_id, name, payload, previous_hash, digest, *more = row
-    answers, answers_hash, *_ = more
+    (
+        table_id,
+        version,
+        time,
+        instant,
+        actor,
+        request_id,
+        name,
+        payload,
+        previous_hash,
+        digest,
+        *answer_columns,
+    ) = row
+    answers, answers_hash, *_ = answer_columns
     return StoredEvent(
         table_id=table_id,
         version=version,

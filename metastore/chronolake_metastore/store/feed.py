@@ -98,5 +98,5 @@ def _page(rows: Sequence[Any]) -> tuple[list[Entry], bool]:
     return [_entry(*row[:-1]) for row in rows], all(row[-1] for row in rows)
 
 
-def _entry(transaction_id: str, position: int, table: str | None, tick: str | None, *rest: Any) -> Entry:
-    return Entry(transaction_id, position, table, None if tick is None else Tick(tick), *rest)
+def _entry(transaction_id: str, position: int, table: str | None, tick: str | None, *columns: Any) -> Entry:
+    return Entry(transaction_id, position, table, None if tick is None else Tick(tick), *columns)

@@ -66,7 +66,7 @@ def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Query[Concurrent]:
 
 
 def _concurrent(rows: Rows) -> Concurrent:
-    found: dict[FileGroup, tuple[ConcurrentInstant, ...]] = {}
+    by_group: dict[FileGroup, tuple[ConcurrentInstant, ...]] = {}
     for table_id, partition_path, file_id, touch, action, operation, state, requested, completed, lease in rows:
         begun = begun_as(Action(action), Operation(operation))
         change = planned_change(begun) if touch == _PLANNED else change_of(begun, Touch(touch))
@@ -81,8 +81,8 @@ def _concurrent(rows: Rows) -> Concurrent:
             completion_time=None if completed is None else Micros(completed),
             lease_expires_at=None if lease is None else Micros(lease),
         )
-        found[group] = (*found.get(group, ()), other)
-    return found
+        by_group[group] = (*by_group.get(group, ()), other)
+    return by_group
 
 
 async def concurrent_in(connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]) -> Concurrent:
@@ -125,7 +125,7 @@ def restore(restored: Sequence[Restored]) -> list[Statement]:
     Nothing that completed behind a restore may be projected with it.
     """
     parameters = {
-        "table_id": [one.table_id for one in restored],
-        "requested_time": [one.requested_time for one in restored],
+        "table_id": [key.table_id for key in restored],
+        "requested_time": [key.requested_time for key in restored],
     }
     return [(statement, parameters) for statement in _RESTORE]

@@ -34,7 +34,7 @@ _FILE: Final = (
 _OF_A_PUBLISHED_FILE: Final = ("path", "size_bytes", "requested_time", "completion_time")
 SNAPSHOT: Final = pa.schema(_FILE)
 """``path`` is relative to the base path, ``kind`` is base or log; the first three columns name the slice."""
-PUBLISHED: Final = pa.schema([one for one in _FILE if one.name in _OF_A_PUBLISHED_FILE])
+PUBLISHED: Final = pa.schema([field for field in _FILE if field.name in _OF_A_PUBLISHED_FILE])
 """A row for each published file, whatever became of its slice."""
 CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False)])
 """``side`` is before or after: the slice as of the start of the range, or as of its end."""

@@ -112,8 +112,8 @@ async def nth_group(
             "kind": kind,
         },
     )
-    found = rows.one_or_none()
-    return None if found is None else (found[0], found[1])
+    row = rows.one_or_none()
+    return None if row is None else (row[0], row[1])
 
 
 async def changed_groups(

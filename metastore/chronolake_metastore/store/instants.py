@@ -181,7 +181,7 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
         "lease_seconds",
         "lease_expires_at",
     )
-    more = (
+    further_columns = (
         "version",
         "completion_time",
         "rollback_reason",
@@ -192,7 +192,7 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
         "unswept_since",
     )
     parameters: dict[str, list[object]] = {
-        name: [getattr(instant, name) for _, instant in instants] for name in columns + more
+        name: [getattr(instant, name) for _, instant in instants] for name in columns + further_columns
     }
     parameters["table_id"] = [table_id for table_id, _ in instants]
     parameters["summary"] = [

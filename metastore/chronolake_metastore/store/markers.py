@@ -169,16 +169,16 @@ async def page(
     connection: AsyncConnection, of: OfInstant, after: Marker, markers: int, *, unpublished: bool = False
 ) -> list[Marker]:
     """The first ``markers`` of an instant behind ``after``; if ``unpublished``, those without write stats."""
-    asked = _UNPUBLISHED if unpublished else _PAGE
-    rows = await statements.execute(connection, asked, _of(of) | _behind(after) | {"markers": markers})
+    statement = _UNPUBLISHED if unpublished else _PAGE
+    rows = await statements.execute(connection, statement, _of(of) | _behind(after) | {"markers": markers})
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
 
 
 async def find(connection: AsyncConnection, of: OfInstant, marker: Marker) -> datetime | None:
     """When the instant's marker was created, if it is there."""
     parameters = _of(of) | msgspec.structs.asdict(marker)
-    found: datetime | None = (await statements.execute(connection, _FIND, parameters)).scalar_one_or_none()
-    return found
+    created_at: datetime | None = (await statements.execute(connection, _FIND, parameters)).scalar_one_or_none()
+    return created_at
 
 
 async def delete(

@@ -25,16 +25,16 @@ async def page(
     connection: AsyncConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
 ) -> list[Partition]:
     """The first ``partitions`` behind ``after`` that had live files as of a completion time."""
-    found: list[Partition] = []
+    totals: list[Partition] = []
     while True:
         # No further than the page may reach, or each page would add up all that follow. Some of these may have
         # no live files.
         last = await _nth(connection, table_id, after, partitions)
         between = {"table_id": table_id, "as_of": as_of, "after": after, "last": last}
-        rows = await statements.execute(connection, _TOTALS, between | {"partitions": partitions - len(found)})
-        found += [Partition(*row) for row in rows]
-        if last is None or len(found) == partitions:
-            return found
+        rows = await statements.execute(connection, _TOTALS, between | {"partitions": partitions - len(totals)})
+        totals += [Partition(*row) for row in rows]
+        if last is None or len(totals) == partitions:
+            return totals
         after = last
 
 

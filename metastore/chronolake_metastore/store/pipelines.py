@@ -54,7 +54,9 @@ class Pipeline:
         transformer: abc.Transformer = Transformer(self._connection)
         try:
             self._pgconn.enter_pipeline_mode()
-            sent = [one for sql, parameters in statements for one in self._send(transformer, sql, parameters)]
+            sent = [
+                query for sql, parameters in statements for query in self._send(transformer, sql, parameters)
+            ]
             self._pgconn.pipeline_sync()
             results = await self._connection.wait(_answers(self._pgconn, len(sent)))
             if self._pgconn.status == ConnStatus.OK:
@@ -83,12 +85,12 @@ class Pipeline:
         self, transformer: abc.Transformer, sent: Sequence[_Sent], results: Sequence[PGresult]
     ) -> list[Answered]:
         answered = []
-        for one, result in zip(sent, results, strict=False):
+        for query, result in zip(sent, results, strict=False):
             if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED):
                 # What is aborted stands behind what failed.
                 raise errors.error_from_result(result, self._connection.info.encoding)
-            if one.prepares is not None:
-                self._prepared[one.prepares] = one.name
+            if query.prepares is not None:
+                self._prepared[query.prepares] = query.name
                 continue
             transformer.set_pgresult(result)
             rows = transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else []
@@ -104,13 +106,13 @@ def _answers(pgconn: Any, number: int) -> abc.PQGen[list[PGresult]]:
     A connection that is lost on the way may leave some without.
     """
     yield from generators.send(pgconn)
-    found: list[PGresult] = []
+    answers: list[PGresult] = []
     for _ in range(number + 1):
         fetched = yield from generators.fetch_many(pgconn)
         if not fetched:
             break
-        found.append(fetched[-1])
-    return found[:number]
+        answers.append(fetched[-1])
+    return answers[:number]
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,10 +120,10 @@ def _parsed(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """The statement with numbered parameters, and their names in that order."""
     names: dict[str, int] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        if found[1] is None:
+    def numbered(match: re.Match[str]) -> str:
+        if match[1] is None:
             return "%"
-        return f"${names.setdefault(found[1], len(names) + 1)}"
+        return f"${names.setdefault(match[1], len(names) + 1)}"
 
     text = _PLACEHOLDER.sub(numbered, sql)
     return text.encode(), tuple(names)

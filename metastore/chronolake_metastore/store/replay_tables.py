@@ -127,7 +127,7 @@ class ReplaySession:
         Of one table if ``table_id`` is given; never of the tables ``left_out``.
         """
         parameters = {"table_id": table_id, "left_out": list(left_out), "limit": limit}
-        found = []
+        differences = []
         for projection in PROJECTIONS:
             key = self._keys[projection]
             # A chain of answers has the id of its table.
@@ -140,8 +140,8 @@ class ReplaySession:
                 wanted=_OF_CATALOG if owner is None else _OF_TABLES.format(owner=owner),
             )
             rows = await tx.query(statement.as_string(), parameters)
-            found += [Difference(projection, row[0], key, row[1], row[2]) for row in rows]
-        return found
+            differences += [Difference(projection, row[0], key, row[1], row[2]) for row in rows]
+        return differences
 
     async def refuse_to_repair_without_rights(self, tx: Transaction) -> None:
         """Raise ``ConfigurationError`` unless the session may do what ``repair`` does."""

@@ -107,15 +107,15 @@ async def groups(
     least: a statement costs as much as that.
     """
     paths = partition_paths(sets)
-    found: list[GroupKey] = []
+    matching: list[GroupKey] = []
     number = max(limit, at_once)
     while True:
         last = await files.nth_group(connection, table_id, as_of, paths, after, number)
-        wanted = _groups(table_id, as_of, sets, after, last).limit(limit - len(found))
-        rows = await connection.execute(wanted)
-        found += [(partition_path, file_id) for partition_path, file_id in rows]
-        if last is None or len(found) == limit:
-            return found
+        query = _groups(table_id, as_of, sets, after, last).limit(limit - len(matching))
+        rows = await connection.execute(query)
+        matching += [(partition_path, file_id) for partition_path, file_id in rows]
+        if last is None or len(matching) == limit:
+            return matching
         after, number = last, 4 * number
 
 
@@ -159,12 +159,12 @@ def could_match(sets: Sequence[PartitionSet]) -> sql.SQL:
     """
     if all(part.residual is None for part in sets):
         return sql.SQL("true")
-    asked = _some_could_hold(
+    condition = _some_could_hold(
         sets,
         _FileOfWindow.partition_path,
         lambda test: func.bool_or(_passes(test, _FileOfWindow)).bool_op("OVER")(_WINDOW),
     )
-    written = asked.compile(dialect=_DIALECT)
+    written = condition.compile(dialect=_DIALECT)
     literals = {name: sql.Literal(value).as_string() for name, value in written.params.items()}
     return sql.SQL(written.string % literals)
 
@@ -246,8 +246,8 @@ def _text(value: Value) -> str:
 def _among(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
     """One parameter however many values there are: a statement has no room for hundreds of thousands."""
     texts = cast([_text(value) for value in values], ARRAY(Text))
-    one = _collated(kind, func.unnest(cast(texts, ARRAY(_TYPES[kind]))).column_valued("one"))
-    return select(literal(1)).where(_unless_known(least <= one), _unless_known(greatest >= one)).exists()
+    value = _collated(kind, func.unnest(cast(texts, ARRAY(_TYPES[kind]))).column_valued("one"))
+    return select(literal(1)).where(_unless_known(least <= value), _unless_known(greatest >= value)).exists()
 
 
 def _not_among(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:

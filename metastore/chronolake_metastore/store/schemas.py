@@ -23,11 +23,11 @@ _APPEND: Final = statements.load("schemas/append")
 def append(made: Sequence[SchemaOfTable]) -> Statement:
     """Save versions that were made."""
     return _APPEND, {
-        "table_id": [one.table_id for one in made],
-        "schema_version": [one.schema.schema_version for one in made],
-        "fields": [msgspec.json.encode(one.schema.fields).decode() for one in made],
-        "created_at": [one.schema.created_at for one in made],
-        "version": [one.schema.version for one in made],
+        "table_id": [entry.table_id for entry in made],
+        "schema_version": [entry.schema.schema_version for entry in made],
+        "fields": [msgspec.json.encode(entry.schema.fields).decode() for entry in made],
+        "created_at": [entry.schema.created_at for entry in made],
+        "version": [entry.schema.version for entry in made],
     }
 
 

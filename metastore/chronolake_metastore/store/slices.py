@@ -63,11 +63,11 @@ async def pending_compactions(
     connection: AsyncConnection, at: AsOf, groups: Sequence[GroupKey]
 ) -> dict[GroupKey, list[Micros]]:
     """The requested times of the compactions of ``groups`` that were pending, by file group."""
-    found: dict[GroupKey, list[Micros]] = defaultdict(list)
+    by_group: dict[GroupKey, list[Micros]] = defaultdict(list)
     rows = await statements.execute(connection, _COMPACTIONS, _of(at) | _named(groups))
     for partition_path, file_id, requested_time in rows:
-        found[partition_path, file_id].append(Micros(requested_time))
-    return found
+        by_group[partition_path, file_id].append(Micros(requested_time))
+    return by_group
 
 
 async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
@@ -78,9 +78,9 @@ async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, group
 
 async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
     """What had replaced a file group."""
-    found = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
-    assert len(found) <= 1, "a file group is replaced once"
-    return found[0] if found else None
+    replacements = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
+    assert len(replacements) <= 1, "a file group is replaced once"
+    return replacements[0] if replacements else None
 
 
 async def history(connection: AsyncConnection, at: AsOf, group: GroupKey) -> list[PublishedFile]:

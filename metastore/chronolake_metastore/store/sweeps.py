@@ -40,7 +40,7 @@ async def page(
 
     With ``leases`` each is at least as long ago as the instant's own lease lasts.
     """
-    asked = {
+    parameters = {
         "table_id": table_id,
         "grace_us": grace_seconds * 1_000_000,
         "leases": leases,
@@ -48,7 +48,7 @@ async def page(
         "after_time": after.requested_time,
         "limit": limit,
     }
-    rows = await statements.execute(connection, _UNSWEPT, asked)
+    rows = await statements.execute(connection, _UNSWEPT, parameters)
     return [
         Unswept(
             Micros(since),
@@ -63,11 +63,11 @@ async def page(
 
 async def places(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[tuple[Place, int]]:
     """Tables that have something due by their own grace period, which comes with them, but for ``left_out``."""
-    asked = {
+    parameters = {
         "left_out": list(left_out),
         "grace_property": GRACE_PROPERTY,
         "grace_seconds": GRACE_SECONDS_DEFAULT,
         "limit": limit,
     }
-    rows = await statements.execute(connection, _PLACES, asked)
+    rows = await statements.execute(connection, _PLACES, parameters)
     return [(place_of(place), grace_seconds) for *place, grace_seconds in rows]

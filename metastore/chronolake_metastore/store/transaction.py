@@ -110,9 +110,9 @@ class Transaction:
 
     async def fetch(self, queries: Sequence[Query[Any]]) -> None:
         """Run ``queries`` in their order, in one round trip; each has its result then."""
-        asked = [query for query in queries if not query.is_known]
-        rows = await self.batch([(query.sql, query.parameters) for query in asked])
-        for query, rows_of_query in zip(asked, rows, strict=True):
+        pending = [query for query in queries if not query.is_known]
+        rows = await self.batch([(query.sql, query.parameters) for query in pending])
+        for query, rows_of_query in zip(pending, rows, strict=True):
             query.answer(rows_of_query)
 
     async def fetch_one(self, query: Query[ResultT]) -> ResultT:

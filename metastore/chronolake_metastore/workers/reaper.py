@@ -43,8 +43,8 @@ async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> in
     async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
         if ours is None:
             return 0
-        found = await leases.expired(ours, BATCH)
-        reaped = await asyncio.gather(*(_end(sequencer, lease) for lease in found), return_exceptions=True)
+        expired = await leases.expired(ours, BATCH)
+        reaped = await asyncio.gather(*(_end(sequencer, lease) for lease in expired), return_exceptions=True)
     ended = sum(result is True for result in reaped)
     metrics.leases_expired.inc(ended)
     failures = [result for result in reaped if isinstance(result, BaseException)]

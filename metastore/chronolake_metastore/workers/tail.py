@@ -75,12 +75,12 @@ class Tail:
     async def _look(self) -> float:
         """Read what is new; gives for how long nothing more is to be expected unless the notifier rings."""
         ring = self._followers.ring
-        found = await following.page(
+        events = await following.page(
             self._database, Position(place=ring.head), EVENTS_MAX, following.TAIL_BYTES
         )
         self._followers.database_is_away = False
-        if found:
-            self._followers.publish(found)
+        if events:
+            self._followers.publish(events)
             self._held_back_seconds = HELD_BACK_SECONDS
             return 0.0
         if not await following.is_held_back(self._database):
