@@ -22,7 +22,6 @@ from chronolake_metastore.api import (
     events,
     file_groups,
     files,
-    hanging_up,
     health,
     instants,
     leases,
@@ -40,6 +39,7 @@ from chronolake_metastore.api import (
     scans,
     schemas,
     staging,
+    stalled_clients,
     sweeps,
     tables,
     time,
@@ -123,7 +123,11 @@ def create_app(settings: Settings) -> Application:
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
-            running = [Tail(database, followers, notifier).run(), followers.wake(), hanging_up.run(followers)]
+            running = [
+                Tail(database, followers, notifier).run(),
+                followers.wake(),
+                stalled_clients.run(followers),
+            ]
             if settings.reaper_seconds:
                 running.append(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
             if settings.deleter_seconds:

@@ -36,10 +36,10 @@ class Follower:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.tuned = asyncio.Event()
+        self.has_socket_options = asyncio.Event()
         """Set when its socket has the options of a follower's."""
-        self.is_cut_off = False
-        self.take_until: float | None = None
+        self.is_disconnected = False
+        self.send_deadline: float | None = None
         """When (monotonic) the client must have taken what it is being sent; None while nothing is."""
 
 
@@ -109,11 +109,11 @@ class Followers:
         if not self.all:
             self._arrived.clear()
 
-    async def arrived(self) -> None:
+    async def wait_for_follower(self) -> None:
         """Wait until there is a follower."""
         await self._arrived.wait()
 
-    async def more(self, table_id: UUID | None, seconds_max: float) -> int:
+    async def wait_for_event(self, table_id: UUID | None, seconds_max: float) -> int:
         """Wait for an event, of one table or of any, ``seconds_max`` at most or until the server stops.
 
         The caller has read all that is in the ring. Gives the number of the event to go on from.
@@ -157,37 +157,39 @@ class Followers:
                 await asyncio.sleep(0)
             await asyncio.sleep(time.monotonic() - started)
 
-    def sending(self, follower: Follower, size: int) -> None:
-        """The follower is being sent so many bytes."""
+    def start_send_deadline(self, follower: Follower, size: int) -> None:
+        """Set the time by which the client must have taken ``size`` bytes."""
         allowed = self._settings.follower_stall_seconds + size / BYTES_PER_SECOND_MIN
-        follower.take_until = time.monotonic() + allowed
+        follower.send_deadline = time.monotonic() + allowed
 
-    async def look(self, seconds_max: float) -> None:
+    async def wait_for_new_follower(self, seconds_max: float) -> None:
         """Wait until there is a new follower, for ``seconds_max`` at most."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._new.wait(), seconds_max)
         self._new.clear()
 
-    def untuned(self) -> list[Follower]:
-        """New followers."""
-        return [follower for follower in self.all if not follower.tuned.is_set()]
+    def without_socket_options(self) -> list[Follower]:
+        """New followers, whose sockets have no options yet."""
+        return [follower for follower in self.all if not follower.has_socket_options.is_set()]
 
-    def overdue(self) -> list[Client]:
-        """Connections to hang up on: they do not read, or are still there after the server was told to stop."""
+    def stalled_clients(self) -> list[Client]:
+        """Connections to close: of clients that do not read, or that stay while the server stops."""
         if self._closed_at is not None:
             is_over = time.monotonic() > self._closed_at + CLOSING_SECONDS
             return [follower.client for follower in self.all if is_over]
         now = time.monotonic()
         late = [
-            follower for follower in self.all if follower.take_until is not None and follower.take_until < now
+            follower
+            for follower in self.all
+            if follower.send_deadline is not None and follower.send_deadline < now
         ]
         for follower in late:
-            if not follower.is_cut_off:
-                follower.is_cut_off = True
-                self.count_cut_off("stalled")
+            if not follower.is_disconnected:
+                follower.is_disconnected = True
+                self.count_disconnected("stalled")
         return [follower.client for follower in late]
 
-    def count_cut_off(self, reason: str) -> None:
+    def count_disconnected(self, reason: str) -> None:
         """Count a follower that was cut off, as ``stalled`` or ``behind``."""
         self._metrics.followers_cut_off.labels(reason).inc()
 

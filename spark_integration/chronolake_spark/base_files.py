@@ -50,8 +50,8 @@ class Folder:
         return self.filesystem.open_output_stream(self.path(relative))
 
 
-class NotReported:
-    """Tells the guard of deletions that the files of an attempt, which has not reported them, are not needed.
+class UnreportedFiles:
+    """The metastore as the guard sees it on an executor: no one needs the unreported files of an attempt.
 
     An executor need not reach the server. The write token in their names is the attempt's own, so no other
     writes them; and as long as they are not reported, no instant can name them.
@@ -84,7 +84,7 @@ class Attempt:
         deleting = Deleting(self.requested_time, self.requested_time)
         with contextlib.suppress(StorageError):
             files = opening.open_files(self.base_path, self.storage_options)
-            guard = Guard(files, self.owner, NotReported(), own_files_only=True)
+            guard = Guard(files, self.owner, UnreportedFiles(), own_files_only=True)
             list(guard.delete(deleting, paths))
 
 
@@ -94,7 +94,7 @@ def file_schema(table_schema: pa.Schema) -> pa.Schema:
     return pa.schema(meta + [pa.field(field.name, field.type) for field in table_schema])
 
 
-def as_written_now(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
+def in_layout(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
     """The rows of a base file in the layout ``schema``; ``names`` says what the file calls each column.
 
     A column that the file was written without is null; a type that was narrower is widened.
@@ -107,7 +107,7 @@ def as_written_now(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]
 
 
 @contextlib.contextmanager
-def opened(folder: Folder, relative: str, size_bytes: int) -> Iterator[pq.ParquetFile]:
+def open_base_file(folder: Folder, relative: str, size_bytes: int) -> Iterator[pq.ParquetFile]:
     """A base file to read. Raises ``BaseFileDamaged`` unless it is there with the size that was published."""
     try:
         source = folder.filesystem.open_input_file(folder.path(relative))

@@ -30,10 +30,10 @@ def rows_of(
     """All rows of these base files; ``names`` is what they call each column."""
     for batch in files:
         for path, size_bytes in zip(*batch.to_pydict().values(), strict=True):
-            with base_files.opened(folder, path, size_bytes) as file:
+            with base_files.open_base_file(folder, path, size_bytes) as file:
                 for index in range(file.num_row_groups):
                     stored = file.read_row_group(index, columns=list(names.values()))
-                    yield from base_files.as_written_now(stored, file_schema, names).to_batches()
+                    yield from base_files.in_layout(stored, file_schema, names).to_batches()
 
 
 def deleted_rows(
@@ -55,15 +55,15 @@ def _deleted_in(
     folder: base_files.Folder, group: dict[str, Any], file_schema: pa.Schema, names: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
     after = _keys(folder, group["after_path"], group["after_size"])
-    with base_files.opened(folder, group["before_path"], group["before_size"]) as file:
+    with base_files.open_base_file(folder, group["before_path"], group["before_size"]) as file:
         for index in range(file.num_row_groups):
             stored = file.read_row_group(index, columns=list(names.values()))
-            before = base_files.as_written_now(stored, file_schema, names)
+            before = base_files.in_layout(stored, file_schema, names)
             yield from merge.deleted_rows(before, after).to_batches()
 
 
 def _keys(folder: base_files.Folder, path: str | None, size_bytes: int) -> pa.Table:
     if path is None:
         return pa.table({columns.RECORD_KEY: pa.array([], pa.string())})
-    with base_files.opened(folder, path, size_bytes) as file:
+    with base_files.open_base_file(folder, path, size_bytes) as file:
         return file.read(columns=[columns.RECORD_KEY])

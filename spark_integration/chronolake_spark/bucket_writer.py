@@ -105,7 +105,7 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers:
     duplicates, sample = 0, None
     read, superseded, unchanged = 0, 0, 0
     try:
-        for group, rows in file_groups(_announced(batches, job, task, task_markers)):
+        for group, rows in file_groups(_with_markers(batches, job, task, task_markers)):
             seqno = sum(stat.inserts + stat.updates for stat in stats)
             writer = _GroupWriter(folder, task_markers, job, task, group, seqno=seqno)
             decision, stat = writer.write(rows)
@@ -159,7 +159,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
         yield FileGroup(path, int(buckets[start])), batch.slice(start, end - start)
 
 
-def _announced(
+def _with_markers(
     batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, task_markers: TaskMarkers
 ) -> Iterator[pa.RecordBatch]:
     """The batches, each once those of its file groups are marked that are written whatever is stored.
@@ -224,12 +224,12 @@ class _GroupWriter:
         self._check_required(rows)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
-            raise _undecided(latest)
+            raise _ambiguous_order(latest)
         incoming = latest.records
         self.superseded = len(rows) - len(incoming)
         if self._stored is None:
             return self._merge(None, rows, incoming)
-        with base_files.opened(self._folder, self._stored.path, self._stored.size_bytes) as file:
+        with base_files.open_base_file(self._folder, self._stored.path, self._stored.size_bytes) as file:
             return self._merge(file, rows, incoming)
 
     def _merge(
@@ -273,7 +273,7 @@ class _GroupWriter:
         names = self._stored.names
         for index in range(file.num_row_groups):
             stored = file.read_row_group(index, columns=list(names.values()))
-            yield base_files.as_written_now(stored, self._schema, names)
+            yield base_files.in_layout(stored, self._schema, names)
 
     def _named(self, stored: pa.Table) -> pa.Table:
         names = pa.repeat(pa.scalar(self._file_name), len(stored))
@@ -320,7 +320,7 @@ class _GroupWriter:
         )
 
 
-def _undecided(latest: merge.Latest) -> errors.DuplicateKeys:
+def _ambiguous_order(latest: merge.Latest) -> errors.DuplicateKeys:
     return errors.DuplicateKeys(
         f"{latest.ambiguous} rows have the record key of another row of the frame, differ from it, and nothing "
         f"says which is later; for example {latest.ambiguous_key!r}. Say what orders the rows with row_order, "

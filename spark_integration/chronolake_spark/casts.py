@@ -37,7 +37,7 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
     is_lost = cast_value.isNull()
     if not isinstance(source, StringType) and not isinstance(target, StringType):
         is_lost = is_lost | (cast_value.try_cast(source) != value)
-    failure = sf.raise_error(sf.lit(errors.carried(_mismatch(name, target, source))))
+    failure = sf.raise_error(sf.lit(errors.encoded(_mismatch(name, target, source))))
     return sf.when(value.isNotNull() & sf.coalesce(is_lost, sf.lit(True)), failure).otherwise(cast_value)
 
 
@@ -48,14 +48,14 @@ def _from_strings(value: Column, name: str, target: DataType) -> Column:
         strings = strings.cast(pa.string())
         try:
             return csv_types.convert(strings, type_, stated=True)
-        except csv_types.Unfit as unfit:
-            string = strings[unfit.index].as_py()[:_VALUE_CHARS_MAX]
+        except csv_types.ValueMismatch as mismatch:
+            string = strings[mismatch.index].as_py()[:_VALUE_CHARS_MAX]
             refusal = errors.SchemaMismatch(
                 f"column {name}: the string {string!r} does not fit {type_}; correct it, or cast the column as "
                 "you mean it",
                 {"column": name, "value": string, "wanted": type_},
             )
-            raise RuntimeError(errors.carried(refusal)) from unfit
+            raise RuntimeError(errors.encoded(refusal)) from mismatch
 
     # The type hints are text here, from which Spark cannot tell what kind of function this is.
     convert.__annotations__ = {"strings": pa.Array, "return": pa.Array}

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
 from chronolake_spark import csv_profiles, csv_types, errors, schema
-from chronolake_spark.csv_profiles import Kind, Profile, Resemblance
+from chronolake_spark.csv_profiles import Kind, Profile, ValueSummary
 
 _EXAMPLES: Final = {
     Kind.NUMBERS: "9.5 is larger than 10",
@@ -40,36 +40,38 @@ def check_types_known(unknown: Sequence[str], rows: int | None) -> None:
 
 def check_ordering(name: str, profile: Profile) -> None:
     """Raise ``SchemaMismatch`` when an ordering field of numbers or timestamps would be compared as text."""
-    resemblance = profile.resemblance
-    if profile.type != csv_types.STRING or resemblance.kind is None or resemblance.is_ordered_as_text:
+    value_summary = profile.value_summary
+    if profile.type != csv_types.STRING or value_summary.kind is None or value_summary.is_ordered_as_text:
         return
-    typed = f"state its type with {_statement(name, resemblance.type)}" if resemblance.type else "correct them"
+    typed = (
+        f"state its type with {_statement(name, value_summary.type)}" if value_summary.type else "correct them"
+    )
     raise errors.SchemaMismatch(
-        f"the ordering field {name} would be a string: its values are all {resemblance.kind}, but no type "
-        f"keeps them as they are written, and compared as text {_EXAMPLES[resemblance.kind]}; {typed}, or "
+        f"the ordering field {name} would be a string: its values are all {value_summary.kind}, but no type "
+        f"keeps them as they are written, and compared as text {_EXAMPLES[value_summary.kind]}; {typed}, or "
         f"have them compared as text with {_statement(name, csv_types.STRING.upper())}",
-        {"column": name, "wanted": resemblance.type},
+        {"column": name, "wanted": value_summary.type},
     )
 
 
 def notes(profiles: Mapping[str, Profile]) -> dict[str, str]:
     """For each column that became a string though its values are numbers or timestamps: a note for people."""
     return {
-        name: _note(name, profile.resemblance)
+        name: _note(name, profile.value_summary)
         for name, profile in profiles.items()
-        if profile.type == csv_types.STRING and profile.resemblance.kind in _EXAMPLES
+        if profile.type == csv_types.STRING and profile.value_summary.kind in _EXAMPLES
     }
 
 
-def for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
+def advice_for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
     """What to do about a value that does not fit the type of its column, which the caller ``stated`` or not."""
     if stated:
-        other = _statable(type_, value)
+        other = _type_to_state(type_, value)
         return f"correct the value, or state another type, as {_statement(name, other)}"
     ways = ["correct the value"]
     if wider := _wider(type_, value):
         ways.append(f"change the column's type with `chronolake schema change TABLE --widen '{name}:{wider}'`")
-    if _is_taken(value, type_, stated=True):
+    if _accepts(value, type_, stated=True):
         ways.append(
             f"if this is another way to write a {type_} (as 007 for 7, or a time without a zone for one in "
             f"UTC), say so with {_statement(name, type_)}"
@@ -79,14 +81,14 @@ def for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
     return "; or ".join(ways)
 
 
-def _note(name: str, resemblance: Resemblance) -> str:
-    if resemblance.has_zeros_first:
+def _note(name: str, value_summary: ValueSummary) -> str:
+    if value_summary.has_zeros_first:
         # As numbers, 007 and 7 would be one value, and in a record key one record.
         return "numbers with leading zeros, which only a string keeps"
     advice = "; state a type with --schema, and a refusal names the first value that does not fit"
-    if resemblance.type is not None:
-        advice = f": {_statement(name, resemblance.type)}"
-    return f"{resemblance.kind} that no type keeps as written{advice}"
+    if value_summary.type is not None:
+        advice = f": {_statement(name, value_summary.type)}"
+    return f"{value_summary.kind} that no type keeps as written{advice}"
 
 
 def _statement(name: str, type_: str) -> str:
@@ -94,18 +96,18 @@ def _statement(name: str, type_: str) -> str:
     return f"--schema '{schema.plain(name)} {type_}'"
 
 
-def _statable(type_: str, value: str) -> str:
+def _type_to_state(type_: str, value: str) -> str:
     """A type, as DDL, that takes ``value``, and where a decimal can, values of ``type_`` too."""
-    resemblance = csv_profiles.resemblance_of(pa.array([value]))
+    value_summary = csv_profiles.summary_of(pa.array([value]))
     match = _DECIMAL.fullmatch(type_)
-    if match and "decimal" in resemblance.takes:
-        precision, scale = int(match[1]), max(int(match[2]), resemblance.scale)
-        if resemblance.whole_digits + scale <= DECIMAL_PRECISION_MAX:
-            digits = max(precision - int(match[2]), resemblance.whole_digits) + scale
+    if match and "decimal" in value_summary.types:
+        precision, scale = int(match[1]), max(int(match[2]), value_summary.scale)
+        if value_summary.whole_digits + scale <= DECIMAL_PRECISION_MAX:
+            digits = max(precision - int(match[2]), value_summary.whole_digits) + scale
             return f"DECIMAL({min(digits, DECIMAL_PRECISION_MAX)},{scale})"
         # A decimal of another scale would refuse values that the stated one takes.
-        resemblance = replace(resemblance, takes=resemblance.takes & {"double"})
-    return resemblance.type or csv_types.STRING.upper()
+        value_summary = replace(value_summary, types=value_summary.types & {"double"})
+    return value_summary.type or csv_types.STRING.upper()
 
 
 def _wider(type_: str, value: str) -> str | None:
@@ -114,8 +116,8 @@ def _wider(type_: str, value: str) -> str | None:
     if match := _DECIMAL.fullmatch(type_):
         precisions = range(int(match[1]) + 1, DECIMAL_PRECISION_MAX + 1)
         wider = [f"decimal({precision},{match[2]})" for precision in precisions]
-    return next((type_ for type_ in wider if _is_taken(value, type_, stated=False)), None)
+    return next((type_ for type_ in wider if _accepts(value, type_, stated=False)), None)
 
 
-def _is_taken(value: str, type_: str, *, stated: bool) -> bool:
-    return csv_types.takes(pa.array([value]), type_, stated=stated)
+def _accepts(value: str, type_: str, *, stated: bool) -> bool:
+    return csv_types.accepts(pa.array([value]), type_, stated=stated)

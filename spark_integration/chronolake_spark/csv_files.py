@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, operations, text_files
 from chronolake_spark.csv_profiles import Profile
-from chronolake_spark.csv_types import Unfit
+from chronolake_spark.csv_types import ValueMismatch
 
 Header = tuple[str, ...]
 _BLOCK_BYTES = 4 << 20
@@ -38,7 +38,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """How files are read: their encoding, and the types of columns that are known, by name in lower case.
 
     ``default`` is what all other columns are to be; without one their values say it. ``key`` are the columns of
@@ -57,21 +57,23 @@ class Reading:
 
 
 @dataclass
-class Looked:
-    """What was seen in files: how many rows, and what the values of each column could be."""
+class Inspection:
+    """The number of rows of files, and for each column the types that its values could have."""
 
     rows: int
     profiles: dict[str, Profile]
 
-    def merge(self, other: Looked) -> None:
-        """Take note of what was seen in another file with the same columns."""
+    def merge(self, other: Inspection) -> None:
+        """Add the inspection of another file with the same columns."""
         self.rows += other.rows
         for name, profile in other.profiles.items():
             self.profiles[name].merge(profile)
 
 
-def look(files: Sequence[Path], reading: Reading, check: Callable[[], None] = lambda: None) -> Looked:
-    """Read all of every file. ``check`` is called now and then, and may raise to end it.
+def inspect(
+    files: Sequence[Path], reading: ReadOptions, check: Callable[[], None] = lambda: None
+) -> Inspection:
+    """Read all files to the end. ``check`` is called repeatedly, and may raise to end it.
 
     Raises ``SourceUnreadable`` for the first file, in their order, that is damaged, has rows of another length
     than its header, or other columns than the first file; ``SchemaMismatch`` for a value that does not fit the
@@ -79,18 +81,18 @@ def look(files: Sequence[Path], reading: Reading, check: Callable[[], None] = la
     """
     wanted = header_of(files[0], reading.encoding)
     with ThreadPoolExecutor(_THREADS) as threads:
-        looks = [threads.submit(_look, file, wanted, reading, check) for file in files]
+        inspections = [threads.submit(_inspect, file, wanted, reading, check) for file in files]
         try:
-            looked = looks[0].result()
-            for another in looks[1:]:
-                looked.merge(another.result())
+            inspection = inspections[0].result()
+            for another in inspections[1:]:
+                inspection.merge(another.result())
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
-    return looked
+    return inspection
 
 
-def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, reading: Reading) -> DataFrame:
+def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, reading: ReadOptions) -> DataFrame:
     """The rows of ``files`` with the columns of ``struct``, whatever their order in a file, and their place."""
     order = [StructField(name, LongType(), nullable=False) for name in columns.SOURCE_ORDER]
     tasks = min(len(files), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
@@ -152,7 +154,7 @@ class _Load:
     files: tuple[Path, ...]
     tasks: int
     types: Mapping[str, str]
-    reading: Reading
+    reading: ReadOptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in (task for batch in batches for task in batch.column(0).to_pylist()):
@@ -161,7 +163,7 @@ class _Load:
                 try:
                     yield from self._rows(number, file)
                 except (errors.SourceUnreadable, errors.SchemaMismatch) as exc:
-                    raise RuntimeError(errors.carried(exc)) from exc
+                    raise RuntimeError(errors.encoded(exc)) from exc
 
     def _rows(self, number: int, file: Path) -> Iterator[pa.RecordBatch]:
         names = [*self.types, *columns.SOURCE_ORDER]
@@ -181,23 +183,23 @@ class _Load:
         return Column(type_, stated=known is not None and known.stated)
 
 
-def _look(file: Path, wanted: Header, reading: Reading, check: Callable[[], None]) -> Looked:
+def _inspect(file: Path, wanted: Header, reading: ReadOptions, check: Callable[[], None]) -> Inspection:
     header = header_of(file, reading.encoding)
     _check_columns(file, header, wanted)
-    looked = Looked(0, {name: Profile() for name in header})
+    inspection = Inspection(0, {name: Profile() for name in header})
     for start, rows in _batches(file, reading.encoding, check):
         place = _Place(file, reading.encoding, start)
         for name in header:
             column = reading.column(name)
             if column is None:
-                looked.profiles[name].add(rows[name])
+                inspection.profiles[name].add(rows[name])
             else:
                 _convert(place, rows, name, column)
             if reading.op_column is not None and name.lower() == reading.op_column.lower():
                 _refuse_operation(place, rows, name)
         _refuse_missing_key(place, rows, reading.key)
-        looked.rows += len(rows)
-    return looked
+        inspection.rows += len(rows)
+    return inspection
 
 
 def _check_columns(file: Path, header: Header, wanted: Header) -> None:
@@ -290,12 +292,12 @@ def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> 
         )
     try:
         return csv_types.convert(rows[name], column.type, stated=column.stated)
-    except Unfit as unfit:
-        file, line = place.file, place.line(unfit.index)
-        value = rows[name][unfit.index].as_py()
+    except ValueMismatch as mismatch:
+        file, line = place.file, place.line(mismatch.index)
+        value = rows[name][mismatch.index].as_py()
         raise errors.SchemaMismatch(
             f"{file}, line {line}, column {name}: {value[:_VALUE_CHARS_MAX]!r} does not fit {column.type}; "
-            f"{csv_advice.for_value(name, column.type, value, stated=column.stated)}",
+            f"{csv_advice.advice_for_value(name, column.type, value, stated=column.stated)}",
             {
                 "file": str(file),
                 "line": line,
@@ -303,4 +305,4 @@ def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> 
                 "value": value[:_VALUE_CHARS_MAX],
                 "wanted": column.type,
             },
-        ) from unfit
+        ) from mismatch

@@ -62,8 +62,8 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Resemblance:
-    """What the values of a column look like, however they are written; blank values are left out.
+class ValueSummary:
+    """A summary of the values of a column, without blank values, whatever their spelling.
 
     ``kind`` is None as long as there are only blank values. ``shapes`` are the ways in which values are
     written, two at most, with ``#`` for each digit outside the offset of a timestamp. ``takes`` holds the
@@ -73,18 +73,18 @@ class Resemblance:
 
     kind: Kind | None = None
     shapes: frozenset[str] = frozenset()
-    takes: frozenset[str] = frozenset(_STATABLE)
+    types: frozenset[str] = frozenset(_STATABLE)
     whole_digits: int = 0
     scale: int = 0
     has_zeros_first: bool = False
 
-    def merge(self, other: Resemblance) -> Resemblance:
-        """What the values of both look like together."""
+    def merge(self, other: ValueSummary) -> ValueSummary:
+        """The summary of the values of both."""
         kinds = {kind for kind in (self.kind, other.kind) if kind is not None}
-        return Resemblance(
+        return ValueSummary(
             Kind.TEXT if len(kinds) > 1 else next(iter(kinds), None),
             frozenset(sorted(self.shapes | other.shapes)[:2]),
-            self.takes & other.takes,
+            self.types & other.types,
             max(self.whole_digits, other.whole_digits),
             max(self.scale, other.scale),
             self.has_zeros_first or other.has_zeros_first,
@@ -105,7 +105,7 @@ class Resemblance:
         digits = self.whole_digits + self.scale
         refused = set() if digits <= DECIMAL_PRECISION_MAX else {"decimal"}
         for type_ in _STATABLE:
-            if type_ in self.takes - refused:
+            if type_ in self.types - refused:
                 precision = _INT64_DIGITS if digits <= _INT64_DIGITS else DECIMAL_PRECISION_MAX
                 return f"DECIMAL({precision},{self.scale})" if type_ == "decimal" else type_.upper()
         return None
@@ -137,7 +137,7 @@ class Profile:
     seen: bool = False
     whole_digits: int = 0
     is_int64: bool = True
-    resemblance: Resemblance = Resemblance()
+    value_summary: ValueSummary = ValueSummary()
 
     def add(self, texts: pa.Array) -> None:
         """Take note of values."""
@@ -150,8 +150,8 @@ class Profile:
             self.style = None
         if self.style is not None and self.style.type == _NUMBER:
             self._measure(values, self.style.scale)
-        if self.resemblance.kind is not Kind.TEXT:
-            self.resemblance = self.resemblance.merge(resemblance_of(self._representatives(values)))
+        if self.value_summary.kind is not Kind.TEXT:
+            self.value_summary = self.value_summary.merge(summary_of(self._representatives(values)))
 
     def merge(self, other: Profile) -> None:
         """Take note of what another profile of the column noted."""
@@ -161,7 +161,7 @@ class Profile:
         self.seen = True
         self.whole_digits = max(self.whole_digits, other.whole_digits)
         self.is_int64 &= other.is_int64
-        self.resemblance = self.resemblance.merge(other.resemblance)
+        self.value_summary = self.value_summary.merge(other.value_summary)
 
     @property
     def type(self) -> str:
@@ -201,37 +201,37 @@ class Profile:
             self.is_int64 = self.is_int64 and csv_types.casts(values, pa.int64())
 
 
-def resemblance_of(values: pa.Array) -> Resemblance:
-    """What ``values``, of which none is null, look like."""
+def summary_of(values: pa.Array) -> ValueSummary:
+    """The summary of ``values``, none of which is null."""
     trimmed = pc.utf8_trim_whitespace(values)
     filled = trimmed.filter(pc.not_equal(trimmed, ""))
     if not len(filled):
-        return Resemblance(takes=frozenset())
+        return ValueSummary(types=frozenset())
     if pc.all(pc.match_substring_regex(filled, _ANY_NUMBER)).as_py():
-        resemblance = _numbers(filled)
+        value_summary = _numbers(filled)
     elif pc.all(pc.match_substring_regex(filled, _ANY_TIMESTAMP)).as_py():
-        resemblance = _timestamps(filled)
+        value_summary = _timestamps(filled)
     else:
-        return Resemblance(Kind.TEXT, takes=frozenset())
+        return ValueSummary(Kind.TEXT, types=frozenset())
     # Only strings take blanks.
-    return resemblance if filled.equals(values) else replace(resemblance, takes=frozenset())
+    return value_summary if filled.equals(values) else replace(value_summary, types=frozenset())
 
 
-def _numbers(values: pa.Array) -> Resemblance:
-    takes = frozenset(type_ for type_ in ("bigint", "double") if csv_types.takes(values, type_, stated=True))
+def _numbers(values: pa.Array) -> ValueSummary:
+    types = frozenset(type_ for type_ in ("bigint", "double") if csv_types.accepts(values, type_, stated=True))
     shapes = _shapes(values, _number_shape)
     has_zeros_first = pc.any(pc.match_substring_regex(values, _ZEROS_FIRST)).as_py()
     if not pc.all(pc.match_substring_regex(values, csv_types.pattern("decimal(38,0)", stated=True))).as_py():
-        return Resemblance(Kind.NUMBERS, shapes, takes, has_zeros_first=has_zeros_first)
+        return ValueSummary(Kind.NUMBERS, shapes, types, has_zeros_first=has_zeros_first)
     whole_digits, scale = (pc.max(digits).as_py() for digits in csv_types.digits(values))
-    return Resemblance(Kind.NUMBERS, shapes, takes | {"decimal"}, whole_digits, scale, has_zeros_first)
+    return ValueSummary(Kind.NUMBERS, shapes, types | {"decimal"}, whole_digits, scale, has_zeros_first)
 
 
-def _timestamps(values: pa.Array) -> Resemblance:
-    takes = frozenset(
-        type_ for type_ in ("timestamp_ntz", "timestamp") if csv_types.takes(values, type_, stated=True)
+def _timestamps(values: pa.Array) -> ValueSummary:
+    types = frozenset(
+        type_ for type_ in ("timestamp_ntz", "timestamp") if csv_types.accepts(values, type_, stated=True)
     )
-    return Resemblance(Kind.TIMESTAMPS, _shapes(values, _timestamp_shape), takes)
+    return ValueSummary(Kind.TIMESTAMPS, _shapes(values, _timestamp_shape), types)
 
 
 def _shapes(values: pa.Array, shape_of: Callable[[str], str]) -> frozenset[str]:
@@ -267,9 +267,9 @@ def _style_of(value: str) -> _Style | None:
         )
     return next(
         (
-            _Style(type_, csv_types.WRITTEN[type_])
+            _Style(type_, csv_types.PATTERNS[type_])
             for type_ in ("boolean", "date")
-            if re.search(csv_types.WRITTEN[type_], value)
+            if re.search(csv_types.PATTERNS[type_], value)
         ),
         None,
     )

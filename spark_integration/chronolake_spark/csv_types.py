@@ -47,7 +47,7 @@ _ARROW: Final = {
     "timestamp": _UTC,
     "timestamp_ntz": _MICROS,
 }
-WRITTEN: Final = {
+PATTERNS: Final = {
     "boolean": _BOOLEAN,
     "tinyint": _WHOLE,
     "smallint": _WHOLE,
@@ -60,8 +60,8 @@ WRITTEN: Final = {
     "timestamp": _ZONED,
     "timestamp_ntz": _NTZ,
 }
-_WRITTEN_STATED: Final = {
-    **WRITTEN,
+_PATTERNS_STATED: Final = {
+    **PATTERNS,
     "boolean": "(?i)^(true|false)$",
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "^[+-]?[0-9]+$"),
     **dict.fromkeys(("float", "double"), rf"(?i)^[+-]?({_DIGITS}(e[+-]?[0-9]+)?|nan|inf)$"),
@@ -69,7 +69,7 @@ _WRITTEN_STATED: Final = {
 }
 
 
-class Unfit(Exception):
+class ValueMismatch(Exception):
     """A value that its column's type does not hold; ``index`` is its place in the array."""
 
     def __init__(self, index: int) -> None:
@@ -110,11 +110,11 @@ def convert(texts: pa.Array, type_: str, *, stated: bool) -> pa.Array:
     return values
 
 
-def takes(texts: pa.Array, type_: str, *, stated: bool) -> bool:
+def accepts(texts: pa.Array, type_: str, *, stated: bool) -> bool:
     """Whether ``convert`` converts all of ``texts``."""
     try:
         convert(texts, type_, stated=stated)
-    except Unfit:
+    except ValueMismatch:
         return False
     return True
 
@@ -123,7 +123,7 @@ def pattern(type_: str, *, stated: bool) -> str:
     """What matches the values that a column of this type takes; it does not bound their size."""
     if match := _DECIMAL.fullmatch(type_):
         return rf"^[+-]?{_DIGITS}$" if stated else number_pattern(int(match[2]))
-    return (_WRITTEN_STATED if stated else WRITTEN)[type_]
+    return (_PATTERNS_STATED if stated else PATTERNS)[type_]
 
 
 def number_pattern(scale: int) -> str:
@@ -155,7 +155,7 @@ def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return texts.cast(target)
     except pa.ArrowInvalid:
-        raise Unfit(_first_uncastable(texts, target)) from None
+        raise ValueMismatch(_first_uncastable(texts, target)) from None
 
 
 def _first_uncastable(texts: pa.Array, target: pa.DataType) -> int:
@@ -188,7 +188,7 @@ def _refuse_infinite(texts: pa.Array, values: pa.Array) -> None:
 def _refuse_first(is_unfit: pa.Array) -> None:
     index = pc.index(pc.fill_null(is_unfit, False), True).as_py()
     if index >= 0:
-        raise Unfit(index)
+        raise ValueMismatch(index)
 
 
 def _refuse_approximated(texts: pa.Array, values: pa.Array) -> None:
@@ -201,4 +201,4 @@ def _refuse_approximated(texts: pa.Array, values: pa.Array) -> None:
         stored = values[int(index)].as_py()
         shortest = str(np.float32(stored)) if values.type == pa.float32() else repr(stored)
         if decimal.Decimal(texts[int(index)].as_py()) != decimal.Decimal(shortest):
-            raise Unfit(int(index))
+            raise ValueMismatch(int(index))

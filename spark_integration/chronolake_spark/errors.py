@@ -38,7 +38,7 @@ from chronolake.errors import (
 from chronolake_model.problems import Problem
 
 _STATUS = 422
-_CARRIED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
+_ENCODED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
 
 
 class SparkIntegrationError(ChronolakeError):
@@ -132,15 +132,15 @@ def missing_key(names: Sequence[str]) -> str:
     return f"the record key ({key}): there are rows where its {which}; fill them in or filter them out"
 
 
-def carried(error: ChronolakeError) -> str:
+def encoded(error: ChronolakeError) -> str:
     """The message, followed by the error in a form that survives any templating of messages (base64)."""
     problem = error.problem or Problem("about:blank", type(error).__name__, 0, error.code, str(error))
     return f"{error} [chronolake:{base64.urlsafe_b64encode(msgspec.json.encode(problem)).decode()}]"
 
 
-def carried_in(text: str) -> ChronolakeError | None:
+def decoded(text: str) -> ChronolakeError | None:
     """The error that ``text`` carries, or None."""
-    match = _CARRIED.search(text)
+    match = _ENCODED.search(text)
     if match is None:
         return None
     problem = msgspec.json.decode(base64.urlsafe_b64decode(match[1]), type=Problem)

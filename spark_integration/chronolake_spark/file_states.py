@@ -1,4 +1,4 @@
-"""Whether files are still what they were when they were looked at."""
+"""Whether files are unchanged since they were inspected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def state_of(file: Path) -> str:
 
 def refuse_changed(states: Mapping[str, str]) -> None:
     """Raise ``SourceChanged`` for files that have another state than that in ``states``, by their paths."""
-    changed = [path for path, state in states.items() if not _is(Path(path), state)]
+    changed = [path for path, state in states.items() if not _has_state(Path(path), state)]
     if changed:
         raise errors.SourceChanged(
             f"changed while they were loaded: {', '.join(changed)}; nothing of this commit is stored. Run the "
@@ -25,7 +25,7 @@ def refuse_changed(states: Mapping[str, str]) -> None:
         )
 
 
-def _is(file: Path, state: str) -> bool:
+def _has_state(file: Path, state: str) -> bool:
     try:
         return state_of(file) == state
     except OSError:

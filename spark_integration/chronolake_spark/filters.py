@@ -26,7 +26,7 @@ from chronolake_model.filters import (
 from chronolake_model.tables import Field
 from chronolake_spark import schema
 
-Wanted: TypeAlias = Filter | str
+FilterOrText: TypeAlias = Filter | str
 """A filter, or its text: ``"amount >= 10 and region in ('eu', 'us')"``."""
 
 _OPERATORS: Final[Mapping[ComparisonOperator, Callable[[Any, Any], Any]]] = {
@@ -40,34 +40,34 @@ _OPERATORS: Final[Mapping[ComparisonOperator, Callable[[Any, Any], Any]]] = {
 _LONG_MAX: Final = 2**63 - 1
 
 
-def parsed(wanted: Wanted, fields: Iterable[Field]) -> Filter:
+def parse(filter_: FilterOrText, fields: Iterable[Field]) -> Filter:
     """The filter that is meant. Raises ``ValueError`` for a text that is none, and ``TypeError``."""
-    if isinstance(wanted, str):
-        return filter_text.parse(wanted, _types(fields))
-    if not isinstance(wanted, Filter):
-        raise TypeError(f"a filter is made with chronolake.col, or a text, not {type(wanted).__name__}")
-    return wanted
+    if isinstance(filter_, str):
+        return filter_text.parse(filter_, _types(fields))
+    if not isinstance(filter_, Filter):
+        raise TypeError(f"a filter is made with chronolake.col, or a text, not {type(filter_).__name__}")
+    return filter_
 
 
-def condition(wanted: Filter, fields: Iterable[Field]) -> Column:
+def condition(filter_: Filter, fields: Iterable[Field]) -> Column:
     """The filter as Spark has it, for rows with columns of these fields, which the server found to fit."""
-    return _condition(wanted, _types(fields))
+    return _condition(filter_, _types(fields))
 
 
 def _types(fields: Iterable[Field]) -> dict[str, str]:
     return {field.name: field.type for field in fields}
 
 
-def _condition(wanted: Filter, types: Mapping[str, str]) -> Column:
-    match wanted:
+def _condition(filter_: Filter, types: Mapping[str, str]) -> Column:
+    match filter_:
         case And():
-            return _all_of(operator.and_, wanted.filters, types)
+            return _all_of(operator.and_, filter_.filters, types)
         case Or():
-            return _all_of(operator.or_, wanted.filters, types)
+            return _all_of(operator.or_, filter_.filters, types)
         case Not():
-            return ~_condition(wanted.filter, types)
+            return ~_condition(filter_.filter, types)
         case _:
-            return _test(wanted, sf.col(schema.quoted(wanted.column)), types[wanted.column])
+            return _test(filter_, sf.col(schema.quoted(filter_.column)), types[filter_.column])
 
 
 def _all_of(combine: Callable[[Any, Any], Any], parts: list[Filter], types: Mapping[str, str]) -> Column:
@@ -79,19 +79,19 @@ def _all_of(combine: Callable[[Any, Any], Any], parts: list[Filter], types: Mapp
     return conditions[0]
 
 
-def _test(wanted: Compare | In | IsNull | StartsWith, column: Column, type_: str) -> Column:
-    match wanted:
+def _test(filter_: Compare | In | IsNull | StartsWith, column: Column, type_: str) -> Column:
+    match filter_:
         case Compare():
-            compared: Column = _OPERATORS[wanted.operator](column, _literal(wanted.value, type_))
+            compared: Column = _OPERATORS[filter_.operator](column, _literal(filter_.value, type_))
             return compared
         case In():
-            return column.isin([_literal(value, type_) for value in wanted.values])
+            return column.isin([_literal(value, type_) for value in filter_.values])
         case IsNull():
             return column.isNull()
         case StartsWith():
-            return column.startswith(wanted.prefix)
+            return column.startswith(filter_.prefix)
         case _:
-            assert_never(wanted)
+            assert_never(filter_)
 
 
 def _literal(value: Literal, type_: str) -> Column:

@@ -150,10 +150,10 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         starting = f"Starting Spark to {'look at' if dry_run else 'load'} {source_files.find(source).summary}"
         ingest_request.existing(client, request)
     with (
-        _ctrl_c_announced(console),
+        _announcing_ctrl_c(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
         sessions.borrowed(lambda: _progress(console, starting)) as spark,
-        _Stopping(spark, console) as stopping,
+        _Cancellation(spark, console) as stopping,
     ):
         job = IngestJob(client, spark, request, stopping.check)
         stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
@@ -171,7 +171,7 @@ def _progress(console: Console, step: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ctrl_c_announced(console: Console) -> Iterator[None]:
+def _announcing_ctrl_c(console: Console) -> Iterator[None]:
     """Print that Ctrl-C ended the command while Spark starts or stops; ``_Stopping`` covers the rest."""
     try:
         yield
@@ -180,7 +180,7 @@ def _ctrl_c_announced(console: Console) -> Iterator[None]:
         raise typer.Exit(_SIGNAL_EXIT + signal.SIGINT) from None
 
 
-class _Stopping:
+class _Cancellation:
     """Ends an ingest by SIGTERM or Ctrl-C as by a failure: its jobs are cancelled, its instant is rolled back.
 
     A scheduler stops a process by SIGTERM. By default Python ends at once, and the instant stays until its
@@ -246,7 +246,7 @@ def _encoding(name: str) -> str:
     return name
 
 
-def _run(job: IngestJob, console: Console, stopping: _Stopping, *, dry_run: bool) -> IngestResult:
+def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: bool) -> IngestResult:
     with _progress(console, f"Looking at {job.source.summary}"):
         prepared = job.prepare()
     _print_prepared(console, job, prepared)
@@ -286,7 +286,7 @@ def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
             f"{_plural(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
             "Run the same command again to load the other files."
         )
-    if job.has_made_table:
+    if job.has_created_table:
         return f"{table} was made, and could not be dropped again. Run the same command again to load into it."
     if not job.table_exists:
         return f"{table} was not made, and nothing was loaded."

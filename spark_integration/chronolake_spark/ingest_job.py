@@ -43,7 +43,7 @@ from chronolake_spark import (
     text_files,
     write,
 )
-from chronolake_spark.csv_files import Reading
+from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.formats import Format
 from chronolake_spark.ingest_request import Request
 from chronolake_spark.loaded_files import LoadedFiles
@@ -52,7 +52,7 @@ from chronolake_spark.write_counts import RowCounts, row_counts
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
 
-_LOOK_ROWS = 10_000
+_TRIAL_ROWS = 10_000
 """So much of the first file is read before a table is made for it, unless all of every file has been."""
 
 
@@ -112,8 +112,8 @@ class IngestJob:
     """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
 
     ``check`` is called now and then, and may raise to end the ingest. ``table_exists`` says that ``prepare``
-    found the table, ``has_made_table`` that it was made and not dropped again. Raises ``SourceUnreadable``, and
-    ``ValueError`` for an invalid name or encoding.
+    found the table, ``has_created_table`` that it was created and not dropped. Raises ``SourceUnreadable``,
+    and ``ValueError`` for an invalid name or encoding.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class IngestJob:
         self._check = check
         self._stated = ingest_request.stated_types(request)
         self._struct: StructType | None = None
-        self._reading = Reading()
+        self._reading = ReadOptions()
         self._file_states: dict[str, str] = {}
-        self.has_made_table = False
+        self.has_created_table = False
         self.table_exists = False
 
     def prepare(self) -> Prepared:
@@ -161,18 +161,18 @@ class IngestJob:
         if not new:
             return Prepared(table, batches, digests, changed, None, 0, {})
         self._reading = self._reading_for(table)
-        looked = self._look(new)
-        self._struct = looked.struct
+        inspection = self._inspect(new)
+        self._struct = inspection.struct
         struct = self._checked_struct(new)
         ingest_request.check_stated(struct, self._stated, self.request)
         if table is None:
             ingest_request.check_columns(struct, self.request)
-            self._check_inferred(looked)
-            self._try_first(new[0])
+            self._check_inferred(inspection)
+            self._try_first_file(new[0])
         else:
             ingest_request.check_fits(table, struct, self.request)
         return Prepared(
-            table, batches, digests, changed, struct, looked.rows, csv_advice.notes(looked.profiles)
+            table, batches, digests, changed, struct, inspection.rows, csv_advice.notes(inspection.profiles)
         )
 
     def rehearse(self, prepared: Prepared) -> int:
@@ -187,7 +187,7 @@ class IngestJob:
             with contextlib.suppress(NamespaceNotFound):  # ``run`` creates the namespace.
                 self._client.check_new_table(self._new_table(prepared))
         with _readable(self.request.source), self._locating(files):
-            return write.rehearse(self._frame(files), self._definition(prepared), **self._how())
+            return write.rehearse(self._frame(files), self._definition(prepared), **self._write_options())
 
     def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
         """Commit batch by batch, without the files that the table has; None stands for a batch of only such."""
@@ -199,7 +199,7 @@ class IngestJob:
             if table is not None:
                 yield batch, self._commit(table, batch, prepared)
                 continue
-            with self._made(prepared) as table:
+            with self._created_table(prepared) as table:
                 committed = self._commit(table, batch, prepared)
             yield batch, committed
 
@@ -211,7 +211,7 @@ class IngestJob:
                 self._frame(batch.files),
                 extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests)},
                 file_states={str(file): self._file_states[str(file)] for file in batch.files},
-                **self._how(),
+                **self._write_options(),
             )
         rows = row_counts(instant)
         assert rows is not None, f"{instant.requested_time} was written without counts"
@@ -236,7 +236,7 @@ class IngestJob:
                 raise  # An expression derives a column of the key.
             raise missing_keys.located(exc, self.source.format, files, self._reading.key) from exc
 
-    def _how(self) -> dict[str, Any]:
+    def _write_options(self) -> dict[str, Any]:
         return {"delete_when": self._delete_condition(), "row_order": columns.SOURCE_ORDER}
 
     def _existing(self) -> Table | None:
@@ -248,12 +248,12 @@ class IngestJob:
         return write.writable(table)
 
     @contextlib.contextmanager
-    def _made(self, prepared: Prepared) -> Iterator[tables.SparkTable]:
+    def _created_table(self, prepared: Prepared) -> Iterator[tables.SparkTable]:
         """The table, made if there is none; what fails within leaves neither a table nor a namespace behind."""
-        namespace_made = table_id = None
+        created_namespace = table_id = None
         try:
             if prepared.table is None:
-                namespace_made = self._make_namespace()
+                created_namespace = self._make_namespace()
                 table_id = self._create(prepared)
             self._check()
             yield tables.table(self._spark, self.request.table, client=self._client)
@@ -262,7 +262,7 @@ class IngestJob:
             if table_id is not None:
                 with contextlib.suppress(ChronolakeError):
                     self._drop_unused(table_id)
-            if namespace_made:
+            if created_namespace:
                 with contextlib.suppress(ChronolakeError):
                     self._client.drop_namespace(self.namespace)
             raise
@@ -282,7 +282,7 @@ class IngestJob:
         except TableExists:
             ingest_request.check_same(self._client.table(request.table).definition, request, self._stated)
             return None
-        self.has_made_table = True
+        self.has_created_table = True
         return made.definition.table_id
 
     def _new_table(self, prepared: Prepared) -> CreateTable:
@@ -305,7 +305,7 @@ class IngestJob:
         used = any(instant.state is not State.ROLLED_BACK for instant in table.instants(action=Action.COMMIT))
         if table.definition.table_id == table_id and not used:
             self._client.drop_table(table.name)
-            self.has_made_table = False
+            self.has_created_table = False
 
     def _definition(self, prepared: Prepared) -> Table:
         """The table, as it is or as it is to be made."""
@@ -335,7 +335,7 @@ class IngestJob:
             schema_version=1,
         )
 
-    def _reading_for(self, table: Table | None) -> Reading:
+    def _reading_for(self, table: Table | None) -> ReadOptions:
         """How the files are read: stated types first, then the table's."""
         types = {} if table is None else {field.name.lower(): field.type for field in table.schema}
         known = {name: csv_files.Column(type_) for name, type_ in types.items()}
@@ -344,7 +344,7 @@ class IngestJob:
         if self.request.op_column is not None:
             known[self.request.op_column.lower()] = text
         key = self.request.key if table is None else tuple(table.record_key_fields)
-        return Reading(
+        return ReadOptions(
             self.request.encoding,
             known,
             text if self.request.all_strings else None,
@@ -352,37 +352,39 @@ class IngestJob:
             self.request.op_column,
         )
 
-    def _look(self, files: Sequence[Path]) -> source_files.Looked:
+    def _inspect(self, files: Sequence[Path]) -> source_files.Inspection:
         """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
         source = replace(self.source, files=tuple(files))
         try:
-            return source_files.look(self._spark, source, self._reading, self._check)
+            return source_files.inspect(self._spark, source, self._reading, self._check)
         except spark_failures.EXCEPTIONS:
             for file in files:
                 with _readable(str(file)):
-                    source_files.look(self._spark, replace(source, files=(file,)), self._reading, self._check)
+                    source_files.inspect(
+                        self._spark, replace(source, files=(file,)), self._reading, self._check
+                    )
             if self.source.format is Format.PARQUET:
                 parquet_files.refuse_different_types(files)
             with _readable(self.request.source):
                 raise
 
-    def _check_inferred(self, looked: source_files.Looked) -> None:
+    def _check_inferred(self, inspection: source_files.Inspection) -> None:
         """Refuse to make a table of types that nothing decides, or that would order its rows wrongly."""
-        unknown = [name for name in looked.struct.names if self._reading.column(name) is None]
-        csv_advice.check_types_known(unknown, looked.rows)
+        unknown = [name for name in inspection.struct.names if self._reading.column(name) is None]
+        csv_advice.check_types_known(unknown, inspection.rows)
         ordering = self.request.ordering
-        if ordering is not None and ordering in looked.profiles:
-            csv_advice.check_ordering(ordering, looked.profiles[ordering])
+        if ordering is not None and ordering in inspection.profiles:
+            csv_advice.check_ordering(ordering, inspection.profiles[ordering])
 
     def _checked_struct(self, files: Sequence[Path]) -> StructType:
         with _readable(self.request.source):
             return self._frame(files).drop(*columns.SOURCE_ORDER).schema
 
-    def _try_first(self, file: Path) -> None:
+    def _try_first_file(self, file: Path) -> None:
         if self.source.format is Format.CSV:
             return  # All of it has been read.
         with _readable(file.name):
-            self._frame([file]).limit(_LOOK_ROWS).write.format("noop").mode("overwrite").save()
+            self._frame([file]).limit(_TRIAL_ROWS).write.format("noop").mode("overwrite").save()
 
     def _frame(self, files: Sequence[Path]) -> DataFrame:
         """The rows of ``files`` with the columns that the partitions derive from them."""
@@ -445,6 +447,6 @@ def _readable(what: str) -> Iterator[None]:
     try:
         yield
     except (*spark_failures.EXCEPTIONS, errors.SparkJobFailed) as exc:
-        if carried := errors.carried_in(str(exc)):
-            raise carried from exc
+        if encoded := errors.decoded(str(exc)):
+            raise encoded from exc
         raise errors.SourceUnreadable(f"{what} cannot be ingested: {spark_failures.message_of(exc)}") from exc

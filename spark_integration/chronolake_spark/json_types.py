@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_spark import csv_types
-from chronolake_spark.csv_files import Reading
+from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.json_records import Kind
 from chronolake_spark.json_shape import Shape
 
@@ -29,7 +29,7 @@ _INT64_DIGITS: Final = 18
 """A decimal of so many digits has eight bytes."""
 
 
-def struct_of(shape: Shape, reading: Reading) -> StructType:
+def struct_of(shape: Shape, reading: ReadOptions) -> StructType:
     """The columns of records of ``shape``, in the order of their names.
 
     A column of strings in the table is one here too, and holds numbers as they are written. Decimal columns
@@ -38,7 +38,7 @@ def struct_of(shape: Shape, reading: Reading) -> StructType:
     return StructType([_column(name, shape.fields[name], reading) for name in sorted(shape.fields)])
 
 
-def _column(name: str, shape: Shape, reading: Reading) -> StructField:
+def _column(name: str, shape: Shape, reading: ReadOptions) -> StructField:
     known = reading.column(name)
     is_text = known is not None and known.type == csv_types.STRING
     is_complex = shape.kind in {Kind.ARRAY, Kind.OBJECT}

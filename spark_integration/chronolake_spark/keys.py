@@ -101,4 +101,4 @@ def _ambiguous(fields: Sequence[Field]) -> str:
 
 
 def _refused(message: str) -> Column:
-    return sf.raise_error(sf.lit(errors.carried(errors.InvalidRecordKey(message))))
+    return sf.raise_error(sf.lit(errors.encoded(errors.InvalidRecordKey(message))))

@@ -44,15 +44,15 @@ def snapshot(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The file groups whose slice could hold a record that is wanted, at a range's start and at its end."""
+class MatchingGroups:
+    """File groups whose slice could hold a matching record, at a range's start and at its end."""
 
     before: frozenset[GroupKey]
     after: frozenset[GroupKey]
 
 
-def could_match(table: chronolake.Table, changes: Changes, wanted: Filter) -> Kept:
-    """What the server says of the file groups that changed. Raises ``InvalidFilter``."""
+def could_match(table: chronolake.Table, changes: Changes, wanted: Filter) -> MatchingGroups:
+    """The changed file groups that could match, as the server prunes them. Raises ``InvalidFilter``."""
     paths: list[str] | None = sorted({group.partition_path for group in changes.file_groups})
     if paths is not None and len(paths) > PARTITIONS_MAX:
         paths = None
@@ -61,7 +61,7 @@ def could_match(table: chronolake.Table, changes: Changes, wanted: Filter) -> Ke
         frozenset() if at is None else frozenset(map(_key, table.scan(wanted, at, paths).slices))
         for at in (changes.from_, changes.to)
     )
-    return Kept(before, after)
+    return MatchingGroups(before, after)
 
 
 def incremental(
@@ -70,7 +70,7 @@ def incremental(
     changes: Changes,
     *,
     meta_columns: bool,
-    kept: Kept | None = None,
+    kept: MatchingGroups | None = None,
 ) -> DataFrame:
     """The records that changed, each once in its last state, with ``_change_type``.
 

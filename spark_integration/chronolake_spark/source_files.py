@@ -27,7 +27,7 @@ from chronolake_spark import (
     text_columns,
     text_files,
 )
-from chronolake_spark.csv_files import Reading
+from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.formats import Format
 from chronolake_spark.schema import quoted
@@ -72,7 +72,7 @@ def find(where: str) -> Source:
     """
     path = Path(where).expanduser()
     if path.is_dir():
-        return _most_common(path)
+        return _most_common_format(path)
     paths = [path] if path.is_file() else [Path(name) for name in glob.glob(str(path), recursive=True)]
     files = sorted(file.resolve() for file in paths if file.is_file())
     named = {formats.format_of(file) for file in files}
@@ -82,7 +82,7 @@ def find(where: str) -> Source:
         )
     if len(named) > 1 or None in named:
         raise errors.SourceUnreadable(
-            f"{where!r} names {_what(files)}; name files of one format: {formats.KNOWN}"
+            f"{where!r} names {_formats_in(files)}; name files of one format: {formats.KNOWN}"
         )
     return Source(named.pop() or Format.PARQUET, tuple(files))
 
@@ -94,7 +94,7 @@ def digest(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Inspection:
     """What files hold: the columns that all of them together have, and how many rows if that was counted.
 
     ``profiles`` are those of columns whose types were inferred from texts.
@@ -105,28 +105,30 @@ class Looked:
     profiles: Mapping[str, Profile]
 
 
-def look(spark: SparkSession, source: Source, reading: Reading, check: Callable[[], None]) -> Looked:
+def inspect(spark: SparkSession, source: Source, reading: ReadOptions, check: Callable[[], None]) -> Inspection:
     """The schema of all files of ``source``, from all of their rows.
 
     CSV files are read as a whole, and refused for anything that loading would refuse. ``check`` is called now
     and then, and may raise to end it. Raises ``SourceUnreadable``, ``SchemaMismatch``, and what Spark raises.
     """
     if source.format is Format.CSV:
-        looked = csv_files.look(source.files, reading, check)
-        types = {name: _type_of(name, profile, reading) for name, profile in looked.profiles.items()}
+        inspection = csv_files.inspect(source.files, reading, check)
+        types = {name: _type_of(name, profile, reading) for name, profile in inspection.profiles.items()}
         ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
-        inferred = {name: looked.profiles[name] for name in looked.profiles if reading.column(name) is None}
-        return Looked(StructType.fromDDL(ddl), looked.rows, inferred)
+        inferred = {
+            name: inspection.profiles[name] for name in inspection.profiles if reading.column(name) is None
+        }
+        return Inspection(StructType.fromDDL(ddl), inspection.rows, inferred)
     if source.format is Format.JSON:
         shape = json_files.shape_of(source.files, op_column=reading.op_column, check=check)
-        return Looked(json_types.struct_of(shape, reading), None, {})
+        return Inspection(json_types.struct_of(shape, reading), None, {})
     parquet_files.check(source.files, reading.op_column, check)
     with _under_plain_names(source.files) as files:
-        return Looked(_read(spark, source, files, None).schema, None, {})
+        return Inspection(_read(spark, source, files, None).schema, None, {})
 
 
 def read(
-    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType, reading: Reading
+    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType, reading: ReadOptions
 ) -> DataFrame:
     """The rows of ``files``, of the schema ``struct``; columns go by their names, also in CSV files.
 
@@ -136,18 +138,18 @@ def read(
     """
     if source.format is Format.CSV:
         return csv_files.frame(spark, files, struct, reading)
-    groups = _alike(source, files)
-    placed = [_placed(_read(spark, source, group, struct)) for group in groups]
+    groups = _groups_of_one_schema(source, files)
+    placed = [_with_source_order(_read(spark, source, group, struct)) for group in groups]
     frames = [text_columns.converted(frame, reading) for frame in placed]
     return _numbered(spark, functools.reduce(DataFrame.unionByName, frames), files)
 
 
-def _type_of(name: str, profile: Profile, reading: Reading) -> str:
+def _type_of(name: str, profile: Profile, reading: ReadOptions) -> str:
     known = reading.column(name)
     return profile.type if known is None else known.type
 
 
-def _alike(source: Source, files: Sequence[Path]) -> list[list[Path]]:
+def _groups_of_one_schema(source: Source, files: Sequence[Path]) -> list[list[Path]]:
     """``files`` in groups that Spark reads with the same options."""
     if source.format is not Format.JSON:
         return [list(files)]
@@ -156,7 +158,7 @@ def _alike(source: Source, files: Sequence[Path]) -> list[list[Path]]:
     return [group for group in (lines, arrays) if group]
 
 
-def _placed(frame: DataFrame) -> DataFrame:
+def _with_source_order(frame: DataFrame) -> DataFrame:
     """``frame``, which reads files, with the path, the offset of the split, and an id that increases in it."""
     place = frame.metadataColumn("_metadata")
     return frame.select(
@@ -229,7 +231,7 @@ def _address(file: Path) -> str:
     return "file://" + _PATTERN.sub(r"\\\g<0>", str(file))
 
 
-def _most_common(folder: Path) -> Source:
+def _most_common_format(folder: Path) -> Source:
     visible = [file for file in folder.resolve().iterdir() if file.is_file() and file.name[0] not in "._"]
     files = [(file, format_) for file in visible if (format_ := formats.format_of(file)) is not None]
     counts = Counter(format_ for _, format_ in files)
@@ -243,6 +245,6 @@ def _most_common(folder: Path) -> Source:
     return Source(wanted, chosen, ignored=len(files) - len(chosen))
 
 
-def _what(files: Sequence[Path]) -> str:
+def _formats_in(files: Sequence[Path]) -> str:
     counts = Counter(formats.format_of(file) or f"unknown ({file.suffix or file.name})" for file in files)
     return ", ".join(f"{count} x {name}" for name, count in counts.items())

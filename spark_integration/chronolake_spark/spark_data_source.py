@@ -88,7 +88,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
             with self._connected() as table:
                 written = bucket_writer.write(iterator, self._job, task, self._markers(table))
         except ChronolakeError as error:
-            raise _in_transit(error) from error
+            raise _encoded_error(error) from error
         return Message(
             msgspec.json.encode(written.stats),
             written.duplicates,
@@ -109,7 +109,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                     file_states.refuse_changed(self._options.file_states)
                     write.complete(
                         stats,
-                        {**self._options.extra_metadata, **_counted(messages, stats).metadata()},
+                        {**self._options.extra_metadata, **_row_counts(messages, stats).metadata()},
                         schema_version=self._options.table.schema_version,
                     )
                 except (
@@ -122,7 +122,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                     _give_up(write, refused)
                     raise
         except ChronolakeError as error:
-            raise _in_transit(error) from error
+            raise _encoded_error(error) from error
 
     def abort(self, messages: Sequence[Message | None]) -> None:
         """Roll the instant back: once the server has agreed, what was marked is deleted.
@@ -194,7 +194,7 @@ def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:
     return [stat for stats in lists for stat in stats]
 
 
-def _counted(messages: Sequence[Message | None], stats: Sequence[WriteStat]) -> RowCounts:
+def _row_counts(messages: Sequence[Message | None], stats: Sequence[WriteStat]) -> RowCounts:
     winners = [message for message in messages if message is not None]
     counts = RowCounts(
         read=sum(message.rows for message in winners),
@@ -208,6 +208,6 @@ def _counted(messages: Sequence[Message | None], stats: Sequence[WriteStat]) -> 
     return counts
 
 
-def _in_transit(error: ChronolakeError) -> RuntimeError:
+def _encoded_error(error: ChronolakeError) -> RuntimeError:
     """``error`` as an exception whose text carries it to the caller."""
-    return RuntimeError(errors.carried(error))
+    return RuntimeError(errors.encoded(error))

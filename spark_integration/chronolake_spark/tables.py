@@ -16,7 +16,7 @@ from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import errors, filters, read, schema, spark_data_source, write
-from chronolake_spark.filters import Wanted
+from chronolake_spark.filters import FilterOrText
 from chronolake_spark.merge import Existing
 
 Duplicates = Literal["fail", "drop"]
@@ -126,7 +126,7 @@ class SparkTable:
         return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata, markers=markers)
 
     def snapshot(
-        self, as_of: Moment | None = None, meta_columns: bool = False, *, filter: Wanted | None = None
+        self, as_of: Moment | None = None, meta_columns: bool = False, *, filter: FilterOrText | None = None
     ) -> DataFrame:
         """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
 
@@ -151,7 +151,7 @@ class SparkTable:
         to: Moment | None = None,
         meta_columns: bool = False,
         *,
-        filter: Wanted | None = None,
+        filter: FilterOrText | None = None,
     ) -> DataFrame:
         """The records that changed in the range (from_, to] of completion times, with ``_change_type``.
 
@@ -170,8 +170,8 @@ class SparkTable:
         rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, kept=kept)
         return self._matching(rows, wanted, judged_by)
 
-    def _wanted(self, filter: Wanted) -> Filter:
-        return filters.parsed(filter, self._table.reload().definition.schema)
+    def _wanted(self, filter: FilterOrText) -> Filter:
+        return filters.parse(filter, self._table.reload().definition.schema)
 
     def _matching(self, rows: DataFrame, wanted: Filter, judged_by: int) -> DataFrame:
         """The rows that match, when the server judged by the same columns as they have."""

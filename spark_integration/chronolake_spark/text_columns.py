@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from chronolake_spark import columns, csv_advice, csv_types, errors
-from chronolake_spark.csv_files import Column, Reading
+from chronolake_spark.csv_files import Column, ReadOptions
 from chronolake_spark.schema import quoted
 
 _VALUE_CHARS_MAX = 200
 
 
-def converted(frame: DataFrame, reading: Reading) -> DataFrame:
+def converted(frame: DataFrame, reading: ReadOptions) -> DataFrame:
     """``frame`` with its strings in the types that ``reading`` knows.
 
     Its column ``columns.SOURCE_SPLIT`` says the address of each row's file. A value that does not fit fails the
@@ -46,14 +46,14 @@ def convert(files: pa.Array, name: str, values: pa.Array, column: Column) -> pa.
     """
     try:
         return csv_types.convert(values, column.type, stated=column.stated)
-    except csv_types.Unfit as unfit:
-        value = values[unfit.index].as_py()
-        file = unquote(urlsplit(files[unfit.index].as_py()).path)
+    except csv_types.ValueMismatch as mismatch:
+        value = values[mismatch.index].as_py()
+        file = unquote(urlsplit(files[mismatch.index].as_py()).path)
         raise errors.SchemaMismatch(
             f"{file}, column {name}: the string {value[:_VALUE_CHARS_MAX]!r} does not fit {column.type}; "
-            f"{csv_advice.for_value(name, column.type, value, stated=column.stated)}",
+            f"{csv_advice.advice_for_value(name, column.type, value, stated=column.stated)}",
             {"file": file, "column": name, "value": value[:_VALUE_CHARS_MAX], "wanted": column.type},
-        ) from unfit
+        ) from mismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Convert:
             try:
                 yield self._converted(batch)
             except errors.SchemaMismatch as exc:
-                raise RuntimeError(errors.carried(exc)) from exc
+                raise RuntimeError(errors.encoded(exc)) from exc
 
     def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))

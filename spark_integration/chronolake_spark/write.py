@@ -295,6 +295,6 @@ def _has_completed(write: chronolake.Write) -> bool:
 
 def _typed(exc: Exception) -> Exception:
     """The error that ``exc`` carries in its text, or ``exc`` itself, or what a trace of Java comes to."""
-    if carried := errors.carried_in(str(exc)):
-        return carried
+    if encoded := errors.decoded(str(exc)):
+        return encoded
     return exc if isinstance(exc, PySparkException) else errors.SparkJobFailed(spark_failures.message_of(exc))

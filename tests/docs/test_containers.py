@@ -99,7 +99,7 @@ def test_what_the_wheel_is_built_from_is_copied() -> None:
 def test_at_the_address_of_the_image_the_server_insists_on_being_told() -> None:
     (host,) = re.findall(r"CHRONOLAKE_HOST=(\S+)", DOCKERFILE)
     with pytest.raises(Exception, match="--allow-anonymous"):
-        serving.refuse_open_door(Settings(host=host))
+        serving.refuse_anonymous_network(Settings(host=host))
     assert COMPOSE["services"]["server"]["environment"]["CHRONOLAKE_ALLOW_ANONYMOUS"] == "true"
 
 

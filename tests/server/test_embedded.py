@@ -166,19 +166,19 @@ def test_a_copied_folder_does_not_hold_the_identity_and_its_original_does(data_d
 
     try:
         assert original.is_running()
-        assert asyncio.run(is_here(original.dsn))
-        assert not asyncio.run(is_here(copy.dsn))
+        assert asyncio.run(is_of_this_database(original.dsn))
+        assert not asyncio.run(is_of_this_database(copy.dsn))
     finally:
         original.release()
         copy.release()
         wait_until(lambda: not watchers_of(data_dir / "original") + watchers_of(data_dir / "copy"))
 
 
-async def is_here(dsn: str) -> bool:
+async def is_of_this_database(dsn: str) -> bool:
     database = Database(Settings(dsn=dsn))
     try:
         async with database.reading() as connection:
-            return (await identity.get(connection)).is_here
+            return (await identity.get(connection)).is_of_this_database
     finally:
         await database.close()
 

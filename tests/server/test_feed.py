@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from chronolake_metastore.api.following import ALIVE
+from chronolake_metastore.api.following import KEEP_ALIVE
 from tests.fix_server import ServerProcess
 from tests.server import database as sql, rest
 
@@ -228,7 +228,7 @@ def test_an_empty_last_event_id_is_refused_and_does_not_begin_anew(
 
 
 def test_a_stream_that_only_says_that_it_lives_tells_no_event() -> None:
-    assert ALIVE == b": nothing new\r\n\r\n"
+    assert KEEP_ALIVE == b": nothing new\r\n\r\n"
 
 
 def test_a_server_that_is_told_to_stop_ends_its_streams(server: ServerProcess, table: rest.Table) -> None:

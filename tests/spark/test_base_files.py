@@ -20,7 +20,7 @@ def test_a_file_of_an_earlier_schema_comes_out_in_the_layout_of_now() -> None:
         [("note", pa.string()), ("number", pa.int64()), ("price", pa.decimal128(9, 2)), ("rate", pa.float64())]
     )
 
-    now = base_files.as_written_now(stored, schema, {"number": "id", "price": "price", "rate": "rate"})
+    now = base_files.in_layout(stored, schema, {"number": "id", "price": "price", "rate": "rate"})
 
     assert now.schema == schema
     assert now.to_pylist() == [

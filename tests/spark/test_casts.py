@@ -59,7 +59,7 @@ def test_a_string_that_would_lose_something_is_refused(spark: SparkSession, type
     with pytest.raises(Exception, match="does not") as raised:
         converted(spark, type_, [text])
 
-    refused = errors.carried_in(str(raised.value))
+    refused = errors.decoded(str(raised.value))
     assert isinstance(refused, errors.SchemaMismatch)
     assert f"column v: the string '{text}' does not fit {type_}" in str(refused)
 

@@ -14,7 +14,7 @@ from chronolake_spark import (
     csv_types,
     errors,
 )
-from chronolake_spark.csv_files import Column, Reading
+from chronolake_spark.csv_files import Column, ReadOptions
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ CORRECT = "correct the value: no type that the column can be changed to takes it
 def test_for_a_value_that_a_table_does_not_take_only_what_helps_is_advised(
     value: str, type_: str, advice: set[str]
 ):
-    given = csv_advice.for_value("v", type_, value, stated=False)
+    given = csv_advice.advice_for_value("v", type_, value, stated=False)
 
     options = set(re.findall("--schema '.*?'|--widen '.*?'", given))
     assert options | ({CORRECT} & {given}) == advice
@@ -77,9 +77,9 @@ def test_for_a_value_that_a_table_does_not_take_only_what_helps_is_advised(
 def test_for_a_value_that_a_stated_type_does_not_take_one_is_advised_that_takes_it(
     value: str, type_: str, advised: str
 ):
-    assert not csv_types.takes(pa.array([value]), type_, stated=True)
-    assert csv_types.takes(pa.array([value]), advised.lower(), stated=True)
-    assert f"--schema 'v {advised}'" in csv_advice.for_value("v", type_, value, stated=True)
+    assert not csv_types.accepts(pa.array([value]), type_, stated=True)
+    assert csv_types.accepts(pa.array([value]), advised.lower(), stated=True)
+    assert f"--schema 'v {advised}'" in csv_advice.advice_for_value("v", type_, value, stated=True)
 
 
 MISORDERED = [
@@ -109,14 +109,14 @@ def test_an_ordering_field_whose_text_is_ordered_otherwise_than_its_values_is_re
     file: Path, values: list[str], advised: str | None
 ):
     file.write_text("id,v\n" + "".join(f"1,{value}\n" for value in values))
-    profile = csv_files.look([file], Reading()).profiles["v"]
+    profile = csv_files.inspect([file], ReadOptions()).profiles["v"]
 
     with pytest.raises(errors.SchemaMismatch, match=r"^the ordering field v would be a string") as refused:
         csv_advice.check_ordering("v", profile)
     proposed = re.findall("--schema 'v (.*?)'", str(refused.value))
     assert proposed == [advised, "STRING"] if advised else ["STRING"]
-    types = [Reading(known={"v": Column(type_.lower(), stated=True)}) for type_ in proposed]
-    assert [csv_files.look([file], reading).rows for reading in types] == [len(values)] * len(types)
+    types = [ReadOptions(known={"v": Column(type_.lower(), stated=True)}) for type_ in proposed]
+    assert [csv_files.inspect([file], reading).rows for reading in types] == [len(values)] * len(types)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_an_ordering_field_of_text_or_of_values_in_the_order_of_their_text_is_ta
 ):
     file.write_text("id,v\n" + "".join(f"1,{value}\n" for value in values))
 
-    csv_advice.check_ordering("v", csv_files.look([file], Reading()).profiles["v"])
+    csv_advice.check_ordering("v", csv_files.inspect([file], ReadOptions()).profiles["v"])
 
 
 def test_numbers_and_timestamps_that_become_strings_are_noted(file: Path):
@@ -149,7 +149,7 @@ def test_numbers_and_timestamps_that_become_strings_are_noted(file: Path):
         "10.25,008,2026-01-31T10:00:00+01:00,2026-02-30,b,2\n"
     )
 
-    assert csv_advice.notes(csv_files.look([file], Reading()).profiles) == {
+    assert csv_advice.notes(csv_files.inspect([file], ReadOptions()).profiles) == {
         "price": "numbers that no type keeps as written: --schema 'price DECIMAL(18,2)'",
         "zip": "numbers with leading zeros, which only a string keeps",
         "at": "dates or timestamps that no type keeps as written: --schema 'at TIMESTAMP'",

@@ -16,7 +16,7 @@ from chronolake_spark import (
     missing_keys,
     text_files,
 )
-from chronolake_spark.csv_files import Column, Reading
+from chronolake_spark.csv_files import Column, ReadOptions
 from chronolake_spark.formats import Format
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_as_it_was_written_is_refused_with_its_place(
     file.write_bytes(content)
 
     with pytest.raises(errors.SourceUnreadable, match=message) as refused:
-        csv_files.look([file], Reading(known=known))
+        csv_files.inspect([file], ReadOptions(known=known))
     assert str(file) in str(refused.value)
 
 
@@ -75,14 +75,14 @@ def test_a_zero_byte_of_a_file_in_utf_16_is_no_reason_to_name_that_encoding(file
     with pytest.raises(
         errors.SourceUnreadable, match="line 2: holds a zero byte, which no text has; remove it"
     ):
-        csv_files.look([file], Reading("utf-16"))
+        csv_files.inspect([file], ReadOptions("utf-16"))
 
 
 def test_a_file_in_utf_16_that_is_read_as_latin_1_is_told_from_one_with_a_zero_byte(file: Path):
     file.write_bytes("id,v\n1,2\n".encode("utf-16"))
 
     with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; .*utf-16"):
-        csv_files.look([file], Reading("latin-1"))
+        csv_files.inspect([file], ReadOptions("latin-1"))
 
 
 def test_a_zero_byte_in_json_is_named_with_its_line(tmp_path: Path):
@@ -112,12 +112,12 @@ def test_the_first_row_without_a_record_key_is_named_with_its_line(
 ):
     file.write_text("\n".join(["id,v", *lines]) + "\n")
 
-    assert line_without_key(file, Reading(known=known, key=key)) == line
+    assert line_without_key(file, ReadOptions(known=known, key=key)) == line
 
 
-def line_without_key(file: Path, reading: Reading) -> int | None:
+def line_without_key(file: Path, reading: ReadOptions) -> int | None:
     try:
-        csv_files.look([file], reading)
+        csv_files.inspect([file], reading)
     except errors.InvalidRecordKey as refused:
         assert str(refused).startswith(f"{file}, line "), refused
         assert refused.problem is not None
@@ -162,7 +162,7 @@ def test_a_truncated_gzip_is_refused(tmp_path: Path):
     file.write_bytes(gzip.compress(b"id,v\n" + b"1,2\n" * 99_999)[:-20])
 
     with pytest.raises(errors.SourceUnreadable, match=r"a\.csv\.gz, after line .*may be truncated"):
-        csv_files.look([file], Reading())
+        csv_files.inspect([file], ReadOptions())
 
 
 ENCODINGS = ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8", "UTF8", "utf-8-sig")
@@ -171,9 +171,9 @@ ENCODINGS = ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8", "UTF8", "utf-8
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_file_of_a_named_encoding_is_read(file: Path, encoding: str):
     file.write_bytes('id,naïve "x"\n1,é\n'.encode(encoding))
-    looked = csv_files.look([file], Reading(encoding, {"id": Column("bigint")}))
+    inspection = csv_files.inspect([file], ReadOptions(encoding, {"id": Column("bigint")}))
 
-    assert (looked.rows, list(looked.profiles)) == (1, ["id", 'naïve "x"'])
+    assert (inspection.rows, list(inspection.profiles)) == (1, ["id", 'naïve "x"'])
 
 
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", ""])
@@ -210,7 +210,7 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_
     file.write_text(f'name,v\n"two\nlines",\n\nb,{value}\n')
 
     with pytest.raises(errors.SchemaMismatch) as refused:
-        csv_files.look([file], Reading(known={"v": Column(type_)}))
+        csv_files.inspect([file], ReadOptions(known={"v": Column(type_)}))
     assert refused.value.problem is not None
     context = refused.value.problem.context
     assert (context["file"], context["line"], context["column"]) == (str(file), 5, "v")

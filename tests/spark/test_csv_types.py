@@ -17,7 +17,7 @@ from chronolake_spark import (
     csv_types,
     errors,
 )
-from chronolake_spark.csv_files import Reading
+from chronolake_spark.csv_files import ReadOptions
 
 
 @pytest.fixture
@@ -82,16 +82,16 @@ def test_a_type_is_inferred_only_where_every_value_could_be_written_back(
 ):
     file.write_text("id,v\n" + "".join(f"1,{value}\n" for value in values))
 
-    assert csv_files.look([file], Reading()).profiles["v"].type == type_
+    assert csv_files.inspect([file], ReadOptions()).profiles["v"].type == type_
 
 
 def test_all_rows_of_all_files_decide_the_type(file: Path):
     file.write_text("id,v\n" + "1,2\n" * 1_200_000)  # More than one block of Arrow's reader.
     last = file.with_name("b.csv")
     last.write_text("v,id\n2,1\n007,1\n")
-    looked = csv_files.look([file, last], Reading())
+    inspection = csv_files.inspect([file, last], ReadOptions())
 
-    assert (looked.rows, looked.profiles["v"].type, looked.profiles["id"].type) == (
+    assert (inspection.rows, inspection.profiles["v"].type, inspection.profiles["id"].type) == (
         1_200_002,
         "string",
         "bigint",
@@ -111,9 +111,11 @@ def test_what_a_column_resembles_does_not_depend_on_its_batches(values: list[str
     first.merge(second)
 
     assert first.type == whole.type
-    assert first.resemblance.kind == whole.resemblance.kind
-    assert first.resemblance.is_ordered_as_text == whole.resemblance.is_ordered_as_text
-    assert whole.resemblance.kind is csv_profiles.Kind.TEXT or first.resemblance.type == whole.resemblance.type
+    assert first.value_summary.kind == whole.value_summary.kind
+    assert first.value_summary.is_ordered_as_text == whole.value_summary.is_ordered_as_text
+    assert whole.value_summary.kind is csv_profiles.Kind.TEXT or (
+        first.value_summary.type == whole.value_summary.type
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,13 +134,13 @@ def test_a_type_that_the_caller_states_takes_other_ways_to_write_a_value(
     value: str, type_: str, expected: float
 ):
     assert csv_types.convert(pa.array([value, None]), type_, stated=True).to_pylist() == [expected, None]
-    with pytest.raises(csv_types.Unfit):
+    with pytest.raises(csv_types.ValueMismatch):
         csv_types.convert(pa.array([None, value]), type_, stated=False)
 
 
 def test_a_number_that_is_too_large_for_a_double_is_never_infinity():
     assert csv_types.convert(pa.array(["inf"]), "double", stated=True).to_pylist() == [float("inf")]
-    with pytest.raises(csv_types.Unfit):
+    with pytest.raises(csv_types.ValueMismatch):
         csv_types.convert(pa.array(["1", "1e400"]), "double", stated=True)
 
 
@@ -153,7 +155,7 @@ def test_a_number_that_is_too_large_for_a_double_is_never_infinity():
 )
 @pytest.mark.parametrize("stated", [True, False])
 def test_a_number_of_too_many_digits_is_never_another_number(value: str, type_: str, stated: bool):
-    with pytest.raises(csv_types.Unfit):
+    with pytest.raises(csv_types.ValueMismatch):
         csv_types.convert(pa.array([None, value]), type_, stated=stated)
 
 
@@ -163,8 +165,8 @@ def test_values_that_only_different_files_write_differently_make_a_string(file: 
     other.write_text("id\n1.10\n")
     empty.write_text("id\n")
 
-    assert csv_files.look([empty, file, empty], Reading()).profiles["id"].type == "decimal(18,1)"
-    assert csv_files.look([empty, file, other], Reading()).profiles["id"].type == "string"
+    assert csv_files.inspect([empty, file, empty], ReadOptions()).profiles["id"].type == "decimal(18,1)"
+    assert csv_files.inspect([empty, file, other], ReadOptions()).profiles["id"].type == "string"
 
 
 def test_files_without_a_row_do_not_decide_types():

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from chronolake_spark import errors, json_files, json_records, json_types, text_columns
-from chronolake_spark.csv_files import Column, Reading
+from chronolake_spark.csv_files import Column, ReadOptions
 
 
 @pytest.fixture
@@ -153,14 +153,14 @@ TYPES = {
 def test_a_column_has_the_type_of_all_its_values(file: Path, values: list[Any], type_: str):
     file.write_text("\n".join(json.dumps({"v": value}) for value in values))
 
-    struct = json_types.struct_of(json_files.shape_of([file]), Reading())
+    struct = json_types.struct_of(json_files.shape_of([file]), ReadOptions())
 
     assert struct["v"].dataType.simpleString() == type_
 
 
 def test_a_column_of_strings_in_the_table_is_one_of_strings(file: Path):
     file.write_text('{"b":1.50,"a":{"x":1}}\n')
-    reading = Reading(known={"a": Column("string"), "b": Column("string")})
+    reading = ReadOptions(known={"a": Column("string"), "b": Column("string")})
 
     struct = json_types.struct_of(json_files.shape_of([file]), reading)
 
@@ -170,6 +170,8 @@ def test_a_column_of_strings_in_the_table_is_one_of_strings(file: Path):
 def test_with_all_strings_only_arrays_and_objects_keep_their_kind(file: Path):
     file.write_text('{"a":[1],"b":true,"c":{"x":1.5}}\n')
 
-    struct = json_types.struct_of(json_files.shape_of([file]), Reading(default=Column("string", stated=True)))
+    struct = json_types.struct_of(
+        json_files.shape_of([file]), ReadOptions(default=Column("string", stated=True))
+    )
 
     assert struct.simpleString() == "struct<a:array<string>,b:string,c:struct<x:string>>"

@@ -101,7 +101,7 @@ def test_spark_refuses_the_keys_that_the_file_has_no_text_for(spark: SparkSessio
             frame = frame_of(spark, fields, [vector["values"]])
             with pytest.raises(PySparkException) as caught:
                 frame.select(keys.record_key(fields)).collect()
-            assert isinstance(errors.carried_in(str(caught.value)), errors.InvalidRecordKey)
+            assert isinstance(errors.decoded(str(caught.value)), errors.InvalidRecordKey)
 
 
 @pytest.mark.spark
@@ -171,7 +171,7 @@ def test_a_missing_or_ambiguous_key_is_refused(
     with pytest.raises(PySparkException) as caught:
         evaluate(spark, keys.record_key(fields), fields, row)
 
-    assert isinstance(errors.carried_in(str(caught.value)), errors.InvalidRecordKey)
+    assert isinstance(errors.decoded(str(caught.value)), errors.InvalidRecordKey)
 
 
 @pytest.mark.spark

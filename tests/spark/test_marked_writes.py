@@ -16,7 +16,7 @@ from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_spark import base_files, bucket_reader, bucket_writer, columns
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
-from chronolake_spark.errors import AttemptGivenUp, carried, carried_in
+from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
 from chronolake_spark.merge import Existing
 from tests.fix_stores import Store
 
@@ -197,7 +197,7 @@ def test_what_turns_out_unchanged_is_not_marked(
 
 
 def test_a_failure_of_the_storage_crosses_to_the_caller_as_itself() -> None:
-    failure = carried_in(f"Traceback: {carried(errors.StorageFailed('s3://lake: 503 SlowDown'))}")
+    failure = decoded(f"Traceback: {encoded(errors.StorageFailed('s3://lake: 503 SlowDown'))}")
 
     assert isinstance(failure, errors.StorageFailed)
     assert str(failure) == "s3://lake: 503 SlowDown"

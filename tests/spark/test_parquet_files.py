@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chronolake_spark import csv_files, errors, parquet_files
-from chronolake_spark.csv_files import Reading
+from chronolake_spark.csv_files import ReadOptions
 
 NANOS = pa.timestamp("ns")
 WHOLE, CUT = [1_000, None, -1_000], [1_000, None, -1_001]
@@ -69,4 +69,4 @@ def test_a_value_that_is_no_operation_is_refused_with_its_place(file: Path, tmp_
     with pytest.raises(errors.SchemaMismatch, match=f"a.parquet, row 6, {message}"):
         parquet_files.check([file], "op")
     with pytest.raises(errors.SchemaMismatch, match=f"a.csv, line 7, {message}"):
-        csv_files.look([text], Reading(op_column="op"))
+        csv_files.inspect([text], ReadOptions(op_column="op"))

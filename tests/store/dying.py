@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from chronolake_metastore.store.connections import BoundedConnection
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.pipelines import Answered
+from chronolake_metastore.store.pipelines import StatementResult
 from chronolake_metastore.store.transaction import Session, Statement, Transaction
 
 
@@ -64,7 +64,7 @@ class _Dying:
         self._sever = sever
         self._process = connection.info.backend_pid
 
-    async def run_together(self, statements: Sequence[Statement]) -> list[Answered]:
+    async def run_together(self, statements: Sequence[Statement]) -> list[StatementResult]:
         answered = []
         for statement in statements:
             self._step()

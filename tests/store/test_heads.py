@@ -176,7 +176,7 @@ def test_a_document_that_was_changed_is_a_finding(history_dsn: str, tmp_path: Pa
     assert old in content
     (tmp_path / document.name).write_text(content.replace(old, new, 1))
 
-    [finding] = heads.kept(object_storage.open_folder(str(tmp_path)))
+    [finding] = heads.read_all(object_storage.open_folder(str(tmp_path)))
 
     assert isinstance(finding, Finding)
     assert document.name in finding.what
@@ -186,7 +186,7 @@ def test_a_document_that_was_changed_is_a_finding(history_dsn: str, tmp_path: Pa
 def test_a_document_under_another_name_is_a_finding(history_dsn: str, tmp_path: Path) -> None:
     (tmp_path / f"heads-{'0' * 20}.json").write_bytes(encode(collect(history_dsn)))
 
-    [finding] = heads.kept(object_storage.open_folder(str(tmp_path)))
+    [finding] = heads.read_all(object_storage.open_folder(str(tmp_path)))
 
     assert isinstance(finding, Finding)
 

@@ -49,9 +49,9 @@ def test_a_copy_of_a_database_does_not_hold_the_identity_until_it_is_renewed(pos
         finally:
             connection.execute(f'DROP DATABASE "{name}_copy" WITH (FORCE)')
 
-    assert original.is_here
-    assert (copied.metastore_id, copied.is_here) == (original.metastore_id, False)
-    assert (renewed.metastore_id, renewed.is_here) == (known[-1], True)
+    assert original.is_of_this_database
+    assert (copied.metastore_id, copied.is_of_this_database) == (original.metastore_id, False)
+    assert (renewed.metastore_id, renewed.is_of_this_database) == (known[-1], True)
     assert original.metastore_id in known[:-1]
     assert asked(dsn, identity.get) == original
 
@@ -64,7 +64,7 @@ def test_what_deletes_is_refused_in_a_promoted_copy_and_told_what_to_run(dsn: st
             " SELECT regexp_replace(chronolake.this_database(), '/[0-9A-F]+$', '/000000FF')"
         )
     with pytest.raises(errors.MetastoreMoved, match="chronolake-metastore claim"):
-        asked(dsn, queries.require_here)
+        asked(dsn, queries.refuse_foreign_database)
 
 
 def test_the_identity_of_an_embedded_database_holds_only_in_the_place_where_it_was_made(dsn: str) -> None:
@@ -72,11 +72,11 @@ def test_the_identity_of_an_embedded_database_holds_only_in_the_place_where_it_w
     copy = make_conninfo(dsn, options="-c chronolake.place=there")
     asked(here, identity.renew, commit=True)
 
-    assert asked(here, identity.get).is_here
-    assert not asked(copy, identity.get).is_here
-    assert not asked(dsn, identity.get).is_here
+    assert asked(here, identity.get).is_of_this_database
+    assert not asked(copy, identity.get).is_of_this_database
+    assert not asked(dsn, identity.get).is_of_this_database
     asked(copy, identity.renew, commit=True)
-    assert asked(copy, identity.get).is_here
+    assert asked(copy, identity.get).is_of_this_database
 
 
 def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: str) -> None:

@@ -194,7 +194,7 @@ class Promises(RuleBasedStateMachine):
             return
         lease = self.runner.run(taking)
         for any_timeline in self.timelines.values():
-            any_timeline.forget_readers(self.now_us - readers.FORGOTTEN_AFTER_US)
+            any_timeline.forget_readers(self.now_us - readers.EXPIRED_KEPT_US)
         if lease.as_of is not None:
             as_of = parse_time(lease.as_of)
             timeline.readers[lease.lease_id] = ReaderLease(as_of, self.now_us + seconds * SECOND_US)

@@ -9,7 +9,7 @@ import pytest
 
 from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import file_groups, partitions, slices
-from chronolake_metastore.queries.slices import Wanted
+from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
@@ -36,7 +36,7 @@ class ViewedTables(TablesOfTypes):
     def view(
         self, view: View, as_of: str | None = None, before_or_on: str | None = None, table: str = MOR
     ) -> dict[str, _Slice]:
-        wanted = Wanted(view, _time(as_of), _time(before_or_on))
+        wanted = SliceSelection(view, _time(as_of), _time(before_or_on))
         found = self._runner.run(slices.snapshot(self._database, table, wanted, 100, None))
         return {
             one.file_id: (

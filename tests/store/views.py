@@ -11,7 +11,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Replacement, Slices
 from chronolake_metastore.queries import file_groups, files, partitions, slices as slice_queries
-from chronolake_metastore.queries.slices import Wanted
+from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import PublishedFile
 from chronolake_model import files as wire
@@ -64,7 +64,7 @@ class Views:
             file_groups.replaced(database, table, at, PAGE, None),
             file_groups.pending(database, table, at, PAGE, None),
             file_groups.history(database, table, group, at, PAGE, None),
-            slice_queries.snapshot(database, table, Wanted(View.LATEST, at), PAGE, None),
+            slice_queries.snapshot(database, table, SliceSelection(View.LATEST, at), PAGE, None),
             files.scan(database, table, Scan(), at),
             files.changes(database, table, at, None, PAGE, None),
         ):
@@ -110,7 +110,7 @@ class Views:
         return {_group(one): _names(one) for one in found}
 
     async def _snapshot(self, view: View, before_or_on: int | None) -> _Shown:
-        wanted = Wanted(view, self._as_of, None if before_or_on is None else Micros(before_or_on))
+        wanted = SliceSelection(view, self._as_of, None if before_or_on is None else Micros(before_or_on))
         found = await _pages(
             "slices",
             lambda cursor: slice_queries.snapshot(self._database, self._table, wanted, PAGE, cursor),

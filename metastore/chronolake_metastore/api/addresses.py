@@ -46,10 +46,10 @@ class Application(Litestar):
             http = cast("HTTPScope", scope)
             http["path"] = _path(http["raw_path"], http["path"])
             if http["method"] == HttpMethod.OPTIONS:
-                send = self._telling_all_methods(http, cast("Send", send))
+                send = self._allowing_all_methods(http, cast("Send", send))
         await super().__call__(scope, receive, send)
 
-    def _telling_all_methods(self, scope: HTTPScope, send: Send) -> Send:
+    def _allowing_all_methods(self, scope: HTTPScope, send: Send) -> Send:
         """Have ``OPTIONS`` tell all methods of a path: Litestar tells those of one handler."""
 
         async def telling(message: Message) -> None:

@@ -51,10 +51,10 @@ class Budget:
 
     def refuse_beyond(self, address: str, size_bytes: int) -> None:
         """Raise ``Overloaded`` unless ``size_bytes`` bytes of the address fit."""
-        if self._held_by[address] + size_bytes > self._share:
+        if self._held_by[address] + size_bytes > self._per_address_max:
             raise errors.Overloaded(
                 f"{self._name} requests of {address} under way have {self._held_by[address]} bytes already, "
-                f"and one address may have {self._share}; send this one again later"
+                f"and one address may have {self._per_address_max}; send this one again later"
             )
         if self._held + size_bytes > self._bytes_max:
             raise errors.Overloaded(
@@ -62,13 +62,13 @@ class Budget:
                 "this one again later"
             )
 
-    def take(self, address: str, size_bytes: int) -> None:
+    def reserve(self, address: str, size_bytes: int) -> None:
         """Hold ``size_bytes`` bytes; raises ``Overloaded``."""
         self.refuse_beyond(address, size_bytes)
         self._held += size_bytes
         self._held_by[address] += size_bytes
 
-    def give_back(self, address: str, held: int) -> None:
+    def release(self, address: str, held: int) -> None:
         """Hold so many bytes less."""
         self._held -= held
         self._held_by[address] -= held
@@ -76,7 +76,7 @@ class Budget:
             del self._held_by[address]
 
     @property
-    def _share(self) -> int:
+    def _per_address_max(self) -> int:
         return self._bytes_max // 2
 
 
@@ -98,14 +98,14 @@ class _Body:
         self._has_begun = True
         message = await self._receive()
         if message["type"] == "http.request" and (part := len(message.get("body", b""))):
-            self._budget.take(self._address, part)
+            self._budget.reserve(self._address, part)
             self._held += part
         return message
 
     def release(self) -> None:
         """The request is answered."""
         if self._held:
-            self._budget.give_back(self._address, self._held)
+            self._budget.release(self._address, self._held)
             self._held = 0
 
 

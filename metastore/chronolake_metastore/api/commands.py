@@ -43,7 +43,7 @@ def provide_caller(
     request_id = (
         f"server-{uuid.uuid4()}" if idempotency_key is None else parameters.header(KEY_HEADER, idempotency_key)
     )
-    problems.note_key(request, request_id)
+    problems.remember_key(request, request_id)
     return Caller(
         request_id=request_id,
         actor=ANONYMOUS

@@ -26,7 +26,7 @@ BODY_BYTES_PER_SECOND: Final = 64 * 1024
 _log = telemetry.logger(__name__)
 
 
-def answered_in_time(app: ASGIApp, seconds: float) -> ASGIApp:
+def with_deadlines(app: ASGIApp, seconds: float) -> ASGIApp:
     """``app``, whose requests are answered 503 when no answer has begun so long after their last byte.
 
     What the request asked for goes on: a command may be carried out all the same. Answers that have begun,
@@ -137,7 +137,7 @@ class _Exchange:
     async def _answer(
         self, code: ProblemCode, detail: str, context: dict[str, Any], header: tuple[bytes, bytes]
     ) -> None:
-        key = problems.noted_key(self._scope)
+        key = problems.remembered_key(self._scope)
         document = problem(code, detail, self._scope["path"], context, idempotency_key=key)
         headers = [
             (b"content-type", MEDIA_TYPE.encode()),

@@ -46,7 +46,7 @@ async def find_deletable(
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data.files, data.writer)
-    return await queries.in_name_of(database, parameters.table(table), time, data)
+    return await queries.find_deletable(database, parameters.table(table), time, data)
 
 
 @post(
@@ -64,7 +64,7 @@ async def find_deletable_orphans(
     To be asked before each deletion. Nothing changes.
     """
     _refuse_nul(data.files)
-    return await queries.orphans(database, parameters.table(table), data)
+    return await queries.find_deletable_orphans(database, parameters.table(table), data)
 
 
 def _refuse_nul(files: Sequence[DeletedFile], writer: str | None = None) -> None:

@@ -23,17 +23,17 @@ def find(body: bytes) -> str | None:
     is_countable = b"\\u003" not in body
     if is_countable and msgspec.json.encode(msgspec.json.decode(body)).count(b":") == body.count(b":"):
         return None
-    return _look(body)
+    return _search(body)
 
 
-class _Found(Exception):
+class _DuplicateKey(Exception):
     """The name that is there twice."""
 
 
-def _look(body: bytes) -> str | None:
+def _search(body: bytes) -> str | None:
     try:
         json.loads(body, object_pairs_hook=_members, parse_int=str, parse_float=str)
-    except _Found as duplicate:
+    except _DuplicateKey as duplicate:
         return str(duplicate)
     return None
 
@@ -42,5 +42,5 @@ def _members(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise _Found(name)
+            raise _DuplicateKey(name)
         names.add(name)

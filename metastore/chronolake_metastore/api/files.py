@@ -19,7 +19,7 @@ from chronolake_metastore.api.parameters import (
     time_parameter,
 )
 from chronolake_metastore.queries import files as queries, slices
-from chronolake_metastore.queries.slices import Wanted
+from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_metastore.store.engine import Database
 from chronolake_model.files import ARROW, Changes, Snapshot
 from chronolake_model.problems import ProblemCode
@@ -69,7 +69,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
         return streams.Arrow(await (await streams.queries()).snapshot(database, name, time, partition_path))
     if is_merged:
         return await queries.snapshot(database, name, time, partition_path, limit, cursor)
-    wanted = Wanted(view, time, until, partition_path)
+    wanted = SliceSelection(view, time, until, partition_path)
     return await slices.snapshot(database, name, wanted, limit, cursor)
 
 

@@ -24,11 +24,11 @@ from chronolake_metastore.queries.following import CatchingUp, Position
 CHUNK_BYTES: Final = 8 * 1024
 QUIET_SECONDS: Final = 15.0
 """After so long without an event a stream says that it lives, for proxies that cut silent connections."""
-ALIVE: Final = b": nothing new\r\n\r\n"
+KEEP_ALIVE: Final = b": nothing new\r\n\r\n"
 """Without data, or else followers would take it for an event."""
-AWAY: Final = b": the server cannot reach its database; the stream goes on when it can\r\n\r\n"
+DATABASE_AWAY: Final = b": the server cannot reach its database; the stream goes on when it can\r\n\r\n"
 # The first line break ends the line of an event that is cut off in its middle, without ending that event.
-BEHIND: Final = b"\r\n: too far behind; connect again behind the last event\r\n"
+TOO_FAR_BEHIND: Final = b"\r\n: too far behind; connect again behind the last event\r\n"
 UNAVAILABLE: Final = b"\r\n: the server cannot reach its database; connect again behind the last event\r\n"
 MEDIA_TYPE: Final = "text/event-stream"
 _HEADERS: Final = {"Cache-Control": "no-cache", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
@@ -51,20 +51,20 @@ class Following:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Chunks of the stream; it ends with the server, the table, or a client that is too slow."""
         # Before that the operating system would take megabytes that the client does not read.
-        await self._follower.tuned.wait()
+        await self._follower.has_socket_options.wait()
         try:
-            async with aclosing(self._missed()) as missed:
-                async for chunk in missed:
+            async with aclosing(self._catch_up()) as chunks_missed:
+                async for chunk in chunks_missed:
                     yield chunk
-            async for chunk in self._coming():
+            async for chunk in self._follow_ring():
                 yield chunk
         except FellBehind:
-            self._followers.count_cut_off("behind")
-            yield BEHIND
+            self._followers.count_disconnected("behind")
+            yield TOO_FAR_BEHIND
         except errors.Unavailable:
             yield UNAVAILABLE
 
-    async def _missed(self) -> AsyncGenerator[bytes, None]:
+    async def _catch_up(self) -> AsyncGenerator[bytes, None]:
         """Events up to those in the ring; then there is a place to read in the ring, unless it is over."""
         ring = self._followers.ring
         while not self._followers.is_closed:
@@ -75,10 +75,10 @@ class Following:
             # Taken first: what the ring has up to here was committed before the page is read.
             head = ring.head if ring.is_running else None
             async with self._catching_up.page(self._position) as page:
-                self._followers.sending(self._follower, len(page.text))
+                self._followers.start_send_deadline(self._follower, len(page.text))
                 for start in range(0, len(page.text), CHUNK_BYTES):
                     yield page.text[start : start + CHUNK_BYTES]
-                self._follower.take_until = None
+                self._follower.send_deadline = None
                 self._position = page.end
                 is_empty, is_last = page.is_empty, page.is_last
             if is_last:
@@ -88,21 +88,21 @@ class Following:
                 self._reading = Reading(ring.number_behind(head), table_id, version)
                 return
             if is_empty:
-                await self._followers.more(self._position.table_id, _START_SECONDS)
+                await self._followers.wait_for_event(self._position.table_id, _START_SECONDS)
 
-    async def _coming(self) -> AsyncGenerator[bytes, None]:
+    async def _follow_ring(self) -> AsyncGenerator[bytes, None]:
         """Events from the ring, as they come."""
         reading = self._reading
         while reading is not None and not reading.has_ended and not self._followers.is_closed:
             chunk = self._followers.ring.read(reading, CHUNK_BYTES)
             if not chunk and not reading.has_ended:
-                reading.number = await self._followers.more(reading.table_id, QUIET_SECONDS)
+                reading.number = await self._followers.wait_for_event(reading.table_id, QUIET_SECONDS)
                 if reading.number < self._followers.ring.next_number or self._followers.is_closed:
                     continue
-                chunk = AWAY if self._followers.database_is_away else ALIVE
-            self._followers.sending(self._follower, len(chunk))
+                chunk = DATABASE_AWAY if self._followers.database_is_away else KEEP_ALIVE
+            self._followers.start_send_deadline(self._follower, len(chunk))
             yield chunk
-            self._follower.take_until = None
+            self._follower.send_deadline = None
 
 
 class FollowerStream(Stream):

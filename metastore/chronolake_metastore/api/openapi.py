@@ -91,18 +91,18 @@ class Document(OpenAPI):
         document["components"]["schemas"] = schemas_of_bodies.exact(components)
         for path, methods in document["paths"].items():
             for operation in methods.values():
-                _mend(path, operation)
+                _complete_operation(path, operation)
         return document
 
 
-def _mend(path: str, operation: Json) -> None:
+def _complete_operation(path: str, operation: Json) -> None:
     for parameter in operation.get("parameters", ()):
         describe(parameter)
     responses = operation["responses"]
     if "requestBody" not in operation:
         _leave_out_problems_of_bodies(responses)
     responses.get("204", {}).pop("content", None)
-    _say_what_else_is_answered(path, responses)
+    _add_other_answers(path, responses)
     responses["414"] = dict(_ADDRESS_TOO_LONG)
     takes_key = any(parameter["name"] == KEY_HEADER for parameter in operation.get("parameters", ()))
     for status, response in responses.items():
@@ -115,7 +115,7 @@ def _mend(path: str, operation: Json) -> None:
             del response["headers"]
 
 
-def _say_what_else_is_answered(path: str, responses: Json) -> None:
+def _add_other_answers(path: str, responses: Json) -> None:
     if path in _ALREADY_DONE and "201" in responses:
         responses["200"] = responses["201"] | {"description": _ALREADY_DONE[path], "headers": {}}
     whole = responses.get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})

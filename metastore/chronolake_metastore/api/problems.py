@@ -104,13 +104,13 @@ def answer(
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def note_key(request: Request[Any, Any, Any], key: str) -> None:
+def remember_key(request: Request[Any, Any, Any], key: str) -> None:
     """Remember under which idempotency key a command is carried out, for whatever it is answered."""
     request.scope["state"][_KEY_OF_CALLER] = key
 
 
-def noted_key(scope: HTTPScope) -> str | None:
-    """The key that ``note_key`` remembered for the request of ``scope``."""
+def remembered_key(scope: HTTPScope) -> str | None:
+    """The key that ``remember_key`` remembered for the request of ``scope``."""
     key: str | None = scope["state"].get(_KEY_OF_CALLER)
     return key
 

@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import hanging_up
+from chronolake_metastore.api import stalled_clients
 from chronolake_metastore.followers import BYTES_PER_SECOND_MIN, Client
 from chronolake_model.files import ARROW
 from chronolake_model.problems import ProblemCode
@@ -97,7 +97,7 @@ class Arrow(Stream):
                 await send_in_time(_body(b"", is_followed=False))
             except TimeoutError:
                 _log.warning("cut off a client that reads nothing of its Arrow stream", client=client.address)
-                await asyncio.to_thread(hanging_up.hang_up, client)
+                await asyncio.to_thread(stalled_clients.close_connection, client)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -49,7 +49,7 @@ def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, d
 def _named(identities: Identities, *, dry_run: bool) -> str:
     if identities.is_new and dry_run:
         return "the metastore would get a new identity"
-    return f"metastore {identities.known[-1]}, {'new' if identities.is_new else 'as before'}"
+    return f"metastore {identities.all_identities[-1]}, {'new' if identities.is_new else 'as before'}"
 
 
 def _said(claimed: Claimed, *, dry_run: bool) -> str:

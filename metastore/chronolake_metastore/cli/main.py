@@ -44,7 +44,7 @@ def _common(
 @of_settings(*EVERY)
 def serve(settings: Settings) -> None:
     """Serve the REST API until stopped (Ctrl-C, SIGTERM)."""
-    serving.refuse_open_door(settings)
+    serving.refuse_anonymous_network(settings)
     source = source_of(settings)
     if source.embedded is not None if settings.migrate is None else settings.migrate:
         serving.migrate(source.dsn)
@@ -110,7 +110,7 @@ def heads(
     ],
 ) -> None:
     """Write the last hash of each table's log into a new document; verify --heads holds the log to it."""
-    typer.echo(proving.keep_heads(existing(settings), to))
+    typer.echo(proving.write_heads(existing(settings), to))
 
 
 @app.command()

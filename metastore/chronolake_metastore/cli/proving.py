@@ -37,7 +37,7 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
             settings, progress, table=table, documents=documents, findings_max=findings_max
         )
 
-    documents = [] if folder is None else heads.kept(object_storage.open_folder(folder))
+    documents = [] if folder is None else heads.read_all(object_storage.open_folder(folder))
     with _progress() as progress:
         return asyncio.run(run(progress))
 
@@ -62,7 +62,7 @@ def show(report: Report, *, as_json: bool) -> None:
     typer.echo(f"{what} in {report.seconds:.1f} s: {_count(count, 'finding') if count else 'all holds'}")
 
 
-def keep_heads(settings: Settings, folder: str) -> str:
+def write_heads(settings: Settings, folder: str) -> str:
     """Write the heads of all logs into a folder; gives what it did in a line."""
 
     async def run() -> Heads:
@@ -71,7 +71,7 @@ def keep_heads(settings: Settings, folder: str) -> str:
 
     opened = object_storage.open_folder(folder)
     document = asyncio.run(run())
-    heads.keep(opened, document)
+    heads.write(opened, document)
     return f"{document.name}: the heads of {len(document.heads)} logs"
 
 

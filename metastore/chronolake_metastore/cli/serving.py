@@ -35,7 +35,7 @@ _CONNECTION_BUFFER_BYTES = 64 * 1024
 _log = telemetry.logger(__name__)
 
 
-def refuse_open_door(settings: Settings) -> None:
+def refuse_anonymous_network(settings: Settings) -> None:
     """Raise ``ConfigurationError`` when other machines could reach a server without access control."""
     if not settings.allow_anonymous and not _is_loopback(settings.host):
         raise errors.ConfigurationError(
@@ -70,7 +70,7 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     gc.set_threshold(20_000, 20, 20)
     server = Server(
         request_log.logged(
-            deadlines.answered_in_time(bodies.bounded(app, settings.bodies_bytes_max), settings.answer_seconds),
+            deadlines.with_deadlines(bodies.bounded(app, settings.bodies_bytes_max), settings.answer_seconds),
             settings.request_log,
         ),
         address=settings.host,

@@ -50,7 +50,7 @@ class Claimed(msgspec.Struct, frozen=True):
 class Identities(msgspec.Struct, frozen=True):
     """The metastore's ids, the present one last; ``is_new`` when it was, or would be, made by this command."""
 
-    known: list[UUID]
+    all_identities: list[UUID]
     is_new: bool
 
 
@@ -81,7 +81,7 @@ async def claim(
                 renew = functools.partial(
                     claims.renew,
                     owner=owner,
-                    earlier_ids=[str(metastore_id) for metastore_id in identities.known[:-1]],
+                    earlier_ids=[str(metastore_id) for metastore_id in identities.all_identities[:-1]],
                     tables=tables,
                     force=force,
                     dry_run=dry_run,
@@ -97,12 +97,12 @@ async def claim(
 
 async def _identities(database: Database, *, new_id: bool, dry_run: bool) -> Identities:
     async with database.reading() as connection:
-        present, known = await identity.get(connection), await identity.known(connection)
-    if present.is_here and not new_id:
-        return Identities(known, is_new=False)
+        present, all_identities = await identity.get(connection), await identity.all_identities(connection)
+    if present.is_of_this_database and not new_id:
+        return Identities(all_identities, is_new=False)
     if dry_run:
         # Any id that is not known stands for the one that would be made.
-        return Identities([*known, uuid.uuid4()], is_new=True)
+        return Identities([*all_identities, uuid.uuid4()], is_new=True)
     async with database.committing() as connection:
         return Identities(await identity.renew(connection), is_new=True)
 
@@ -122,7 +122,7 @@ async def _places(database: Database) -> AsyncIterator[Place]:
 async def _owner(database: Database, place: Place, identities: Identities) -> Owner:
     async with database.reading() as connection:
         took_over = await base_paths.took_over(connection, place.table_id)
-    metastore_id = str(identities.known[-1])
+    metastore_id = str(identities.all_identities[-1])
     return Owner(metastore_id, str(place.table_id), place.table, list(map(str, took_over)))
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, at_once
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import cleans, instants, lists
 from chronolake_metastore.domain.cleans import Deletable, PlanClean
 from chronolake_metastore.domain.events import Origin
@@ -33,7 +33,7 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
 
     @override
     def names(self, command: PlanClean) -> Names:
-        return Names(tables=[command.table], more_instants=[stored.find_pending(command.table)])
+        return Names(tables=[command.table], instant_queries=[stored.find_pending(command.table)])
 
     @override
     def sharing(self, command: PlanClean) -> Sharing:
@@ -52,10 +52,10 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
         policy = command.request
         bounds = stored.find_bounds(table.table_id, policy.commits, now)
         yield [readers.lock(table.table_id), readers.delete_expired_of(table.table_id, now), bounds]
-        wanted = cleans.wanted(table, policy, bounds.result, now)
+        wanted = cleans.scope_of(table, policy, bounds.result, now)
         if wanted is None:
             return ()
-        return (yield from at_once(stored.find_deletable(table.table_id, wanted, FILES_TO_CLEAN_MAX)))
+        return (yield from single_query(stored.find_deletable(table.table_id, wanted, FILES_TO_CLEAN_MAX)))
 
     @override
     def decide(self, state: State, command: PlanClean, evidence: Sequence[Deletable], origin: Origin) -> Answer:
@@ -69,9 +69,9 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
         plan = cleans.plan(evidence)
         if plan is None:
             return answer(200, PlannedClean(table.name, None), table.table_id)
-        listed = lists.listed(plan_files=[file.path for file in evidence])
+        entries_by_list = lists.entries_by_list(plan_files=[file.path for file in evidence])
         request = cleans.request(table, command, plan, origin.now)
-        event = state.append(table.table_id, origin, request, listed=listed)
+        event = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
         return _answer(201, state, table, event.time)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, at_once, together
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined, single_query
 from chronolake_metastore.domain import (
     cleans,
     deletions,
@@ -24,7 +24,7 @@ from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
-from chronolake_metastore.domain.reconciling import Counted, Reconciliation
+from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
@@ -111,9 +111,9 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         counted = stored_markers.count(marked)
         yield [chunks, *in_sets(repeated), counted]
         staged = Staged(chunks=chunks.result, repeated=repeated.result)
-        if counted.result == Counted():
+        if counted.result == MarkerCounts():
             return Completion(staged)
-        return Completion(staged, reconciliation=(yield from at_once(stored_markers.reconcile(marked))))
+        return Completion(staged, reconciliation=(yield from single_query(stored_markers.reconcile(marked))))
 
     @override
     def load(
@@ -141,8 +141,8 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         reconciliation = None if reconciled is None else reconciled.result
         if marked is not None and counted is not None and ahead.reconciliation is not None:
             reconciliation = ahead.reconciliation
-            if counted.result != reconciliation.counted:
-                reconciliation = yield from at_once(stored_markers.reconcile(marked))
+            if counted.result != reconciliation.counts:
+                reconciliation = yield from single_query(stored_markers.reconcile(marked))
         return Completion(
             staged,
             concurrent,
@@ -174,7 +174,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             cleans.refuse_undeleted(table, instant, evidence.undeleted)
         if evidence.reconciliation is not None:
             reconciling.refuse(table, instant, request.write_stats, evidence.reconciliation)
-        replaced = lists.listed(replaced_file_groups=request.replaced_file_groups)
+        replaced = lists.entries_by_list(replaced_file_groups=request.replaced_file_groups)
         state.append(table.table_id, origin, payload, instant.requested_time, request.write_stats, replaced)
         return table
 
@@ -210,7 +210,7 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
     def load(
         self, state: State, command: CompleteTogether, evidence: Sequence[Completion], now: Micros
     ) -> Loading[list[Completion]]:
-        return together(self._load_member(state, member, now) for member in command.members)
+        return combined(self._load_member(state, member, now) for member in command.members)
 
     def _load_member(self, state: State, member: CompleteInstant, now: Micros) -> Loading[Completion]:
         loading = self._one.load(state, member, Completion(), now)
@@ -262,7 +262,7 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
     ) -> Loading[list[FileGroupName]] | None:
         entry = state.find_instant(command.table, command.requested_time)
         unplanned = None if entry is None else _unplanned(*entry, command.request.write_stats, ())
-        return None if unplanned is None else at_once(unplanned)
+        return None if unplanned is None else single_query(unplanned)
 
     @override
     def decide(
@@ -283,7 +283,7 @@ def _load_staged(command: CompleteInstant, staged: Staged) -> Loading[tuple[Stag
     touched = stored_staging.groups_to_check(_staged_versions(command), replaced)
     yield in_sets(touched)
     groups = [(command.table, name) for _, name in touched.result]
-    concurrent = yield from at_once(file_groups.find_concurrent(with_previous(groups)))
+    concurrent = yield from single_query(file_groups.find_concurrent(with_previous(groups)))
     return msgspec.structs.replace(staged, touched=touched.result), concurrent
 
 
@@ -302,7 +302,7 @@ def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | N
     table, instant = entry
     marks = state.marks.get((table.table_id, instant.requested_time))
     was_marked = marks is not None and (marks.has_markers or marks.had_deletions)
-    if not reconciling.asks(table, instant, was_marked=was_marked):
+    if not reconciling.needs_markers(table, instant, was_marked=was_marked):
         return None
     return _marked(command, deletions.marked_by(instant))
 

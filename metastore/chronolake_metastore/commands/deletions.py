@@ -11,38 +11,38 @@ from typing_extensions import override
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.domain import deletions, instants, sweeps
-from chronolake_metastore.domain.deletions import NOTHING_CONTRADICTED, Contradicted, ReportDeletions
+from chronolake_metastore.domain.deletions import NO_CONTRADICTED_FILES, ContradictedFiles, ReportDeletions
 from chronolake_metastore.domain.events import DeletionsSwept, FilesDeleted, Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import deletions as stored, event_lists
-from chronolake_metastore.store.markers import OfInstant
+from chronolake_metastore.store.markers import InstantRef
 from chronolake_model.markers import DeletedFile, ReportedDeletions
 from chronolake_model.sweeps import RecordedSweep
 from chronolake_model.times import Micros, format_time
 
 
-def _look_ahead(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -> Loading[Contradicted]:
+def _look_ahead(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -> Loading[ContradictedFiles]:
     """The files that were never marked. A file that was marked stays so."""
     unmarked = stored.unmarked(table, requested_time, files)
     yield [unmarked]
-    return Contradicted(unmarked=unmarked.result)
+    return ContradictedFiles(unmarked=unmarked.result)
 
 
 def _load(
-    ahead: Contradicted, table: Table, instant: Instant, files: Sequence[DeletedFile]
-) -> Loading[Contradicted]:
+    ahead: ContradictedFiles, table: Table, instant: Instant, files: Sequence[DeletedFile]
+) -> Loading[ContradictedFiles]:
     """The files that the plan does not name, and those that were published: they must not be deleted."""
     unplanned = (
         event_lists.unplanned_files(table.table_id, instant.requested_time, files)
-        if deletions.goes_by_plan(instant)
+        if deletions.is_planned_deletion(instant)
         else None
     )
     # What a restore has undone was published too, and is read as of before.
     published = (
-        stored.published(OfInstant(table.table_id, deletions.marked_by(instant)), files)
+        stored.published(InstantRef(table.table_id, deletions.marked_by(instant)), files)
         if instant.state in sweeps.ENDED
         else None
     )
@@ -56,11 +56,11 @@ def _load(
     )
 
 
-class ReportDeletionsHandler(Handler[ReportDeletions, Contradicted]):
+class ReportDeletionsHandler(Handler[ReportDeletions, ContradictedFiles]):
     """Records files that were deleted."""
 
     command = ReportDeletions
-    no_evidence: ClassVar[Contradicted] = NOTHING_CONTRADICTED
+    no_evidence: ClassVar[ContradictedFiles] = NO_CONTRADICTED_FILES
 
     @override
     def names(self, command: ReportDeletions) -> Names:
@@ -75,35 +75,37 @@ class ReportDeletionsHandler(Handler[ReportDeletions, Contradicted]):
         return len(command.request.files)
 
     @override
-    def look_ahead(self, command: ReportDeletions) -> Loading[Contradicted] | None:
-        files = deletions.named(command.request.files)
+    def look_ahead(self, command: ReportDeletions) -> Loading[ContradictedFiles] | None:
+        files = deletions.recorded_order(command.request.files)
         return _look_ahead(command.table, command.requested_time, files) if files else None
 
     @override
     def load(
-        self, state: State, command: ReportDeletions, evidence: Contradicted, now: Micros
-    ) -> Loading[Contradicted] | None:
+        self, state: State, command: ReportDeletions, evidence: ContradictedFiles, now: Micros
+    ) -> Loading[ContradictedFiles] | None:
         found = state.find_instant(command.table, command.requested_time)
-        files = deletions.named(command.request.files)
+        files = deletions.recorded_order(command.request.files)
         return _load(evidence, *found, files) if found is not None and files else None
 
     @override
-    def decide(self, state: State, command: ReportDeletions, evidence: Contradicted, origin: Origin) -> Answer:
+    def decide(
+        self, state: State, command: ReportDeletions, evidence: ContradictedFiles, origin: Origin
+    ) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
         payload = deletions.report(table, instant, command.request, evidence)
-        files = deletions.named(command.request.files)
+        files = deletions.recorded_order(command.request.files)
         event = state.append_report(table.table_id, origin, payload, instant.requested_time, files)
         requested_time = format_time(instant.requested_time, table.definition.tick)
         document = ReportedDeletions(table.name, requested_time, event.version, payload.files)
         return answer(201, document, table.table_id)
 
 
-class RecordSweepHandler(Handler[RecordSweep, Contradicted]):
+class RecordSweepHandler(Handler[RecordSweep, ContradictedFiles]):
     """Records what a sweep found: files that were there again, or none."""
 
     command = RecordSweep
-    no_evidence: ClassVar[Contradicted] = NOTHING_CONTRADICTED
+    no_evidence: ClassVar[ContradictedFiles] = NO_CONTRADICTED_FILES
 
     @override
     def names(self, command: RecordSweep) -> Names:
@@ -118,26 +120,26 @@ class RecordSweepHandler(Handler[RecordSweep, Contradicted]):
         return len(command.request.found)
 
     @override
-    def look_ahead(self, command: RecordSweep) -> Loading[Contradicted] | None:
-        files = deletions.named(command.request.found)
+    def look_ahead(self, command: RecordSweep) -> Loading[ContradictedFiles] | None:
+        files = deletions.recorded_order(command.request.found)
         return _look_ahead(command.table, command.requested_time, files) if files else None
 
     @override
     def load(
-        self, state: State, command: RecordSweep, evidence: Contradicted, now: Micros
-    ) -> Loading[Contradicted] | None:
+        self, state: State, command: RecordSweep, evidence: ContradictedFiles, now: Micros
+    ) -> Loading[ContradictedFiles] | None:
         found = state.find_instant(command.table, command.requested_time)
-        files = deletions.named(command.request.found)
+        files = deletions.recorded_order(command.request.found)
         return _load(evidence, *found, files) if found is not None and files else None
 
     @override
-    def decide(self, state: State, command: RecordSweep, evidence: Contradicted, origin: Origin) -> Answer:
+    def decide(self, state: State, command: RecordSweep, evidence: ContradictedFiles, origin: Origin) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
         payload = sweeps.record(table, instant, command.request, evidence)
         match payload:
             case FilesDeleted():
-                files = deletions.named(command.request.found)
+                files = deletions.recorded_order(command.request.found)
                 state.append_report(table.table_id, origin, payload, instant.requested_time, files)
             case DeletionsSwept():
                 state.append(table.table_id, origin, payload, instant.requested_time)

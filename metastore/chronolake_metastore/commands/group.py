@@ -16,7 +16,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.commands import projecting
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.handler import Loading, Names, Sharing, at_once, fetch, together
+from chronolake_metastore.commands.handler import Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.registry import AnyHandler, handler_of
 from chronolake_metastore.domain.answers import START, grow
 from chronolake_metastore.domain.changes import InstantKey
@@ -136,7 +136,7 @@ def _split(tasks: Sequence[Task]) -> list[list[Task]]:
 
 async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: int) -> GroupResult:
     async with session.begin() as tx:
-        ahead = await fetch(tx, together(_look_ahead(task) for task in tasks))
+        ahead = await fetch(tx, combined(_look_ahead(task) for task in tasks))
         state, now, known = await _load_state(tx, tasks)
         evidence = await _load_evidence(tx, state, tasks, ahead, now)
         before = dict(state.clocks)
@@ -171,9 +171,9 @@ async def _load_evidence(
     ]
     if any(task.handler.locks_instants(state, task.command) for task in tasks):
         # All instants of the transaction, in the order in which transactions that create markers lock them.
-        loadings.insert(0, at_once(reconciling.lock_instants(state.instants)))
-        return (await fetch(tx, together(loadings)))[1:]
-    return await fetch(tx, together(loadings))
+        loadings.insert(0, single_query(reconciling.lock_instants(state.instants)))
+        return (await fetch(tx, combined(loadings)))[1:]
+    return await fetch(tx, combined(loadings))
 
 
 def _load(state: State, task: Task, ahead: Any, now: Micros) -> Loading[Any]:
@@ -209,7 +209,7 @@ async def _load_state(
     named_instants = instants.find(chain.from_iterable(names.instants for names in named), ending)
     concurrent = file_groups.find_concurrent(groups)
     heads = answers.find(table_names, catalog_ids)
-    further_instants = [query for names in named for query in names.more_instants]
+    further_instants = [query for names in named for query in names.instant_queries]
     lock_names = clocks.lock_names(table_names, catalog_ids)
     await tx.fetch(
         [

@@ -44,8 +44,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     """What a command names: it is locked and loaded before the command is decided.
 
     ``tables`` are in the order of the command; ``catalog`` says whether the catalog's clock is locked too.
-    ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``more_instants`` are queries
-    of instants that the command does not name itself.
+    ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``instant_queries`` load
+    instants that the command does not name itself.
     """
 
     tables: Sequence[str] = ()
@@ -54,7 +54,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     instants: Sequence[InstantName] = ()
     ending: bool = False
     file_groups: Sequence[tuple[str, FileGroupName]] = ()
-    more_instants: Sequence[Query[FoundInstants]] = ()
+    instant_queries: Sequence[Query[FoundInstants]] = ()
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):
@@ -102,7 +102,7 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
         """Append what follows from the command; raises ``TimelineError`` and leaves ``state`` as it was."""
 
 
-def together(loadings: Iterable[Loading[ResultT]]) -> Loading[list[ResultT]]:
+def combined(loadings: Iterable[Loading[ResultT]]) -> Loading[list[ResultT]]:
     """Several loadings as one: each step has the queries of all of them."""
     running = dict(enumerate(loadings))
     results: dict[int, ResultT] = {}
@@ -119,7 +119,7 @@ def together(loadings: Iterable[Loading[ResultT]]) -> Loading[list[ResultT]]:
     return [results[number] for number in sorted(results)]
 
 
-def at_once(query: Query[ResultT]) -> Loading[ResultT]:
+def single_query(query: Query[ResultT]) -> Loading[ResultT]:
     """One query as a loading."""
     yield [query]
     return query.result

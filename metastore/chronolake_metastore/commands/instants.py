@@ -45,8 +45,12 @@ class BeginInstantHandler(Handler[BeginInstant, None]):
         payload = instants.begin(table, command, state.concurrent, origin.now)
         if command.request.count is None:
             plan = command.request.plan
-            listed = lists.NOTHING_LISTED if plan is None else lists.listed(plan_file_groups=plan.file_groups)
-            event = state.append(table.table_id, origin, payload, listed=listed)
+            entries_by_list = (
+                lists.NO_LIST_ENTRIES
+                if plan is None
+                else lists.entries_by_list(plan_file_groups=plan.file_groups)
+            )
+            event = state.append(table.table_id, origin, payload, entries_by_list=entries_by_list)
             return answer_instant(201, state, table, event.time)
         events = [state.append(table.table_id, origin, payload) for _ in range(command.request.count)]
         return answer(201, wire.InstantPage(_documents(state, table, events), None), table.table_id)

@@ -35,10 +35,10 @@ def write(state: State) -> list[Statement]:
     statements = [event_log.append(changes.events)]
     if changes.written:
         statements.append(event_log.append_write_stats(changes.written))
-    if changes.listed:
+    if changes.lists:
         # Ahead of the projections, which are made of them.
-        statements.append(event_lists.append(changes.listed))
-    statements.extend(project(state, {listed.key: listed.entries for listed in changes.listed}))
+        statements.append(event_lists.append(changes.lists))
+    statements.extend(project(state, {of_event.key: of_event.entries for of_event in changes.lists}))
     # Behind the instant's row, which a transaction that creates markers locks before it writes markers.
     statements.extend(deletions.append(reported) for reported in changes.reported)
     # Behind all that ends instants.
@@ -56,10 +56,10 @@ def _refuse_late_markers(state: State) -> list[Statement]:
     return [reconciling.refuse_late(ended)] if ended else []
 
 
-def project(state: State, listed: Mapping[ListKey, Sequence[Entry]] = _NOTHING) -> list[Statement]:
+def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING) -> list[Statement]:
     """Write what has changed in ``state`` into the projections.
 
-    ``listed`` has the files of cleans that were planned; the other lists are read where they are written to.
+    ``entries`` has the files of cleans that were planned; the other lists are read where they are written to.
     """
     changes = state.changes
     statements: list[Statement] = []
@@ -84,6 +84,6 @@ def project(state: State, listed: Mapping[ListKey, Sequence[Entry]] = _NOTHING) 
     if changes.restored:
         statements.extend(file_groups.restore(changes.restored))
     if changes.cleaned:
-        statements.append(cleans.project([(clean, listed[clean.files]) for clean in changes.cleaned]))
+        statements.append(cleans.project([(clean, entries[clean.files]) for clean in changes.cleaned]))
     statements.append(clocks.save(state.clocks.values()))
     return statements

@@ -28,7 +28,7 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
             tables=[command.table],
             instants=[target],
             ending=True,
-            more_instants=[stored.find_rollbacks([target])],
+            instant_queries=[stored.find_rollbacks([target])],
         )
 
     @override
@@ -50,13 +50,13 @@ def plan_of(state: State, table: Table, command: RollbackInstant, target: Instan
 
 def roll_back(state: State, table: Table, command: RollbackInstant, plan: Plan, origin: Origin) -> None:
     """Append the rollback and what it does to its target."""
-    listed = lists.listed(plan_files=command.request.files_to_delete)
+    entries_by_list = lists.entries_by_list(plan_files=command.request.files_to_delete)
     request = rollbacks.request(command, plan, origin.now)
-    requested = state.append(table.table_id, origin, request, listed=listed)
+    requested = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
     undo = rollbacks.undo(command, requested.time)
     state.append(table.table_id, origin, undo, command.requested_time)
     if not rollbacks.has_files(plan):
-        state.append(table.table_id, origin, rollbacks.settled(), requested.time)
+        state.append(table.table_id, origin, rollbacks.empty_completion(), requested.time)
 
 
 def _resume(state: State, table: Table, target: Instant, command: RollbackInstant, origin: Origin) -> None:

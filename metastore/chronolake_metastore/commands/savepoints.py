@@ -26,7 +26,7 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
         return Names(
             tables=[command.table],
             instants=[] if command.target is None else [(command.table, command.target)],
-            more_instants=[stored.find_savepoints([command.table])],
+            instant_queries=[stored.find_savepoints([command.table])],
         )
 
     @override
@@ -39,8 +39,8 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
             return answer_instant(200, state, table, existing.requested_time)
         payload = savepoints.create(table, command, target, known, origin.now)
         savepoint = state.append(table.table_id, origin, payload)
-        settled = rollbacks.settled(command.request.comment)
-        state.append(table.table_id, origin, settled, savepoint.time)
+        empty_completion = rollbacks.empty_completion(command.request.comment)
+        state.append(table.table_id, origin, empty_completion, savepoint.time)
         return answer_instant(201, state, table, savepoint.time)
 
 
@@ -57,7 +57,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     def names(self, command: RestoreTable) -> Names:
         savepoint = command.table, command.savepoint
         instants = [stored.find_savepoints([command.table]), stored.find_behind_savepoints([savepoint])]
-        return Names(tables=[command.table], more_instants=instants)
+        return Names(tables=[command.table], instant_queries=instants)
 
     @override
     def sharing(self, command: RestoreTable) -> Sharing:
@@ -75,12 +75,12 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
                 roll_back(state, table, rollback, plan, origin)
             else:
                 undone.append(instant)
-        listed = lists.listed(plan_instants=[instant.requested_time for instant in undone])
+        entries_by_list = lists.entries_by_list(plan_instants=[instant.requested_time for instant in undone])
         request = restores.request(command, undone, origin.now)
-        requested = state.append(table.table_id, origin, request, listed=listed)
+        requested = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
         undo = restores.undo(command, requested.time)
         for instant in undone:
             state.append(table.table_id, origin, undo, instant.requested_time)
-        settled = rollbacks.settled(command.request.reason)
-        state.append(table.table_id, origin, settled, requested.time)
+        empty_completion = rollbacks.empty_completion(command.request.reason)
+        state.append(table.table_id, origin, empty_completion, requested.time)
         return answer_instant(200, state, table, requested.time)

@@ -110,7 +110,7 @@ class Changes:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.listed: list[ListOfEvent] = []
+        self.lists: list[ListOfEvent] = []
         self.written: list[WrittenFiles] = []
         self.reported: list[ReportedFiles] = []
         self.publications: list[Publication] = []

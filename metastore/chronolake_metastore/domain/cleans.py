@@ -41,25 +41,26 @@ class PlanClean(Command, frozen=True):
 class Bounds(msgspec.Struct, frozen=True):
     """What bounds a clean.
 
-    ``nth_newest`` is the completion time of the oldest write that is to be retained, none when there are not so
-    many; ``oldest_pending`` the requested time of the oldest write that is pending. As of the ``held``
-    completion times somebody needs the files: savepoints and readers.
+    ``nth_newest`` is the completion time of the oldest write to retain, None if there are fewer writes.
+    ``oldest_pending`` is the requested time of the oldest pending write. ``protected_times`` are the completion
+    times as of which savepoints and readers need files.
     """
 
     nth_newest: Micros | None
     oldest_pending: Micros | None
-    held: Sequence[Micros] = ()
+    protected_times: Sequence[Micros] = ()
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """What a clean may delete: what left the latest slices by ``until``, and is not needed as of ``held``.
+class CleanScope(msgspec.Struct, frozen=True):
+    """The files that a clean may delete: they left the latest slices by ``until``.
 
-    With ``versions`` only those of slices that have so many newer ones in their group.
+    Files that were live at one of the ``protected_times`` stay. With ``versions`` the clean deletes only files
+    of slices that have that many newer slices in their group.
     """
 
     until: Micros
     versions: int | None
-    held: Sequence[Micros]
+    protected_times: Sequence[Micros]
 
 
 class Deletable(msgspec.Struct, frozen=True):
@@ -77,11 +78,11 @@ class Undeleted(msgspec.Struct, frozen=True):
     path: str | None
 
 
-def wanted(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) -> Wanted | None:
-    """What may be deleted by the policy at ``now``, the wall's time; none, when nothing may.
+def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) -> CleanScope | None:
+    """The scope of a clean by a policy, at the wall's time ``now``; None if it may delete nothing.
 
-    What is not served any more may go whatever the policy retains. But a write that is pending may read what
-    was live when it was requested, or since: it ends every clean.
+    Files that are not served any more may go whatever the policy retains. A pending write may read files that
+    were live when it was requested, or later: no clean goes beyond its requested time.
     """
     if policy.retain_versions is not None:
         until: Micros | None = Micros(MICROS_MAX)
@@ -95,7 +96,7 @@ def wanted(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) 
     last = max(known)
     if bounds.oldest_pending is not None:
         last = min(last, bounds.oldest_pending)
-    return Wanted(last, policy.retain_versions, bounds.held)
+    return CleanScope(last, policy.retain_versions, bounds.protected_times)
 
 
 def plan(files: Sequence[Deletable]) -> Plan | None:

@@ -20,7 +20,7 @@ from chronolake_model.vocabulary import Action, State
 _PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
-class Known(msgspec.Struct, frozen=True):
+class FileFacts(msgspec.Struct, frozen=True):
     """What is known of a data file of a table.
 
     ``state`` is that of the instant in its name, if there is one. ``is_published`` says whether
@@ -52,55 +52,55 @@ def requested_time_of(file: DeletedFile) -> Micros | None:
     return time if len(file.path.encode()) <= PATH_BYTES_MAX else None
 
 
-def in_name_of(instant: Instant, writer: str | None, known: Known) -> Refusal | None:
-    """Why ``writer`` may not delete a file in the name of an instant; none, when it may."""
+def refusal_for_instant(instant: Instant, writer: str | None, facts: FileFacts) -> Refusal | None:
+    """Why ``writer`` may not delete a file in the name of an instant; None if it may."""
     if instant.state in _PENDING and (instant.lease_expires_at is None or writer != instant.writer):
         return Refusal.PENDING
     match instant.action:
         case Action.CLEAN:
-            return _by_clean(instant, known)
+            return _by_clean(instant, facts)
         case Action.ROLLBACK:
             assert instant.target is not None
-            return _of_instant(instant.target, known)
+            return _of_instant(instant.target, facts)
         case _:
-            return _of_instant(instant.requested_time, known)
+            return _of_instant(instant.requested_time, facts)
 
 
-def as_orphan(known: Known, last_time: Micros, *, unknown_instants: bool) -> Refusal | None:
+def refusal_of_orphan(facts: FileFacts, last_time: Micros, *, unknown_instants: bool) -> Refusal | None:
     """Why a file that nothing accounts for may not be deleted; none, when it may.
 
     ``last_time`` is the last that the table's clock has issued: an instant of a later one may still come.
     """
-    if known.state is None:
-        if known.is_published:
+    if facts.state is None:
+        if facts.is_published:
             return Refusal.PUBLISHED
-        is_past = known.requested_time <= last_time
+        is_past = facts.requested_time <= last_time
         return None if unknown_instants and is_past else Refusal.UNKNOWN_INSTANT
-    if known.state in _PENDING:
-        return Refusal.STAGED if known.is_staged else Refusal.PENDING
-    return _of_instant(known.requested_time, known)
+    if facts.state in _PENDING:
+        return Refusal.STAGED if facts.is_staged else Refusal.PENDING
+    return _of_instant(facts.requested_time, facts)
 
 
-def _by_clean(clean: Instant, known: Known) -> Refusal | None:
+def _by_clean(clean: Instant, facts: FileFacts) -> Refusal | None:
     if cleans.is_planned(clean):
-        if known.cleaned_by != clean.requested_time:
+        if facts.cleaned_by != clean.requested_time:
             return Refusal.OTHER_INSTANT
-    elif not known.is_published:
+    elif not facts.is_published:
         return Refusal.OTHER_INSTANT
-    elif known.is_planned:
+    elif facts.is_planned:
         return Refusal.PLANNED
-    if known.is_live:
+    if facts.is_live:
         return Refusal.LIVE
-    if known.is_held:
+    if facts.is_held:
         return Refusal.HELD
-    return Refusal.SERVED if known.is_served else None
+    return Refusal.SERVED if facts.is_served else None
 
 
-def _of_instant(requested_time: Micros, known: Known) -> Refusal | None:
-    if known.requested_time != requested_time:
+def _of_instant(requested_time: Micros, facts: FileFacts) -> Refusal | None:
+    if facts.requested_time != requested_time:
         return Refusal.OTHER_INSTANT
-    if known.is_live:
+    if facts.is_live:
         return Refusal.LIVE
-    if known.is_published:
+    if facts.is_published:
         return Refusal.PUBLISHED
-    return Refusal.STAGED if known.is_staged else None
+    return Refusal.STAGED if facts.is_staged else None

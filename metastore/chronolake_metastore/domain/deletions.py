@@ -37,15 +37,15 @@ class ReportDeletions(InstantCommand, frozen=True):
     request: wire.ReportDeletions
 
 
-class Contradicted(msgspec.Struct, frozen=True):
-    """Of the files that are reported, those that no marker names, or no plan, and those that are published."""
+class ContradictedFiles(msgspec.Struct, frozen=True):
+    """Reported files that contradict the log: without a marker, not in the plan, or published."""
 
     unmarked: Sequence[DeletedFile] = ()
     unplanned: Sequence[DeletedFile] = ()
     published: Sequence[DeletedFile] = ()
 
 
-NOTHING_CONTRADICTED: Final = Contradicted()
+NO_CONTRADICTED_FILES: Final = ContradictedFiles()
 
 
 def marked_by(instant: Instant) -> Micros:
@@ -56,18 +56,18 @@ def marked_by(instant: Instant) -> Micros:
     return instant.requested_time
 
 
-def named(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
+def recorded_order(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
     """The files of a report in the order in which they are recorded, each once."""
     return sorted(set(reported))
 
 
-def goes_by_plan(instant: Instant) -> bool:
+def is_planned_deletion(instant: Instant) -> bool:
     """Whether the plan of the instant says which files may be reported: of a clean, or of a rollback."""
     return cleans.is_planned(instant) or instant.action is Action.ROLLBACK
 
 
 def report(
-    table: Table, instant: Instant, request: wire.ReportDeletions, contradicted: Contradicted
+    table: Table, instant: Instant, request: wire.ReportDeletions, contradicted: ContradictedFiles
 ) -> FilesDeleted:
     """Record that files were deleted.
 
@@ -79,28 +79,30 @@ def report(
         if instant.lease_expires_at is None:
             raise illegal(table, instant, "its plan waits; take it inflight to execute it")
         refuse_another(instant, request.writer)
-    return deleted(table, instant, request.files, contradicted)
+    return files_deleted(table, instant, request.files, contradicted)
 
 
-def deleted(
-    table: Table, instant: Instant, reported: Iterable[DeletedFile], contradicted: Contradicted
+def files_deleted(
+    table: Table, instant: Instant, reported: Iterable[DeletedFile], contradicted: ContradictedFiles
 ) -> FilesDeleted:
     """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
     if cleans.is_planned(instant):
         _refuse(contradicted.unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
     else:
-        strange = _strange(instant, contradicted, marker)
-        _refuse(strange, f"the instant {marker} of {table.name!r} has no marker of")
+        foreign_files = _foreign_files(instant, contradicted, marker)
+        _refuse(foreign_files, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
-    recorded = named(reported)
-    return FilesDeleted(of=marked_by(instant), files=len(recorded), deletions_digest=files.digest(recorded))
+    files_of_report = recorded_order(reported)
+    return FilesDeleted(
+        of=marked_by(instant), files=len(files_of_report), deletions_digest=files.digest(files_of_report)
+    )
 
 
-def _strange(instant: Instant, contradicted: Contradicted, marked_by: str) -> Sequence[DeletedFile]:
-    """Those of the files without a marker that there may not be: neither marked in storage, nor in a plan.
+def _foreign_files(instant: Instant, contradicted: ContradictedFiles, marked_by: str) -> Sequence[DeletedFile]:
+    """The unmarked files that the report must not name: they have no direct marker, and no plan names them.
 
-    What a rollback names has to be of its target too: what is recorded servers delete again, if it comes late.
+    Files of a rollback must also be files of its target: if a recorded file reappears, servers delete it again.
     """
     unmarked = contradicted.unmarked
     if has_direct_markers(instant):

@@ -53,9 +53,9 @@ class Sealed(msgspec.Struct, Generic[ItemT], frozen=True, omit_defaults=True):
     first: list[ItemT] = []
 
 
-Listed = Mapping[ListName, Sequence[Entry]]
+ListEntries = Mapping[ListName, Sequence[Entry]]
 """The entries of the lists that an event has."""
-NOTHING_LISTED: Final[Listed] = {}
+NO_LIST_ENTRIES: Final[ListEntries] = {}
 
 
 def seal(items: Sequence[ItemT]) -> Sealed[ItemT]:
@@ -71,8 +71,8 @@ def entries_of(items: Iterable[object]) -> list[Entry]:
     return [_entry(item) for item in items]
 
 
-def listed(**items: Sequence[object]) -> Listed:
-    """The entries by list, of those lists that have any; a list is named by ``ListName`` in lower case."""
+def entries_by_list(**items: Sequence[object]) -> ListEntries:
+    """The entries of each list that has any; a keyword is the ``ListName`` in lower case."""
     return {ListName[name.upper()]: entries_of(some) for name, some in items.items() if some}
 
 

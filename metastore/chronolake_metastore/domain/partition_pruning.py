@@ -14,7 +14,7 @@ import msgspec
 from chronolake_metastore.domain import partition_values, pruning
 from chronolake_metastore.domain.column_stats import Range
 from chronolake_metastore.domain.literals import Value
-from chronolake_metastore.domain.pruning import Condition, Every, Some, Test
+from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Test
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.filters import PARTS_MAX
 
@@ -34,7 +34,7 @@ def tests_partitions(condition: Condition) -> bool:
     match condition:
         case Test():
             return condition.column.partition is not None
-        case Every() | Some():
+        case AllOf() | AnyOf():
             return any(map(tests_partitions, condition.parts))
 
 
@@ -68,8 +68,8 @@ def _residual(condition: Condition, could_pass: Callable[[Test], bool]) -> Condi
     match condition:
         case Test():
             return condition if condition.column.partition is None else could_pass(condition)
-        case Every() | Some():
-            decisive = isinstance(condition, Some)
+        case AllOf() | AnyOf():
+            decisive = isinstance(condition, AnyOf)
             left = [_residual(part, could_pass) for part in condition.parts]
             if any(part is decisive for part in left):
                 return decisive
@@ -85,7 +85,7 @@ def _parts(condition: Condition | bool) -> int:
             return 0
         case Test():
             return max(1, len(condition.values))
-        case Every() | Some():
+        case AllOf() | AnyOf():
             return sum(map(_parts, condition.parts))
 
 

@@ -55,19 +55,19 @@ class Test(msgspec.Struct, frozen=True):
     values: tuple[Value, ...] = ()
 
 
-class Every(msgspec.Struct, frozen=True):
+class AllOf(msgspec.Struct, frozen=True):
     """All of these hold."""
 
     parts: tuple[Condition, ...]
 
 
-class Some(msgspec.Struct, frozen=True):
-    """At least one of these holds."""
+class AnyOf(msgspec.Struct, frozen=True):
+    """At least one part holds."""
 
     parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Test | Every | Some
+Condition: TypeAlias = Test | AllOf | AnyOf
 """A filter, checked, without its negations: they are in the tests. ``not (a < 1)`` is true where ``a >= 1`` is,
 and neither is true of a null, so nothing is lost."""
 
@@ -155,7 +155,7 @@ class _Checker:
                     self.checked(part, f"{place}.filters[{index}]", depth=depth + 1, negated=negated)
                     for index, part in enumerate(wanted.filters)
                 )
-                return Every(parts) if isinstance(wanted, wire.And) != negated else Some(parts)
+                return AllOf(parts) if isinstance(wanted, wire.And) != negated else AnyOf(parts)
             case wire.Not():
                 return self.checked(wanted.filter, f"{place}.filter", depth=depth + 1, negated=not negated)
             case _:
@@ -213,9 +213,9 @@ def _could_hold(condition: Condition, passes: Callable[[Test], bool]) -> bool:
     match condition:
         case Test():
             return passes(condition)
-        case Every():
+        case AllOf():
             return all(_could_hold(part, passes) for part in condition.parts)
-        case Some():
+        case AnyOf():
             return any(_could_hold(part, passes) for part in condition.parts)
 
 

@@ -21,10 +21,10 @@ NAMED_MAX: Final = 100
 """Files that a refusal names."""
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """How many markers an instant has, and how many deletions were reported of it.
+class MarkerCounts(msgspec.Struct, frozen=True):
+    """The number of markers of an instant, and of its reported deletions.
 
-    Of a pending instant markers only come, and go with a deletion only: the same numbers mean the same markers.
+    A pending instant gains markers, and loses one only by a deletion. So equal numbers mean equal markers.
     """
 
     markers: int = 0
@@ -32,22 +32,22 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Reconciliation(msgspec.Struct, frozen=True):
-    """An instant's markers against its write stats, as they were when so many were ``counted``.
+    """An instant's markers compared with its write stats, when it had ``counts`` markers and deletions.
 
-    ``left`` is how many files are marked and have no write stat, and ``named`` are the first of them;
+    ``unreconciled`` is the number of marked files without a write stat, ``named`` are the first of them.
     ``unmarked`` is a file that has a write stat and no marker, if there is one.
     """
 
-    counted: Counted = Counted()
-    left: int = 0
+    counts: MarkerCounts = MarkerCounts()
+    unreconciled: int = 0
     named: Sequence[DeletedFile] = ()
     unmarked: DeletedFile | None = None
 
 
-def asks(table: Table, instant: Instant, *, was_marked: bool) -> bool:
-    """Whether completing the instant asks for its markers: when it ever had some, or has to.
+def needs_markers(table: Table, instant: Instant, *, was_marked: bool) -> bool:
+    """Whether completing the instant needs its markers: it ever had some, or its table requires them.
 
-    A rollback asks for those of its target, if it goes by them.
+    A rollback needs those of its target, if its plan goes by markers.
     """
     if instant.action is Action.ROLLBACK:
         return instant.plan is not None and instant.plan.by_markers
@@ -61,13 +61,13 @@ def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], reconcili
     """
     if reconciliation.unmarked is not None:
         raise _unmarked(reconciliation.unmarked, stats)
-    if reconciliation.left:
+    if reconciliation.unreconciled:
         time = format_time(marked_by(instant), table.definition.tick)
         raise errors.UnreconciledMarkers(
-            f"the instant {time} of {table.name!r} has marked {reconciliation.left} file(s) that are neither "
-            f"published nor reported as deleted, the first is {reconciliation.named[0].path!r}; "
+            f"the instant {time} of {table.name!r} has marked {reconciliation.unreconciled} file(s) that are "
+            f"neither published nor reported as deleted, the first is {reconciliation.named[0].path!r}; "
             f"{HOW_TO_DELETE}",
-            unreconciled=reconciliation.left,
+            unreconciled=reconciliation.unreconciled,
             files=[msgspec.to_builtins(file) for file in reconciliation.named],
         )
 

@@ -14,7 +14,7 @@ from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantRequested, InstantRolledBack, Plan
 from chronolake_metastore.domain.instants import Instant, illegal
-from chronolake_metastore.domain.rollbacks import RollbackInstant, at_once
+from chronolake_metastore.domain.rollbacks import RollbackInstant, request_completed_at_once
 from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
@@ -59,7 +59,7 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
 def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> InstantRequested:
     """The restore, which completes in the same transaction."""
     plan = Plan(instants=lists.seal([instant.requested_time for instant in undone]))
-    return at_once(Action.RESTORE, command.request.writer, command.savepoint, plan, now)
+    return request_completed_at_once(Action.RESTORE, command.request.writer, command.savepoint, plan, now)
 
 
 def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:

@@ -35,8 +35,8 @@ from chronolake_model.markers import file_at, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, State
 
-UNDONE_BY_NOBODY = frozenset({Action.ROLLBACK, Action.RESTORE})
-"""What undoes others: it is finished, not undone."""
+NEVER_ROLLED_BACK = frozenset({Action.ROLLBACK, Action.RESTORE})
+"""Actions that undo others: they are executed to the end, never rolled back."""
 
 
 class RollbackInstant(InstantCommand, frozen=True):
@@ -54,7 +54,7 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
             table, target, "what has completed is undone by restoring the table to a savepoint before it"
         )
     refuse_unless(table, target, PENDING, "be rolled back")
-    if target.action in UNDONE_BY_NOBODY:
+    if target.action in NEVER_ROLLED_BACK:
         raise illegal(table, target, f"a {target.action} is not undone; execute its plan to the end")
     if target.plan is not None and target.plan.cleaned_before is not None:
         raise illegal(table, target, "what its plan names is not served any more; execute it to the end")
@@ -138,7 +138,7 @@ def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantI
     return LeaseRenewed(lease_seconds=body.lease_seconds, lease_expires_at=expires, writer=body.writer)
 
 
-def settled(comment: str = "") -> InstantCompleted:
+def empty_completion(comment: str = "") -> InstantCompleted:
     """The completion of an instant that publishes nothing: a rollback, a savepoint, a restore."""
     extra_metadata = {"comment": comment} if comment else {}
     return InstantCompleted(
@@ -146,7 +146,7 @@ def settled(comment: str = "") -> InstantCompleted:
     )
 
 
-def at_once(
+def request_completed_at_once(
     action: Action, writer: str, target: Micros | None, plan: Plan | None, now: Micros
 ) -> InstantRequested:
     """The request of an instant that completes in the transaction that begins it."""

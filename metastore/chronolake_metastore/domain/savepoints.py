@@ -14,7 +14,7 @@ from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import InstantRequested, SavepointReleased
 from chronolake_metastore.domain.instants import Instant, illegal
-from chronolake_metastore.domain.rollbacks import at_once
+from chronolake_metastore.domain.rollbacks import request_completed_at_once
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
@@ -70,7 +70,7 @@ def create(
     last = max(completion_of(instant) for instant in known if is_write(instant))
     if completion_of(target) < last:
         cleans.refuse_before(table, completion_of(target))
-    return at_once(Action.SAVEPOINT, command.request.writer, target.requested_time, None, now)
+    return request_completed_at_once(Action.SAVEPOINT, command.request.writer, target.requested_time, None, now)
 
 
 def release(table: Table, savepoint: Instant, command: ReleaseSavepoint) -> SavepointReleased:

@@ -48,7 +48,7 @@ from chronolake_metastore.domain.conflicts import ConcurrentInstant
 from chronolake_metastore.domain.events import ImpossibleEvent
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant, Marks
-from chronolake_metastore.domain.lists import NOTHING_LISTED, Listed, ListName
+from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, ListName
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
@@ -155,18 +155,18 @@ class State:
         payload: events.Payload,
         instant: Micros | None = None,
         write_stats: Sequence[WriteStat] = (),
-        listed: Listed = NOTHING_LISTED,
+        entries_by_list: ListEntries = NO_LIST_ENTRIES,
     ) -> events.Event:
         """Append an event to a table's log, and evolve the state by it.
 
-        ``write_stats`` and the lists in ``listed`` are rows beside the event.
+        ``write_stats`` and the lists in ``entries_by_list`` are rows beside the event.
         """
         head = self.answer_heads.get(table_id, START)
         event = events.next_event(self.clocks[table_id], origin, payload, instant, head)
         self.changes.events.append(event)
         self.evolve(event)
         self._add_write_stats(event, write_stats)
-        self._add_lists(event, listed)
+        self._add_lists(event, entries_by_list)
         return event
 
     def append_report(
@@ -191,14 +191,14 @@ class State:
             changes = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
             concurrency.add(self.concurrent, event.table_id, changes, completed)
 
-    def _add_lists(self, event: events.Event, listed: Listed) -> None:
+    def _add_lists(self, event: events.Event, entries_by_list: ListEntries) -> None:
         """Keep the lists of an event as rows; the commands behind it conflict with the file groups in them."""
-        if listed.keys() != events.lists_of(event.payload).keys():
+        if entries_by_list.keys() != events.lists_of(event.payload).keys():
             raise ImpossibleEvent("the lists beside an event are those that its payload seals")
-        for name, entries in listed.items():
+        for name, entries in entries_by_list.items():
             instant = self._instant_of(event)
             key = ListKey(event.table_id, instant.requested_time, event.version, name)
-            self.changes.listed.append(ListOfEvent(key, entries))
+            self.changes.lists.append(ListOfEvent(key, entries))
             match name:
                 case ListName.PLAN_FILE_GROUPS:
                     groups = lists.file_groups(entries)

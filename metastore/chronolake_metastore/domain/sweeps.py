@@ -12,7 +12,7 @@ import msgspec
 
 from chronolake_metastore.domain import deletions
 from chronolake_metastore.domain.commands import InstantCommand
-from chronolake_metastore.domain.deletions import Contradicted
+from chronolake_metastore.domain.deletions import ContradictedFiles
 from chronolake_metastore.domain.events import DeletionsSwept, Event, FilesDeleted
 from chronolake_metastore.domain.instants import Instant, refuse_unless
 from chronolake_metastore.domain.tables import Table
@@ -29,7 +29,7 @@ class RecordSweep(InstantCommand, frozen=True):
 
 
 def record(
-    table: Table, instant: Instant, request: wire.RecordSweep, contradicted: Contradicted
+    table: Table, instant: Instant, request: wire.RecordSweep, contradicted: ContradictedFiles
 ) -> FilesDeleted | DeletionsSwept | None:
     """Record a sweep: what it found, or that it found nothing; nothing at all when it came too late for that.
 
@@ -37,7 +37,7 @@ def record(
     """
     refuse_unless(table, instant, ENDED, "be swept")
     if request.found:
-        return deletions.deleted(table, instant, request.found, contradicted)
+        return deletions.files_deleted(table, instant, request.found, contradicted)
     since = parse_time(request.unswept_since)
     return DeletionsSwept(since=since) if instant.unswept_since == since else None
 

@@ -32,7 +32,7 @@ class AnswersVerification:
         self._chains = AnswerChains()
         self.outcomes = 0
 
-    async def read_most(self, session: ReplaySession) -> None:
+    async def read_until_recent(self, session: ReplaySession) -> None:
         """Follow all chains, a page in each transaction; servers may append meanwhile."""
         after = answers.BEGINNING
         while True:
@@ -43,7 +43,7 @@ class AnswersVerification:
             self._follow(page)
             after = page[-1].chain_id, page[-1].number
 
-    async def read_rest(self, tx: Transaction) -> None:
+    async def read_remainder(self, tx: Transaction) -> None:
         """Follow what was appended meanwhile, to the end as ``tx`` sees it; then project the heads."""
         heads = await answers.heads(tx, self._table_id)
         for last in heads:

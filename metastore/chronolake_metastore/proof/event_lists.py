@@ -17,7 +17,7 @@ from chronolake_metastore.store import event_lists
 from chronolake_metastore.store.event_lists import StoredEntry
 from chronolake_metastore.store.transaction import Transaction
 
-Found = Callable[[Finding, UUID], None]
+ReportFinding = Callable[[Finding, UUID], None]
 """Takes what does not hold of a table's log."""
 
 
@@ -30,7 +30,7 @@ class _Proof:
         self._first = entries_of(sealed.first)
         self._digest = Digest()
 
-    def take(self, stored: StoredEntry) -> Iterator[tuple[str, str, str]]:
+    def add_row(self, stored: StoredEntry) -> Iterator[tuple[str, str, str]]:
         """What does not hold of the next row: what it is, what was expected, what was found."""
         number = self._digest.files
         if (stored.ordinal, stored.of.version) != (number, self._of.version):
@@ -38,7 +38,7 @@ class _Proof:
             yield f"entry {stored.ordinal} of {self._of.name}: ordinal and version", expected, actual
         if number < len(self._first) and stored.entry != self._first[number]:
             what = f"entry {stored.ordinal} of {self._of.name}"
-            yield what, _said(self._first[number]), _said(stored.entry)
+            yield what, _text(self._first[number]), _text(stored.entry)
         self._digest.add(stored.entry)
 
     def close(self) -> Iterator[tuple[str, str, str]]:
@@ -51,7 +51,7 @@ class _Proof:
 
 
 async def check(
-    tx: Transaction, events: Sequence[Event], name_of: Callable[[UUID], str], report_finding: Found
+    tx: Transaction, events: Sequence[Event], name_of: Callable[[UUID], str], report_finding: ReportFinding
 ) -> None:
     """Compare the rows of the lists of ``events`` with the events."""
     proofs = {(of.table_id, of.instant, of.name): _Proof(of, sealed) for of, sealed in _lists(events)}
@@ -65,7 +65,7 @@ async def check(
 
     async for stored in event_lists.entries(tx, [of for of, _ in _lists(events)]):
         key = stored.of.table_id, stored.of.instant, stored.of.name
-        for difference in proofs[key].take(stored):
+        for difference in proofs[key].add_row(stored):
             note(key, difference)
     for key, proof in proofs.items():
         for difference in proof.close():
@@ -91,5 +91,5 @@ def _lists(events: Sequence[Event]) -> Iterator[tuple[ListKey, Sealed[Any]]]:
                 yield ListKey(event.table_id, event.instant, event.version, name), sealed
 
 
-def _said(entry: Entry) -> str:
+def _text(entry: Entry) -> str:
     return msgspec.json.encode(entry).decode()[:200]

@@ -57,12 +57,12 @@ async def collect(settings: Settings) -> Heads:
     )
 
 
-def keep(folder: Folder, document: Heads) -> None:
+def write(folder: Folder, document: Heads) -> None:
     """Write a document; raises ``ConfigurationError`` when it is there already or cannot be written."""
     folder.create(document.name, heads.encode(document))
 
 
-def kept(folder: Folder) -> Iterator[Heads | Finding]:
+def read_all(folder: Folder) -> Iterator[Heads | Finding]:
     """The documents in a folder, oldest first; a finding in the place of one that is not as it was written.
 
     Raises ``ConfigurationError`` when there is none: the folder is more likely to be the wrong one, or emptied,

@@ -13,7 +13,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.events import StoredEvent, decode
-from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, unwatched
+from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, proof, replay_tables
 from chronolake_metastore.store.engine import Database
@@ -28,7 +28,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
     waited_seconds: float
 
 
-async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt:
+async def rebuild(settings: Settings, progress: Progress = no_progress) -> Rebuilt:
     """Make every projection what a replay of the whole log gives, row for row, in one transaction.
 
     Raises ``ConfigurationError`` when the log cannot be replayed, or when the login may not change the
@@ -55,11 +55,11 @@ async def rebuild(settings: Settings, progress: Progress = unwatched) -> Rebuilt
                 await session.refuse_to_repair_without_rights(tx)
                 length = await proof.log_length(tx, None)
                 await replay.begin(tx)
-            await reader.read_most(session, take)
+            await reader.read_until_recent(session, take)
             progress("waiting for the commands under way", 0, 0)
             async with session.while_commands_wait() as tx:
                 began = time.monotonic()
-                await reader.read_rest(tx, take)
+                await reader.read_remainder(tx, take)
                 await tx.batch([answers.project(await answers.heads(tx))])
                 progress("comparing", 0, 0)
                 repaired = await session.repair(tx)

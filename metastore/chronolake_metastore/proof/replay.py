@@ -24,11 +24,11 @@ from chronolake_metastore.store.transaction import Transaction
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is to do; 0 when that is not known."""
-Take = Callable[[Transaction, Sequence[StoredEvent]], Awaitable[None]]
+ConsumePage = Callable[[Transaction, Sequence[StoredEvent]], Awaitable[None]]
 """Takes the next page of the log, in the transaction that read it."""
 
 
-def unwatched(doing: str, done: int, total: int) -> None:
+def no_progress(doing: str, done: int, total: int) -> None:
     """Progress that is not shown."""
 
 
@@ -53,7 +53,7 @@ class LogReader:
         self._cursor = Cursor()
         self.events = 0
 
-    async def read_most(self, session: ReplaySession, take: Take) -> None:
+    async def read_until_recent(self, session: ReplaySession, consume: ConsumePage) -> None:
         """Read, a page at a time, until little is left."""
         for _ in range(_ROUNDS_MAX):
             async with session.replaying() as tx:
@@ -61,22 +61,22 @@ class LogReader:
             before = self.events
             while True:
                 async with session.replaying() as tx:
-                    if not await self._read_page(tx, take, horizon):
+                    if not await self._read_page(tx, consume, horizon):
                         break
             await session.analyze()
             if self.events - before < _TAIL_EVENTS:
                 return
 
-    async def read_rest(self, tx: Transaction, take: Take) -> None:
+    async def read_remainder(self, tx: Transaction, consume: ConsumePage) -> None:
         """Read to the end as ``tx`` sees it: one moment, or a log to which nothing is appended."""
-        while await self._read_page(tx, take, None):
+        while await self._read_page(tx, consume, None):
             pass
 
-    async def _read_page(self, tx: Transaction, take: Take, horizon: str | None) -> bool:
+    async def _read_page(self, tx: Transaction, consume: ConsumePage, horizon: str | None) -> bool:
         page = await event_log.read(tx, self._cursor, horizon=horizon, table_id=self._table_id)
         if not page.events:
             return False
-        await take(tx, page.events)
+        await consume(tx, page.events)
         self._cursor = page.end
         self.events += len(page.events)
         return True

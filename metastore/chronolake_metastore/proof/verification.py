@@ -29,7 +29,7 @@ from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding, SharedBasePath
 from chronolake_metastore.proof import event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification
-from chronolake_metastore.proof.replay import LogReader, Progress, Replay, unwatched
+from chronolake_metastore.proof.replay import LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import proof, replay_tables
 from chronolake_metastore.store.engine import Database
@@ -67,7 +67,7 @@ class Report(msgspec.Struct, frozen=True):
 
 async def verify(
     settings: Settings,
-    progress: Progress = unwatched,
+    progress: Progress = no_progress,
     *,
     table: str | None = None,
     documents: Iterable[Heads | Finding] = (),
@@ -131,9 +131,9 @@ class _Verification:
         """Go through the log, then through what must agree with it."""
         async with session.replaying() as tx:
             await self._replay.begin(tx)
-        await self._reader.read_most(session, self._take)
+        await self._reader.read_until_recent(session, self._take)
         self._progress("following the chains of answers", 0, 0)
-        await self._answers.read_most(session)
+        await self._answers.read_until_recent(session)
         self._progress("looking for what has no event", 0, 0)
         async with session.replaying() as tx:
             await self._find_orphans(tx)
@@ -149,9 +149,9 @@ class _Verification:
                 await self._check_heads(tx, document)
                 await self._answers.check_heads(tx, document)
         async with session.at_one_moment() as tx:
-            await self._reader.read_rest(tx, self._take)
+            await self._reader.read_remainder(tx, self._take)
             self._close_the_log()
-            await self._answers.read_rest(tx)
+            await self._answers.read_remainder(tx)
             self._progress("comparing the projections", 0, 0)
             left_out = self._damaged
             rows = await session.differences(tx, self._table_id, left_out, self._findings_max + 1)

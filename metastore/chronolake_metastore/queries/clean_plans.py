@@ -15,7 +15,7 @@ async def preview(database: Database, table_name: str, policy: CleanPolicy) -> C
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         bounds, now = await stored.look(connection, table.table_id, policy.commits)
-        wanted = cleans.wanted(table, policy, bounds, now)
+        wanted = cleans.scope_of(table, policy, bounds, now)
         deletable_files = (
             []
             if wanted is None

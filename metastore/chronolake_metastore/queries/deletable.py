@@ -7,7 +7,7 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import deletable as domain
-from chronolake_metastore.domain.deletable import Known
+from chronolake_metastore.domain.deletable import FileFacts
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
 from chronolake_metastore.store import clocks, deletable as stored, instants
@@ -17,27 +17,27 @@ from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros, format_time
 
 
-async def in_name_of(
+async def find_deletable(
     database: Database, table_name: str, requested_time: Micros, body: AskDeletable
 ) -> Deletable:
     """Which files may not be deleted in the name of an instant; raises as ``refused``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        refusals = await refused(connection, table.table_id, requested_time, body.files, body.writer)
-        return await _answer(connection, table, refusals)
+        refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
+        return await _answer(connection, table, refused)
 
 
-async def orphans(database: Database, table_name: str, body: AskOrphans) -> Deletable:
-    """Which files, that nothing accounts for, may not be deleted; raises as ``refused_orphans``."""
+async def find_deletable_orphans(database: Database, table_name: str, body: AskOrphans) -> Deletable:
+    """Which files, that nothing accounts for, may not be deleted; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        refusals = await refused_orphans(
+        refused = await orphan_refusals(
             connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )
-        return await _answer(connection, table, refusals)
+        return await _answer(connection, table, refused)
 
 
-async def refused(
+async def refusals(
     connection: Reader,
     table_id: UUID,
     requested_time: Micros,
@@ -52,27 +52,29 @@ async def refused(
     instant = await instants.get(connection, table_id, requested_time)
     if instant is None:
         raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
-    return await _judge(connection, table, files, lambda known: domain.in_name_of(instant, writer, known))
+    return await _judge(
+        connection, table, files, lambda known: domain.refusal_for_instant(instant, writer, known)
+    )
 
 
-async def refused_orphans(
+async def orphan_refusals(
     connection: Reader, table_id: UUID, files: Sequence[DeletedFile], *, unknown_instants: bool = False
 ) -> list[RefusedDeletion]:
     """Those of the files that may not be deleted as orphans; raises as ``refused``."""
     table = await _own(connection, table_id)
     last_time = await clocks.last_time(connection, table_id)
-    refused = await _judge(
+    refusals = await _judge(
         connection,
         table,
         files,
-        lambda known: domain.as_orphan(known, last_time, unknown_instants=unknown_instants),
+        lambda known: domain.refusal_of_orphan(known, last_time, unknown_instants=unknown_instants),
     )
     # An instant that the table does not have may be a dropped table's, which is the better reason.
-    certain = {refusal.path for refusal in refused if refusal.reason is not Refusal.UNKNOWN_INSTANT}
+    certain = {refusal.path for refusal in refusals if refusal.reason is not Refusal.UNKNOWN_INSTANT}
     left = [file for file in files if file.path not in certain]
     dropped = await _of_dropped_tables(connection, table_id, left)
     of_dropped = {refusal.path for refusal in dropped}
-    return [*(refusal for refusal in refused if refusal.path not in of_dropped), *dropped]
+    return [*(refusal for refusal in refusals if refusal.path not in of_dropped), *dropped]
 
 
 async def _of_dropped_tables(
@@ -91,7 +93,7 @@ async def _judge(
     connection: Reader,
     table: Table,
     files: Sequence[DeletedFile],
-    judge: Callable[[Known], Refusal | None],
+    judge: Callable[[FileFacts], Refusal | None],
 ) -> list[RefusedDeletion]:
     times = [(file, domain.requested_time_of(file)) for file in files]
     named = [(file, time) for file, time in times if time is not None]
@@ -107,7 +109,7 @@ async def _judge(
 
 async def _own(connection: Reader, table_id: UUID) -> Table:
     """The table, if it is live and its base path its own."""
-    await identity.require_here(connection)
+    await identity.refuse_foreign_database(connection)
     state = await stored.base_path(connection, table_id)
     if state is None or state.is_dropped:
         raise errors.TableNotFound(str(table_id) if state is None else state.table)
@@ -129,5 +131,5 @@ async def _own(connection: Reader, table_id: UUID) -> Table:
 
 
 async def _answer(connection: Reader, table: Table, refusals: list[RefusedDeletion]) -> Deletable:
-    metastore_id = await identity.require_here(connection)
+    metastore_id = await identity.refuse_foreign_database(connection)
     return Deletable(table.name, str(table.table_id), str(metastore_id), refusals)

@@ -11,7 +11,7 @@ from chronolake_metastore.queries import cursors, markers, paging
 from chronolake_metastore.store import deletions as stored
 from chronolake_metastore.store.deletions import FIRST
 from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.markers import OfInstant
+from chronolake_metastore.store.markers import InstantRef
 from chronolake_model.markers import DeletedFile, DeletedFilePage
 from chronolake_model.times import Micros, format_time
 
@@ -38,13 +38,13 @@ async def page(
         if place is not None:
             cursors.refuse_unless(place.requested_time == requested_time)
         after = FIRST if place is None else place.file
-        of = OfInstant(table.table_id, marked_by(instant))
+        of = InstantRef(table.table_id, marked_by(instant))
 
         async def fetch(last: DeletedFile | None, number: int) -> list[DeletedFile]:
             return await stored.page(connection, of, last or after, number, unpublished=unpublished)
 
         files, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = None
     if is_cut:

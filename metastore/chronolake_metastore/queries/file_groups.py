@@ -99,7 +99,7 @@ async def replaced(
             return await stored.replaced(connection, at, after if last is None else last.group, number)
 
         replaced_groups, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = None
     if is_cut:
@@ -129,7 +129,7 @@ async def pending(
             return await stored.pending(connection, at, after if last is None else last.group, number)
 
         pending_groups, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = None
     if is_cut:

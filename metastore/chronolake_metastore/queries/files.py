@@ -74,7 +74,7 @@ async def snapshot(
             return _slices(files, table.definition.tick)
 
         slices, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     return _page(table, pinned, slices, is_cut=is_cut)
 
@@ -98,7 +98,7 @@ async def scan(database: Database, table_name: str, body: Scan, as_of: ReadTime 
             return _slices(files, table.definition.tick)
 
         slices, is_cut = await paging.collect(
-            fetch, paging.json_bytes, body.limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, body.limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     return _page(table, pinned, slices, is_cut=is_cut)
 
@@ -169,7 +169,7 @@ async def _changed_groups(
         now = await stored.files_of(connection, table.table_id, groups, between[1])
         return _changed(groups, _slices(before, tick), _slices(now, tick))
 
-    return await paging.collect(fetch, paging.json_bytes, limit, bytes_max, paging.NARROW)
+    return await paging.collect(fetch, paging.json_bytes, limit, bytes_max, paging.SMALL_ROWS_AT_ONCE)
 
 
 async def range_of(
@@ -233,7 +233,7 @@ async def _completions(
         return paging.json_bytes(_completed(completion, table.definition.tick))
 
     # One more than there are, so that the last portion is known to be it.
-    return await paging.collect(fetch, size_of, CHANGED_INSTANTS_MAX + 1, bytes_max, paging.NARROW)
+    return await paging.collect(fetch, size_of, CHANGED_INSTANTS_MAX + 1, bytes_max, paging.SMALL_ROWS_AT_ONCE)
 
 
 def _head(

@@ -22,7 +22,7 @@ PAGE_BYTES: Final = 32 * 1024
 """A page for one who catches up; only an event that is larger by itself makes a larger one."""
 TAIL_BYTES: Final = 1024 * 1024
 """What the tail reads at a time, but one event at least."""
-READING_AT_A_TIME: Final = 2
+CATCH_UP_READERS_MAX: Final = 2
 """Pages that are read at a time; there is a connection for each."""
 
 
@@ -57,8 +57,8 @@ class CatchingUp:
 
     def __init__(self, database: Database, bytes_max: int) -> None:
         self._database = database
-        self._reading = asyncio.Semaphore(READING_AT_A_TIME)
-        self._room = _Room(bytes_max)
+        self._reading = asyncio.Semaphore(CATCH_UP_READERS_MAX)
+        self._room = _MemoryBudget(bytes_max)
 
     async def begin(self, table_name: str | None, after: str | None) -> Position:
         """The position that a request names; raises ``TableNotFound`` or ``InvalidCursor``."""
@@ -143,7 +143,7 @@ def _encoded(entry: Entry) -> EncodedEvent:
     )
 
 
-class _Room:
+class _MemoryBudget:
     """Bytes that may be taken; who asks for more than are left waits, in the order of asking."""
 
     def __init__(self, bytes_max: int) -> None:

@@ -9,9 +9,9 @@ from chronolake_metastore.store import identity
 from chronolake_metastore.store.engine import Reader
 
 
-async def require_here(connection: Reader) -> UUID:
+async def refuse_foreign_database(connection: Reader) -> UUID:
     """The metastore's id; raises ``MetastoreMoved`` when the database was copied since it was claimed."""
     present = await identity.get(connection)
-    if not present.is_here:
+    if not present.is_of_this_database:
         raise errors.MetastoreMoved(str(present.metastore_id))
     return present.metastore_id

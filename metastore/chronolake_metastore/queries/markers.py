@@ -14,7 +14,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored_instants, markers as stored
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_metastore.store.markers import FIRST, OfInstant
+from chronolake_metastore.store.markers import FIRST, InstantRef
 from chronolake_model.markers import DeletedMarkers, Marker, MarkerExists, MarkerPage
 from chronolake_model.times import Micros, format_time
 
@@ -44,13 +44,13 @@ async def page(
         if place is not None:
             cursors.refuse_unless(place.requested_time == requested_time)
         after = FIRST if place is None else place.marker
-        of = OfInstant(table.table_id, requested_time)
+        of = InstantRef(table.table_id, requested_time)
 
         async def fetch(last: Marker | None, number: int) -> list[Marker]:
             return await stored.page(connection, of, last or after, number, unpublished=unpublished)
 
         markers_of_page, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = None
     if is_cut:
@@ -64,7 +64,7 @@ async def find(database: Database, table_name: str, requested_time: Micros, mark
     """Whether an instant has a marker; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
         table, _ = await find_instant(connection, table_name, requested_time)
-        created_at = await stored.find(connection, OfInstant(table.table_id, requested_time), marker)
+        created_at = await stored.find(connection, InstantRef(table.table_id, requested_time), marker)
     return MarkerExists(marker.name, created_at is not None, created_at)
 
 
@@ -82,7 +82,7 @@ async def delete(database: Database, table_name: str, requested_time: Micros) ->
     domain.refuse_pending(table, instant)
     if rollback is not None:
         domain.refuse_needed(table, instant, rollback)
-    of, after, deleted = OfInstant(table.table_id, requested_time), FIRST, 0
+    of, after, deleted = InstantRef(table.table_id, requested_time), FIRST, 0
     async with database.autocommit() as connection:
         while True:
             last, gone = await stored.delete(connection, of, after, DELETED_AT_ONCE)

@@ -32,7 +32,7 @@ async def page(database: Database, limit: int, cursor: str | None) -> wire.Names
             return paging.json_bytes(namespaces.document(namespace))
 
         found_namespaces, is_cut = await paging.collect(
-            fetch, size_of, limit, database.page_bytes_max, paging.WIDE
+            fetch, size_of, limit, database.page_bytes_max, paging.LARGE_ROWS_AT_ONCE
         )
     next_cursor = cursors.encode(found_namespaces[-1].name) if is_cut else None
     return wire.NamespacePage([namespaces.document(namespace) for namespace in found_namespaces], next_cursor)

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-NARROW: Final = 1_000
+SMALL_ROWS_AT_ONCE: Final = 1_000
 """Entries that are names, fetched at once: some KiB each at most."""
-WIDE: Final = 50
+LARGE_ROWS_AT_ONCE: Final = 50
 """Entries with metadata or a schema, fetched at once."""
 
 Row = TypeVar("Row")

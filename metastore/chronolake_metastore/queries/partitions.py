@@ -39,7 +39,7 @@ async def page(
             return await stored.page(connection, table.table_id, time, behind, number)
 
         totals, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = None
     if is_cut:

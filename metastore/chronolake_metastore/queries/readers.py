@@ -23,9 +23,9 @@ from chronolake_metastore.store.readers import FIRST, Reader
 from chronolake_model import readers as wire
 from chronolake_model.times import MICROS_PER_SECOND, Micros, ReadTime, to_datetime
 
-FORGOTTEN_AFTER_US: Final = 3_600 * MICROS_PER_SECOND
+EXPIRED_KEPT_US: Final = 3_600 * MICROS_PER_SECOND
 """How long ago leases have ended that the next reader of any table deletes."""
-FORGOTTEN_AT_ONCE: Final = 100
+EXPIRED_DELETED_MAX: Final = 100
 
 
 class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ async def begin(
     """Take a lease; raises ``TableNotFound``, and ``HistoryCleaned`` when that time is not served any more."""
     async with _leasing(database, table_name) as (connection, table):
         now = await clocks.now(connection)
-        await stored.delete_expired(connection, Micros(now - FORGOTTEN_AFTER_US), FORGOTTEN_AT_ONCE)
+        await stored.delete_expired(connection, Micros(now - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
         taken = Reader(
             lease_id=uuid.uuid4(),
             reader=body.reader,

@@ -49,7 +49,7 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
             return paging.json_bytes(schemas.document(table, schema))
 
         page_of_schemas, is_cut = await paging.collect(
-            fetch, size_of, limit, database.page_bytes_max, paging.WIDE
+            fetch, size_of, limit, database.page_bytes_max, paging.LARGE_ROWS_AT_ONCE
         )
     next_cursor = (
         cursors.encode(_Place(table.table_id, page_of_schemas[-1].schema_version, "schemas"))

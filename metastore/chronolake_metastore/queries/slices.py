@@ -22,7 +22,7 @@ from chronolake_model.times import Micros, ReadTime, Tick, format_time
 from chronolake_model.vocabulary import View
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SliceSelection(msgspec.Struct, frozen=True):
     """Which slices are asked for."""
 
     view: View
@@ -37,7 +37,7 @@ class _Place(msgspec.Struct, tag="slices", frozen=True, array_like=True, forbid_
     group: GroupKey
 
 
-class _Looked(msgspec.Struct, frozen=True):
+class _ExaminedGroup(msgspec.Struct, frozen=True):
     """A file group, and its slice if it has one as it is asked for."""
 
     group: GroupKey
@@ -45,7 +45,7 @@ class _Looked(msgspec.Struct, frozen=True):
 
 
 async def snapshot(
-    database: Database, table_name: str, wanted: Wanted, limit: int, cursor: str | None
+    database: Database, table_name: str, selection: SliceSelection, limit: int, cursor: str | None
 ) -> wire.Snapshot:
     """A page of slices, of ``limit`` file groups at most; raises ``TableNotFound``, ``HistoryCleaned`` or
     ``InvalidCursor``.
@@ -55,30 +55,33 @@ async def snapshot(
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        if wanted.before_or_on is not None:
+        if selection.before_or_on is not None:
             # A slice of before was superseded behind that time: as of the first that is served, or later.
-            cleans.refuse_before(table, wanted.before_or_on)
+            cleans.refuse_before(table, selection.before_or_on)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        time = await tables.last_time(connection, table, wanted.as_of, None if place is None else place.as_of)
+        time = await tables.last_time(
+            connection, table, selection.as_of, None if place is None else place.as_of
+        )
         after = FIRST if place is None else place.group
         if time is None:
             return wire.Snapshot(table.name, None, [], None)
         at = AsOf(table.table_id, time)
         tick = table.definition.tick
 
-        async def fetch(last: _Looked | None, number: int) -> list[_Looked]:
+        async def fetch(last: _ExaminedGroup | None, number: int) -> list[_ExaminedGroup]:
             behind = after if last is None else last.group
-            groups, published = await _published(connection, at, wanted, behind, number)
-            compactions = await _compactions(connection, at, wanted, groups)
-            seen = {
+            groups, published = await _published(connection, at, selection, behind, number)
+            compactions = await _compactions(connection, at, selection, groups)
+            selected_slices = {
                 group: _document(group, file_slice, tick)
                 for group, of_group in groupby(published, key=lambda file: file.group)
-                if (file_slice := _seen(slices.cut(of_group, compactions.get(group, ())), wanted)) is not None
+                if (file_slice := _selected_slice(slices.cut(of_group, compactions.get(group, ())), selection))
+                is not None
             }
-            return [_Looked(group, seen.get(group)) for group in groups]
+            return [_ExaminedGroup(group, selected_slices.get(group)) for group in groups]
 
         groups, is_cut = await paging.collect(
-            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.NARROW
+            fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = cursors.encode(_Place(table.table_id, time, groups[-1].group)) if is_cut else None
     shown = [looked.slice for looked in groups if looked.slice is not None]
@@ -86,34 +89,34 @@ async def snapshot(
 
 
 async def _published(
-    connection: Reader, at: AsOf, wanted: Wanted, after: GroupKey, limit: int
+    connection: Reader, at: AsOf, selection: SliceSelection, after: GroupKey, limit: int
 ) -> tuple[list[GroupKey], list[PublishedFile]]:
     """The file groups of a page, and those of their files that the slice that is wanted may have."""
-    if wanted.before_or_on is not None:
+    if selection.before_or_on is not None:
         groups = await stored.groups_before_or_on(
-            connection, at, wanted.before_or_on, wanted.partition_path, after, limit
+            connection, at, selection.before_or_on, selection.partition_path, after, limit
         )
-        return groups, await stored.files_before_or_on(connection, at, wanted.before_or_on, groups)
-    kind = FileKind.BASE if wanted.view is View.READ_OPTIMISED else None
+        return groups, await stored.files_before_or_on(connection, at, selection.before_or_on, groups)
+    kind = FileKind.BASE if selection.view is View.READ_OPTIMISED else None
     live = await stored_files.snapshot(
-        connection, at.table_id, at.as_of, wanted.partition_path, after, limit, kind
+        connection, at.table_id, at.as_of, selection.partition_path, after, limit, kind
     )
     return list(dict.fromkeys(file.group for file in live)), live
 
 
 async def _compactions(
-    connection: Reader, at: AsOf, wanted: Wanted, groups: Sequence[GroupKey]
+    connection: Reader, at: AsOf, selection: SliceSelection, groups: Sequence[GroupKey]
 ) -> dict[GroupKey, list[Micros]]:
     # Which base file is the latest does not hang on them.
-    if wanted.view is View.READ_OPTIMISED or not groups:
+    if selection.view is View.READ_OPTIMISED or not groups:
         return {}
     return await stored.pending_compactions(connection, at, groups)
 
 
-def _seen(group: Slices[PublishedFile], wanted: Wanted) -> FileSlice[PublishedFile] | None:
-    if wanted.before_or_on is not None:
-        group = group.before_or_on(wanted.before_or_on)
-    match wanted.view:
+def _selected_slice(group: Slices[PublishedFile], selection: SliceSelection) -> FileSlice[PublishedFile] | None:
+    if selection.before_or_on is not None:
+        group = group.before_or_on(selection.before_or_on)
+    match selection.view:
         case View.MERGED:
             return group.merged()
         case View.LATEST:
@@ -121,7 +124,7 @@ def _seen(group: Slices[PublishedFile], wanted: Wanted) -> FileSlice[PublishedFi
         case View.READ_OPTIMISED:
             return group.read_optimised()
         case _:
-            assert_never(wanted.view)
+            assert_never(selection.view)
 
 
 def _document(group: GroupKey, file_slice: FileSlice[PublishedFile], tick: Tick) -> wire.FileSlice:

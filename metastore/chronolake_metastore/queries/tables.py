@@ -84,7 +84,7 @@ async def page(database: Database, namespace: str | None, limit: int, cursor: st
             return paging.json_bytes(tables.document(table, metastore_id))
 
         page_of_tables, is_cut = await paging.collect(
-            fetch, size_of, limit, database.page_bytes_max, paging.WIDE
+            fetch, size_of, limit, database.page_bytes_max, paging.LARGE_ROWS_AT_ONCE
         )
     next_cursor = cursors.encode(split_table_name(page_of_tables[-1].name)) if is_cut else None
     return wire.TablePage([tables.document(table, metastore_id) for table in page_of_tables], next_cursor)

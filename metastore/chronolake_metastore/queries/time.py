@@ -15,6 +15,6 @@ async def interval(database: Database) -> TimeInterval:
     tick's beginning. From now on no table issues a time at or before it.
     """
     async with database.autocommit() as connection:
-        latest_told, latest = await clocks.tell(connection)
+        latest_told, latest = await clocks.advance_wall_clock(connection)
     earliest = Micros(latest_told - Tick.MILLISECOND.micros)
     return TimeInterval(format_time(earliest, Tick.MICROSECOND), format_time(latest, Tick.MICROSECOND))

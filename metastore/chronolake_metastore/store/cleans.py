@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import CleanedFiles
-from chronolake_metastore.domain.cleans import Bounds, CleanHistory, Deletable, Undeleted, Wanted
+from chronolake_metastore.domain.cleans import Bounds, CleanHistory, CleanScope, Deletable, Undeleted
 from chronolake_metastore.domain.lists import Entry
 from chronolake_metastore.store import clocks, instants, statements
 from chronolake_metastore.store.instants import FoundInstants
@@ -51,17 +51,17 @@ def find_bounds(table_id: UUID, retain_commits: int | None, now: Micros) -> Quer
 
 
 def _bounds(rows: Rows) -> Bounds:
-    [[nth_newest, oldest_pending, held]] = rows
-    return Bounds(nth_newest, oldest_pending, [Micros(time) for time in held])
+    [[nth_newest, oldest_pending, protected_times]] = rows
+    return Bounds(nth_newest, oldest_pending, [Micros(time) for time in protected_times])
 
 
-def find_deletable(table_id: UUID, wanted: Wanted, files: int) -> Query[list[Deletable]]:
+def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[Deletable]]:
     """The first so many files that a clean may delete, those that left the slices first."""
     parameters = {
         "table_id": table_id,
-        "until": wanted.until,
-        "versions": wanted.versions,
-        "held": list(wanted.held),
+        "until": scope.until,
+        "versions": scope.versions,
+        "protected_times": list(scope.protected_times),
         "files": files,
     }
     return Query(_FIND_DELETABLE, parameters, _deletable)
@@ -103,6 +103,8 @@ async def look(
     return await read(connection, find_bounds(table_id, retain_commits, now)), now
 
 
-async def deletable(connection: AsyncConnection, table_id: UUID, wanted: Wanted, files: int) -> list[Deletable]:
+async def deletable(
+    connection: AsyncConnection, table_id: UUID, scope: CleanScope, files: int
+) -> list[Deletable]:
     """The first so many files that a clean may delete, for reading."""
-    return await read(connection, find_deletable(table_id, wanted, files))
+    return await read(connection, find_deletable(table_id, scope, files))

@@ -19,7 +19,7 @@ _LOCK_NAMES: Final = statements.load("clocks/lock_table_names")
 _LOCK: Final = statements.load("clocks/lock")
 _SAVE: Final = statements.load("clocks/save")
 _NOW: Final = "SELECT greatest(now_us(), (SELECT micros(last_time) FROM wall_clock))"
-_TELL: Final = statements.load("clocks/advance_wall_clock")
+_ADVANCE_WALL_CLOCK: Final = statements.load("clocks/advance_wall_clock")
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 
 _LAST_TIME: Final = "SELECT micros(last_time) FROM clock WHERE table_id = %(table_id)s"
@@ -75,9 +75,9 @@ def save(clocks: Iterable[Clock]) -> Statement:
     }
 
 
-async def tell(connection: AsyncConnection) -> tuple[Micros, Micros]:
+async def advance_wall_clock(connection: AsyncConnection) -> tuple[Micros, Micros]:
     """The wall clock, which from now on counts as told, and the latest time that any table may have issued."""
-    advanced, latest = (await statements.execute(connection, _TELL)).one()
+    advanced, latest = (await statements.execute(connection, _ADVANCE_WALL_CLOCK)).one()
     return Micros(advanced), Micros(latest)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import TupleRow
 
-from chronolake_metastore.store.pipelines import Answered, Pipeline
+from chronolake_metastore.store.pipelines import Pipeline, StatementResult
 
 
 class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
@@ -29,7 +29,7 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
     silent_seconds: float | None = None
     _pipelined: Pipeline | None = None
 
-    async def run_together(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Answered]:
+    async def run_together(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
         """Run ``statements`` in their order, in one round trip, and give the answer to each.
 
         Raises the error of the first that fails; those behind it are not run.

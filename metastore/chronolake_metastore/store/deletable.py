@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.deletable import Known
+from chronolake_metastore.domain.deletable import FileFacts
 from chronolake_metastore.store import clocks, statements
 from chronolake_metastore.store.engine import Reader
 from chronolake_model.file_names import parse_file_name
@@ -37,14 +37,16 @@ async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
     return None if row is None else BasePathState(*row)
 
 
-async def known(connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]) -> list[Known]:
+async def known(
+    connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
+) -> list[FileFacts]:
     """What is known of data files, in their order; each comes with the time in its name."""
     if not files:
         return []
     named = _named(table_id, files)
     rows = await statements.execute(connection, _KNOWN, {**named, "now": await clocks.now(connection)})
     return [
-        Known(time, None if state is None else State(state), *flags)
+        FileFacts(time, None if state is None else State(state), *flags)
         for (_, time), (_, state, *flags) in zip(files, rows, strict=True)
     ]
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import ReportedFiles
 from chronolake_metastore.store import statements
-from chronolake_metastore.store.markers import OfInstant
+from chronolake_metastore.store.markers import InstantRef
 from chronolake_metastore.store.transaction import Query, Rows, Statement
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import DeletedFile
@@ -35,7 +35,7 @@ def unmarked(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -
     return Query(_FIND_UNMARKED, named | _columns(files), _files)
 
 
-def published(of: OfInstant, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
+def published(of: InstantRef, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
     """Those of ``files`` that the instant has published; files that are not data files never are."""
     named = [(file, file_id) for file in files if (file_id := _file_id(file)) is not None]
     columns = _columns([file for file, _ in named]) | {"file_ids": [file_id for _, file_id in named]}
@@ -47,7 +47,7 @@ def _files(rows: Rows) -> list[DeletedFile]:
 
 
 async def reported(
-    connection: AsyncConnection, of: OfInstant, files: Collection[DeletedFile]
+    connection: AsyncConnection, of: InstantRef, files: Collection[DeletedFile]
 ) -> list[DeletedFile]:
     """Those of ``files`` that were reported deleted of an instant."""
     rows = await statements.execute(connection, _REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
@@ -65,7 +65,7 @@ def append(deleted: ReportedFiles) -> Statement:
 
 
 async def page(
-    connection: AsyncConnection, of: OfInstant, after: DeletedFile, files: int, *, unpublished: bool = False
+    connection: AsyncConnection, of: InstantRef, after: DeletedFile, files: int, *, unpublished: bool = False
 ) -> list[DeletedFile]:
     """The first ``files`` behind ``after`` of those that were reported deleted of an instant.
 

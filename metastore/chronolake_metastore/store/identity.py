@@ -28,10 +28,10 @@ _TABLES: Final = statements.load("tables/live")
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The present identity; ``is_here`` says whether it is of the PostgreSQL that was asked."""
+    """The present identity; ``is_of_this_database`` says whether it is of the PostgreSQL that was asked."""
 
     metastore_id: UUID
-    is_here: bool
+    is_of_this_database: bool
 
 
 def find() -> Query[Identity]:
@@ -40,8 +40,8 @@ def find() -> Query[Identity]:
 
 
 def _identity(rows: Rows) -> Identity:
-    [[metastore_id, is_here]] = rows
-    return Identity(metastore_id, is_here)
+    [[metastore_id, is_of_this_database]] = rows
+    return Identity(metastore_id, is_of_this_database)
 
 
 async def get(connection: Reader) -> Identity:
@@ -49,7 +49,7 @@ async def get(connection: Reader) -> Identity:
     return _identity([tuple(row) for row in await statements.execute(connection, _GET)])
 
 
-async def known(connection: Reader) -> list[UUID]:
+async def all_identities(connection: Reader) -> list[UUID]:
     """All identities that this database had, the oldest first and the present one last."""
     return [metastore_id for (metastore_id,) in await statements.execute(connection, _ALL)]
 
@@ -60,7 +60,7 @@ async def renew(connection: AsyncConnection) -> list[UUID]:
     The caller commits, and claims the tables in storage under the new identity.
     """
     await statements.execute(connection, _RENEW)
-    return await known(connection)
+    return await all_identities(connection)
 
 
 async def tables(connection: Reader, after: UUID, limit: int) -> list[Place]:

@@ -47,7 +47,7 @@ FIRST: Final = Marker("", "", MarkerKind.APPEND)
 """Before all markers of an instant."""
 
 
-class OfInstant(msgspec.Struct, frozen=True):
+class InstantRef(msgspec.Struct, frozen=True):
     """An instant whose markers are asked for."""
 
     table_id: UUID
@@ -166,7 +166,7 @@ def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]
 
 
 async def page(
-    connection: AsyncConnection, of: OfInstant, after: Marker, markers: int, *, unpublished: bool = False
+    connection: AsyncConnection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
 ) -> list[Marker]:
     """The first ``markers`` of an instant behind ``after``; if ``unpublished``, those without write stats."""
     statement = _UNPUBLISHED if unpublished else _PAGE
@@ -174,7 +174,7 @@ async def page(
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
 
 
-async def find(connection: AsyncConnection, of: OfInstant, marker: Marker) -> datetime | None:
+async def find(connection: AsyncConnection, of: InstantRef, marker: Marker) -> datetime | None:
     """When the instant's marker was created, if it is there."""
     parameters = _of(of) | msgspec.structs.asdict(marker)
     created_at: datetime | None = (await statements.execute(connection, _FIND, parameters)).scalar_one_or_none()
@@ -182,7 +182,7 @@ async def find(connection: AsyncConnection, of: OfInstant, marker: Marker) -> da
 
 
 async def delete(
-    connection: AsyncConnection, of: OfInstant, after: Marker, markers: int
+    connection: AsyncConnection, of: InstantRef, after: Marker, markers: int
 ) -> tuple[Marker | None, int]:
     """Delete the next ``markers`` of an instant behind ``after``: the last of them, and how many they were."""
     rows = await statements.execute(connection, _DELETE, _of(of) | _behind(after) | {"markers": markers})
@@ -223,7 +223,7 @@ def _taken(new: Counter[tuple[object, ...]], of: tuple[object, ...], markers: Se
     return taken
 
 
-def _of(of: OfInstant) -> dict[str, object]:
+def _of(of: InstantRef) -> dict[str, object]:
     return msgspec.structs.asdict(of)
 
 

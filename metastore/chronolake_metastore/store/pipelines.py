@@ -26,7 +26,7 @@ _PLACEHOLDER: Final = re.compile(r"%(?:\((\w+)\)s|%)")
 _Key = tuple[str, tuple[int, ...]]
 
 
-class Answered(msgspec.Struct, frozen=True):
+class StatementResult(msgspec.Struct, frozen=True):
     """What PostgreSQL answered a statement: its rows, and its command tag."""
 
     rows: list[tuple[Any, ...]]
@@ -49,7 +49,7 @@ class Pipeline:
         self._numbers = itertools.count()
         self._prepared: dict[_Key, bytes] = {}
 
-    async def run(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Answered]:
+    async def run(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
         """Run ``statements``; raises ``psycopg.Error``, the first that one of them met."""
         transformer: abc.Transformer = Transformer(self._connection)
         try:
@@ -83,7 +83,7 @@ class Pipeline:
 
     def _answered(
         self, transformer: abc.Transformer, sent: Sequence[_Sent], results: Sequence[PGresult]
-    ) -> list[Answered]:
+    ) -> list[StatementResult]:
         answered = []
         for query, result in zip(sent, results, strict=False):
             if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED):
@@ -94,7 +94,7 @@ class Pipeline:
                 continue
             transformer.set_pgresult(result)
             rows = transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else []
-            answered.append(Answered(rows, (result.command_status or b"").decode()))
+            answered.append(StatementResult(rows, (result.command_status or b"").decode()))
         if len(results) < len(sent):
             raise errors.OperationalError("the connection was lost before all was answered")
         return answered

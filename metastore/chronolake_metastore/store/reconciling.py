@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.reconciling import NAMED_MAX, Counted, Reconciliation
+from chronolake_metastore.domain.reconciling import NAMED_MAX, MarkerCounts, Reconciliation
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows
 from chronolake_model.files import WriteStat
@@ -31,9 +31,9 @@ class MarkedInstant(msgspec.Struct, frozen=True):
     staged: Sequence[int] = ()
 
 
-def count(instant: MarkedInstant) -> Query[Counted]:
+def count(instant: MarkedInstant) -> Query[MarkerCounts]:
     """How many markers an instant has, and how many files reported deleted; none if it is not there."""
-    return Query(_COUNT, _named(instant), lambda rows: Counted(*rows[0]) if rows else Counted())
+    return Query(_COUNT, _named(instant), lambda rows: MarkerCounts(*rows[0]) if rows else MarkerCounts())
 
 
 def reconcile(instant: MarkedInstant) -> Query[Reconciliation]:
@@ -48,11 +48,11 @@ def reconcile(instant: MarkedInstant) -> Query[Reconciliation]:
 
 
 def _reconciliation(rows: Rows) -> Reconciliation:
-    [(markers, deletions, left, *_)] = [row for row in rows if row[3] is None]
+    [(markers, deletions, unreconciled, *_)] = [row for row in rows if row[3] is None]
     odd = [(is_marked, DeletedFile(*name)) for _, _, _, is_marked, *name in rows if is_marked is not None]
     return Reconciliation(
-        counted=Counted(markers, deletions),
-        left=left,
+        counts=MarkerCounts(markers, deletions),
+        unreconciled=unreconciled,
         named=[file for is_marked, file in odd if is_marked],
         unmarked=next((file for is_marked, file in odd if not is_marked), None),
     )

@@ -46,7 +46,7 @@ from sqlalchemy.types import TypeEngine
 
 from chronolake_metastore.domain.literals import Kind, Value
 from chronolake_metastore.domain.partition_pruning import PartitionSet
-from chronolake_metastore.domain.pruning import Condition, Every, Relation, Some, Test
+from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Relation, Test
 from chronolake_metastore.store import files
 from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.files import GroupKey
@@ -192,9 +192,9 @@ def _could_hold(condition: Condition, any_passes: Callable[[Test], Bool]) -> Boo
     match condition:
         case Test():
             return any_passes(condition)
-        case Every():
+        case AllOf():
             return and_(*(_could_hold(part, any_passes) for part in condition.parts))
-        case Some():
+        case AnyOf():
             return or_(*(_could_hold(part, any_passes) for part in condition.parts))
 
 

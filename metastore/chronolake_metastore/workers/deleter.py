@@ -42,7 +42,7 @@ AT_ONCE: Final = 4
 _log = telemetry.logger(__name__)
 
 
-class Taken(msgspec.Struct, frozen=True):
+class LeasedPlan(msgspec.Struct, frozen=True):
     """A plan that this deleter executes, and the storage of its table."""
 
     plan: PendingPlan
@@ -89,7 +89,7 @@ class Deleter:
                 raise failure
         return len(plans)
 
-    async def _take(self, plan: PendingPlan) -> Taken | None:
+    async def _take(self, plan: PendingPlan) -> LeasedPlan | None:
         """Take a plan inflight, if its storage can be accessed and no other executor has taken it."""
         files = await self._storage.open(plan.place)
         if files is None:
@@ -99,9 +99,9 @@ class Deleter:
             await self._submit(TakeInflight(plan.place.table, plan.requested_time, request))
         except (errors.Conflict, errors.NotFound, errors.InstantRolledBack):
             return None
-        return Taken(plan, files)
+        return LeasedPlan(plan, files)
 
-    async def _execute(self, taken: Taken) -> None:
+    async def _execute(self, taken: LeasedPlan) -> None:
         """Delete the files of a plan while its lease is renewed; another replica may take it over meanwhile."""
         plan, execution = taken.plan, Execution()
         try:
@@ -127,7 +127,7 @@ class Deleter:
             await asyncio.sleep(self._lease_seconds / 3)
             await self._submit(RenewLease(plan.place.table, plan.requested_time, request))
 
-    async def _delete_and_settle(self, taken: Taken, execution: Execution) -> None:
+    async def _delete_and_settle(self, taken: LeasedPlan, execution: Execution) -> None:
         began, plan, result = time.monotonic(), taken.plan, execution.result
         try:
             await self._delete(taken, result)
@@ -151,7 +151,7 @@ class Deleter:
         self._storage.end_backoff(plan.place)
         _log.info(f"{plan.action} executed", **log_context, seconds=round(time.monotonic() - began, 3))
 
-    async def _delete(self, taken: Taken, result: Result) -> None:
+    async def _delete(self, taken: LeasedPlan, result: Result) -> None:
         """Delete and report the files of a plan, page by page."""
         plan = taken.plan
 
@@ -171,7 +171,7 @@ class Deleter:
         )
         await deleter.run(deletions.delete_files(files_to_delete.sources_of(plan), result))
 
-    async def _delete_markers(self, taken: Taken, result: Result) -> None:
+    async def _delete_markers(self, taken: LeasedPlan, result: Result) -> None:
         """Delete the direct markers of a rollback that has completed; a sweep deletes those that stay."""
         plan = taken.plan
         target = files_to_delete.target_of(plan)

@@ -15,7 +15,7 @@ from chronolake_metastore.domain.lists import ListName
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store import deletions, event_lists, instants, markers
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_metastore.store.markers import FIRST, OfInstant
+from chronolake_metastore.store.markers import FIRST, InstantRef
 from chronolake_metastore.store.pending_plans import PendingPlan, Place
 from chronolake_metastore.store.sweeps import Unswept
 from chronolake_metastore.workers.table_storage import TableFiles
@@ -138,7 +138,7 @@ async def deleted_before(database: Database, place: Place, requested_time: Micro
     after = deletions.FIRST
     while True:
         async with database.reading() as connection:
-            of = OfInstant(place.table_id, await _marked_by(connection, place, requested_time))
+            of = InstantRef(place.table_id, await _marked_by(connection, place, requested_time))
             page = await deletions.page(connection, of, after, PAGE, unpublished=True)
         if not page:
             return
@@ -146,7 +146,7 @@ async def deleted_before(database: Database, place: Place, requested_time: Micro
         after = page[-1]
 
 
-async def deleting_late(database: Database, place: Place, due: Unswept) -> Deleting:
+async def deleting_for_sweep(database: Database, place: Place, due: Unswept) -> Deleting:
     """In whose name a sweep deletes files of an instant."""
     by = format_time(due.requested_time, place.tick)
     if due.action is Action.CLEAN:
@@ -189,7 +189,7 @@ async def _unreported(database: Database, pending: PendingPlan) -> Pages:
     """The files in the plan of a clean that are not reported as deleted yet."""
     async for named in _plan_files(database, pending):
         async with database.reading() as connection:
-            of = OfInstant(pending.place.table_id, pending.marked_by)
+            of = InstantRef(pending.place.table_id, pending.marked_by)
             reported = await deletions.reported(connection, of, named)
         if page := sorted(named.difference(reported)):
             yield page
@@ -212,7 +212,7 @@ async def _plan_files(database: Database, pending: PendingPlan) -> AsyncIterator
 
 async def _marked(database: Database, pending: PendingPlan) -> Pages:
     """The files that the target of a rollback has marked."""
-    of, after = OfInstant(pending.place.table_id, pending.marked_by), FIRST
+    of, after = InstantRef(pending.place.table_id, pending.marked_by), FIRST
     while True:
         async with database.reading() as connection:
             page = await markers.page(connection, of, after, PAGE)

@@ -92,7 +92,7 @@ class Sweeper:
         deleter = FileDeleter(
             place.table,
             files,
-            await files_to_delete.deleting_late(self._database, place, due),
+            await files_to_delete.deleting_for_sweep(self._database, place, due),
             pages={
                 Source.DELETED: files_to_delete.deleted_before(self._database, place, due.requested_time),
                 Source.DIRECT_MARKERS: files_to_delete.marked_directly(files, marked_by),

@@ -92,7 +92,7 @@ class MetastoreOfThread:
         assert deleting.by is not None, "a server deletes no orphans"
         requested_time = parse_time(deleting.by)
         async with self._database.reading() as connection:
-            return await deletable.refused(
+            return await deletable.refusals(
                 connection, self._place.table_id, requested_time, files, deleting.writer
             )
 

@@ -58,7 +58,7 @@ class Tail:
         while not self._followers.is_closed:
             if not self._followers.all:
                 self._followers.ring.stop()
-                await self._followers.arrived()
+                await self._followers.wait_for_follower()
             if not self._followers.ring.is_running:
                 # Before anybody reads from it: what was before, followers read from the database.
                 self._followers.ring.start(await following.end(self._database))

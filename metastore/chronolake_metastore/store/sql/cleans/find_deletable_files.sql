@@ -1,6 +1,6 @@
 -- The files that a clean may delete, those first that left the latest slices longest ago: none that is live, that
 -- left after a time, that a savepoint or a reader holds, or that is in a file group of a pending
--- plan. A file that restores brought back has several lives: the last one says when it left, and no hold may fall into
+-- plan. A file that restores brought back has several periods: the last one says when it left, and no hold may fall into
 -- any. By versions: files of slices that have so many newer ones in their file group, and all of groups that were replaced.
 -- OFFSET 0 keeps the planner to looking these up, file by file.
 SELECT f.partition_path, f.file_name, f.size_bytes, micros(f.superseded_at)
@@ -10,15 +10,15 @@ WHERE f.table_id = %(table_id)s::uuid
     AND f.cleaned_by IS NULL
     AND NOT EXISTS (
         SELECT
-        FROM file life
-        WHERE (life.table_id, life.partition_path, life.file_id) = (f.table_id, f.partition_path, f.file_id)
-            AND (life.requested_time, life.file_name) = (f.requested_time, f.file_name)
+        FROM file AS period
+        WHERE (period.table_id, period.partition_path, period.file_id) = (f.table_id, f.partition_path, f.file_id)
+            AND (period.requested_time, period.file_name) = (f.requested_time, f.file_name)
             AND (
-                life.live_from > f.live_from
+                period.live_from > f.live_from
                 OR EXISTS (
                     SELECT
-                    FROM unnest(%(held)s::bigint[]) AS held (at)
-                    WHERE life.live_from <= moment(held.at) AND moment(held.at) < life.superseded_at
+                    FROM unnest(%(protected_times)s::bigint[]) AS protected (at)
+                    WHERE period.live_from <= moment(protected.at) AND moment(protected.at) < period.superseded_at
                 )
             )
         OFFSET 0

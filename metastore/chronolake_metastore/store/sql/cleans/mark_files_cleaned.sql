@@ -1,4 +1,4 @@
--- The files that the plans of cleans name; all lives of each.
+-- The files that the plans of cleans name; all periods of each.
 UPDATE file f
 SET cleaned_by = moment(named.cleaned_by)
 FROM unnest(

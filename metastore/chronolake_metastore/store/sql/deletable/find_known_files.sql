@@ -1,5 +1,5 @@
 -- What is known of files by their names: the instant in each name, and whether anything needs the file. A file that
--- restores brought back has several lives. OFFSET 0 keeps the planner to looking these up, file by file.
+-- restores brought back has several periods. OFFSET 0 keeps the planner to looking these up, file by file.
 WITH held AS MATERIALIZED (
     SELECT saved.completion_time AS at
     FROM instant savepoint
@@ -13,10 +13,10 @@ WITH held AS MATERIALIZED (
 SELECT
     n.ordinal,
     i.state,
-    coalesce(lives.number > 0, false) AS is_published,
-    coalesce(lives.is_live, false) AS is_live,
-    coalesce(lives.is_served, false) AS is_served,
-    coalesce(lives.is_held, false) AS is_held,
+    coalesce(periods.number > 0, false) AS is_published,
+    coalesce(periods.is_live, false) AS is_live,
+    coalesce(periods.is_served, false) AS is_served,
+    coalesce(periods.is_held, false) AS is_held,
     EXISTS (
         SELECT
         FROM planned_group p
@@ -34,7 +34,7 @@ SELECT
             AND w.file_name = n.file_name
         OFFSET 0
     ) AS is_staged,
-    lives.cleaned_by
+    periods.cleaned_by
 FROM lake_table t
 CROSS JOIN unnest(
     %(partition_paths)s::text[], %(file_names)s::text[], %(file_ids)s::text[],
@@ -56,6 +56,6 @@ CROSS JOIN LATERAL (
     WHERE (f.table_id, f.partition_path, f.file_id) = (t.table_id, n.partition_path, n.file_id)
         AND (f.requested_time, f.file_name) = (moment(n.requested_time), n.file_name)
     OFFSET 0
-) AS lives
+) AS periods
 WHERE t.table_id = %(table_id)s
 ORDER BY n.ordinal

@@ -1,4 +1,4 @@
-"""Hanging up on clients that do not read what they asked for, and the options of the sockets of followers.
+"""Closes connections of clients that do not read their answer, and sets the options of followers' sockets.
 
 The server's HTTP library has no call that ends a connection whose client reads nothing: to end the answer would
 leave the connection open, with what is in its buffers. So the socket is shut down from here. The library then
@@ -18,9 +18,9 @@ from typing import Final
 from chronolake_metastore import telemetry
 from chronolake_metastore.followers import Client, Followers
 
-LOOK_SECONDS: Final = 1.0
-REST_SECONDS: Final = 0.1
-"""How long it rests between two looks, so that followers that come in quick succession are one look."""
+CHECK_SECONDS: Final = 1.0
+PAUSE_SECONDS: Final = 0.1
+"""The pause between two checks, so that one check serves followers that arrive in quick succession."""
 UNSENT_BYTES: Final = 64 * 1024
 """What the operating system takes of an answer before its client has room for it."""
 SILENT_SECONDS: Final = 60
@@ -31,48 +31,50 @@ _log = telemetry.logger(__name__)
 
 
 async def run(followers: Followers) -> None:
-    """Tune the sockets of new followers, and hang up on those that do not read, until cancelled."""
+    """Set the socket options of new followers, and close those that do not read, until cancelled."""
     while True:
-        await followers.look(LOOK_SECONDS)
-        new = followers.untuned()
+        await followers.wait_for_new_follower(CHECK_SECONDS)
+        new = followers.without_socket_options()
         try:
-            await asyncio.to_thread(_look, [follower.client for follower in new], followers.overdue())
+            await asyncio.to_thread(_apply, [follower.client for follower in new], followers.stalled_clients())
         except Exception:
-            # The edge of a worker: what goes wrong here must not end the server, and the next look may succeed.
+            # The edge of a worker: a failure must not end the server, and the next check may succeed.
             _log.exception("followers could not be looked after")
         for follower in new:
-            follower.tuned.set()
-        await asyncio.sleep(REST_SECONDS)
+            follower.has_socket_options.set()
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
-def hang_up(client: Client) -> None:
+def close_connection(client: Client) -> None:
     """End the connection of ``client``; this blocks."""
-    _look([], [client])
+    _apply([], [client])
 
 
-def _look(new: Collection[Client], overdue: Collection[Client]) -> None:
-    todo: dict[tuple[str, int], Callable[[socket.socket], None]] = {_end_of(client): _tune for client in new}
-    todo.update({_end_of(client): _hang_up for client in overdue})
+def _apply(new: Collection[Client], stalled_clients: Collection[Client]) -> None:
+    todo: dict[tuple[str, int], Callable[[socket.socket], None]] = {
+        _end_of(client): _set_socket_options for client in new
+    }
+    todo.update({_end_of(client): _shut_down for client in stalled_clients})
     if todo:
-        for end, line in _connections():
+        for end, connection in _connections():
             if end in todo:
                 with contextlib.suppress(OSError):
-                    todo[end](line)
+                    todo[end](connection)
 
 
-def _tune(line: socket.socket) -> None:
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def _set_socket_options(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_NOTSENT_LOWAT", UNSENT_BYTES),
         ("TCP_KEEPIDLE", SILENT_SECONDS // 2),
         ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1_000),
     ):
         if (number := getattr(socket, option, None)) is not None:
-            line.setsockopt(socket.IPPROTO_TCP, number, value)
+            connection.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
-def _hang_up(line: socket.socket) -> None:
-    line.shutdown(socket.SHUT_RDWR)
+def _shut_down(connection: socket.socket) -> None:
+    connection.shutdown(socket.SHUT_RDWR)
 
 
 def _connections() -> Iterator[tuple[tuple[str, int], socket.socket]]:
@@ -84,16 +86,16 @@ def _connections() -> Iterator[tuple[tuple[str, int], socket.socket]]:
         except OSError:
             continue
         try:
-            line = socket.socket(fileno=copy)
+            connection = socket.socket(fileno=copy)
         except OSError:
             # No socket.
             os.close(copy)
             continue
-        with line:
-            if line.family in (socket.AF_INET, socket.AF_INET6):
+        with connection:
+            if connection.family in (socket.AF_INET, socket.AF_INET6):
                 with contextlib.suppress(OSError):
-                    host, port = line.getpeername()[:2]
-                    yield _end_of(Client(host, port)), line
+                    host, port = connection.getpeername()[:2]
+                    yield _end_of(Client(host, port)), connection
 
 
 def _end_of(client: Client) -> tuple[str, int]:
