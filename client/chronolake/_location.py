@@ -27,7 +27,7 @@ from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
 from chronolake_storage import guard as guards, opening
-from chronolake_storage.claims import Owner, hold
+from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
 
@@ -83,7 +83,7 @@ class Location:
         """Claim the base path for this table, unless it is claimed already. Raises ``StorageFailed``."""
         self.storage.make_folder()
         with storages.storage_failures():
-            hold(
+            ensure_claim(
                 self.storage.files,
                 owner_of(self._definition),
                 self._metastore.owner,

@@ -8,7 +8,7 @@ from typing import Any
 from chronolake import calls, errors
 from chronolake._location import owner_of
 from chronolake.calls.base import Call
-from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.tables import Table, TablePage
 from chronolake_storage.claims import Owner
@@ -44,8 +44,8 @@ class RestMetastore:
             yield from (TablePlace(table.table_id, table.name, table.base_path) for table in page.tables)
             call = None if page.next_cursor is None else call.page_at(page.next_cursor)
 
-    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed``. Raises ``ClaimRefused`` if the name is another table's by now."""
+    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        """As ``Metastore.needed_files``. Raises ``ClaimRefused`` if the name is another table's by now."""
         reasons: dict[str, str] = {}
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
@@ -60,5 +60,7 @@ class RestMetastore:
 
     def _question(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
         if deleting.by is None:
-            return calls.deletions.deletable_orphans(self._name, AskOrphans(files, deleting.unknown_instants))
-        return calls.deletions.deletable(self._name, deleting.by, AskDeletable(files, deleting.writer))
+            return calls.deletions.deletable_orphans(
+                self._name, FindDeletableOrphans(files, deleting.unknown_instants)
+            )
+        return calls.deletions.deletable(self._name, deleting.by, FindDeletable(files, deleting.writer))

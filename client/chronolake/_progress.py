@@ -44,7 +44,7 @@ from chronolake_storage.guard import Deleting
 
 _REASON_CHARS_MAX = 4_096
 
-KEEP_THEIR_PLAN: Final = frozenset(
+PLAN_KEEPING_ACTIONS: Final = frozenset(
     {
         Action.CLUSTERING,
         Action.COMPACTION,
@@ -120,7 +120,7 @@ class Progress:
             ]
         return list(dict.fromkeys(touched))
 
-    def learn(self, instant: Instant) -> Instant:
+    def update(self, instant: Instant) -> Instant:
         """Keep the instant of an answer, unless that of a later answer is known."""
         # The answer to a heartbeat may arrive after the answer to complete.
         with self._lock:
@@ -136,7 +136,7 @@ class Progress:
         with self._lock:
             return self._unanswered.setdefault(call, new_key())
 
-    def answered(self, call: Call[Any]) -> None:
+    def forget_key(self, call: Call[Any]) -> None:
         """The server executed or refused ``call``: the next call that equals it is another command."""
         with self._lock:
             self._unanswered.pop(call, None)
@@ -152,7 +152,7 @@ class Progress:
 
     def keeps_plan_after(self, exc: BaseException) -> bool:
         """Whether the plan can be executed again: not after a conflict with an instant that has completed."""
-        if self._instant.action not in KEEP_THEIR_PLAN or self._instant.state is not State.INFLIGHT:
+        if self._instant.action not in PLAN_KEEPING_ACTIONS or self._instant.state is not State.INFLIGHT:
             return False
         return not (isinstance(exc, errors.WriteConflict) and exc.context.get("rebase_on") is not None)
 

@@ -16,6 +16,6 @@ def pause_seconds_of(lease_seconds: float, arrived: bool) -> float:
     return period_seconds if arrived else period_seconds / _RETRIES_PER_RENEWAL
 
 
-def lost_by(refused: errors.RequestRefused) -> errors.RequestRefused | None:
+def lease_loss(refused: errors.RequestRefused) -> errors.RequestRefused | None:
     """The refusal when it means that the lease is lost; None when it means that the instant has completed."""
     return None if isinstance(refused, errors.IllegalTransition) else refused

@@ -16,7 +16,7 @@ from chronolake_model.vocabulary import Action, Direction, Operation, State, Tim
 
 PENDING = (State.REQUESTED, State.INFLIGHT)
 _Transport = TypeVar("_Transport")
-_Word = TypeVar("_Word", State, Action, Operation)
+_Choice = TypeVar("_Choice", State, Action, Operation)
 
 
 class TimelineFilter(Generic[_Transport]):
@@ -50,9 +50,9 @@ class TimelineFilter(Generic[_Transport]):
         if writer is not None and before.writer is not None and writer != before.writer:
             raise ValueError(f"an instant has one writer: not {before.writer!r} and {writer!r} too")
         return self._with(
-            state=_both(before.state, words(state)),
-            action=_both(before.action, words(action)),
-            operation=_both(before.operation, words(operation)),
+            state=_both(before.state, as_tuple(state)),
+            action=_both(before.action, as_tuple(action)),
+            operation=_both(before.operation, as_tuple(operation)),
             writer=before.writer if writer is None else writer,
         )
 
@@ -111,11 +111,11 @@ class TimelineFilter(Generic[_Transport]):
         return msgspec.structs.replace(self._filter, skip=number)
 
 
-def words(given: _Word | Iterable[_Word]) -> tuple[_Word, ...]:
-    """One word or several, as a tuple."""
-    if isinstance(given, State | Action | Operation):
-        return (given,)
-    return tuple(given)
+def as_tuple(choices: _Choice | Iterable[_Choice]) -> tuple[_Choice, ...]:
+    """One choice or several, as a tuple."""
+    if isinstance(choices, State | Action | Operation):
+        return (choices,)
+    return tuple(choices)
 
 
 def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[CompletionTimes]]:
@@ -127,7 +127,7 @@ def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[Co
     ]
 
 
-def _both(before: tuple[_Word, ...], now: tuple[_Word, ...]) -> tuple[_Word, ...]:
+def _both(before: tuple[_Choice, ...], now: tuple[_Choice, ...]) -> tuple[_Choice, ...]:
     """The words that are in both; an empty tuple stands for all words."""
     if not before or not now:
         return before or now

@@ -39,7 +39,7 @@ class Refusal(enum.StrEnum):
     """It has no data file's name."""
 
 
-class AskDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class FindDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ask which files may be deleted in the name of an instant; ``writer`` is who would delete them.
 
     Without a writer nothing of an instant that is pending may.
@@ -49,7 +49,7 @@ class AskDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     writer: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
-class AskOrphans(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class FindDeletableOrphans(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ask which files may be deleted that nothing accounts for, each by the instant in its own name.
 
     With ``unknown_instants`` those too whose instant the table's timeline does not have, if it is in the past.

@@ -40,15 +40,15 @@ class UnsweptPage(msgspec.Struct, frozen=True):
 
 
 class RecordSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Say that the files which were deleted of an instant have been looked for once more.
+    """Record that a sweep has checked the deleted files of an instant again.
 
-    ``found`` are those that were there, and are deleted again; they are recorded again, and the instant is due
-    once more after another while. When none was found it is swept, unless something was deleted after
+    ``late_files`` are the files that existed; they are deleted and recorded again, and the instant is due for
+    another sweep after a grace period. Without late files the instant is swept, unless a file was deleted after
     ``unswept_since``.
     """
 
     unswept_since: Annotated[InstantTime, Meta(description="As the list of what is due said.")]
-    found: Annotated[list[DeletedFile], Meta(max_length=DELETIONS_MAX)] = []
+    late_files: Annotated[list[DeletedFile], Meta(max_length=DELETIONS_MAX)] = []
 
 
 class RecordedSweep(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class RecordedSweep(msgspec.Struct, frozen=True):
 
     table: str
     requested_time: str
-    found: int
+    late_files: int
     unswept_since: str | None
 
 
@@ -74,4 +74,4 @@ class Swept(msgspec.Struct, frozen=True):
     table: str
     instants: int
     names: int
-    found: list[LateFile]
+    late_files: list[LateFile]

@@ -74,7 +74,7 @@ class Renewal(enum.StrEnum):
     """It was of a stranger, or could not be read, and was replaced because the operator said so."""
 
 
-def hold(
+def ensure_claim(
     files: Files, owner: Owner, present: Callable[[], Owner | None], tables: Callable[[], Iterable[TablePlace]]
 ) -> None:
     """Return when the base path is claimed by ``owner``, which claims it now if it was unclaimed.
@@ -97,7 +97,7 @@ def hold(
             if files.create(PATH, _document(owner)):
                 return
             continue
-        claim = _understood(files, stored)
+        claim = _decoded(files, stored)
         if _is_of(claim, owner):
             return
         now = present()
@@ -187,7 +187,7 @@ def renew(
         if stored is None:
             refuse_overlap(files, owner, lambda: tables)
             refuse_claim_above(files, owner)
-        outcome = Renewal.CLAIMED if stored is None else _judged(files, owner, stored, earlier_ids, force)
+        outcome = Renewal.CLAIMED if stored is None else _renewal_of(files, owner, stored, earlier_ids, force)
         if dry_run or outcome is Renewal.KEPT or _write(files, owner, stored):
             return outcome
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
@@ -199,9 +199,11 @@ def _write(files: Files, owner: Owner, stored: Content | None) -> bool:
     return files.replace(PATH, _document(owner), stored.tag)
 
 
-def _judged(files: Files, owner: Owner, stored: Content, earlier_ids: Collection[str], force: bool) -> Renewal:
+def _renewal_of(
+    files: Files, owner: Owner, stored: Content, earlier_ids: Collection[str], force: bool
+) -> Renewal:
     try:
-        claim = _understood(files, stored)
+        claim = _decoded(files, stored)
     except ClaimRefused:
         if force:
             return Renewal.FORCED
@@ -227,7 +229,7 @@ def _document(owner: Owner) -> bytes:
     return msgspec.json.format(msgspec.json.encode(claim), indent=2) + b"\n"
 
 
-def _understood(files: Files, stored: Content) -> Claim:
+def _decoded(files: Files, stored: Content) -> Claim:
     try:
         claim = msgspec.json.decode(stored.body, type=Claim)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

@@ -53,7 +53,7 @@ class Metastore(Protocol):
     def tables(self) -> Iterable[TablePlace]:
         """All live tables of the metastore; asked before a first claim and before deletions on a local disk."""
 
-    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """Which of the files may not be deleted, and why."""
 
 
@@ -97,7 +97,7 @@ class Guard:
         if files and not self._own_files_only:
             check_overlaps(self._files, self._owner, self._metastore)
         if files:
-            refused |= ask_needed(self._metastore, deleting, files)
+            refused |= find_needed(self._metastore, deleting, files)
         deleted = self._files.delete_unguarded(path for path in paths if path not in refused)
         for path in paths:
             yield Deletion(path, refused[path]) if path in refused else next(deleted)
@@ -110,7 +110,7 @@ def refusal(deleting: Deleting, path: str) -> str | None:
 
 def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
     """Raise ``ClaimRefused`` unless the base path is this table's, and no other's."""
-    claims.hold(files, owner, metastore.owner, metastore.tables)
+    claims.ensure_claim(files, owner, metastore.owner, metastore.tables)
 
 
 def check_overlaps(files: Files, owner: Owner, metastore: Metastore) -> None:
@@ -165,9 +165,9 @@ def check_name(deleting: Deleting, path: str) -> str | None:
     return None if is_file_of(file, instant) else f"it is no data file of the instant {instant}"
 
 
-def ask_needed(metastore: Metastore, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-    """Why some of the paths are needed; see ``Metastore.needed``."""
-    return metastore.needed(deleting, paths)
+def find_needed(metastore: Metastore, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    """Why some of the paths are needed; see ``Metastore.needed_files``."""
+    return metastore.needed_files(deleting, paths)
 
 
 def is_marker(path: str) -> bool:

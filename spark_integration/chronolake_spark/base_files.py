@@ -65,8 +65,8 @@ class UnreportedFiles:
         """As ``Metastore.tables``: an executor makes no first claim, because it cannot compare folders."""
         raise ClaimRefused("the driver claims the table's base path, and its claim is gone")
 
-    def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed``."""
+    def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+        """As ``Metastore.needed_files``."""
         return {}
 
 

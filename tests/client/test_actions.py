@@ -6,7 +6,7 @@ import pytest
 
 import chronolake
 from chronolake import Action, FileGroupName, Operation, State, WriteStat, errors
-from chronolake._progress import KEEP_THEIR_PLAN
+from chronolake._progress import PLAN_KEEPING_ACTIONS
 from chronolake_metastore.domain.actions import RULES
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from tests.client.gateway import Fault, Gateway
@@ -35,7 +35,7 @@ def append(table: chronolake.Table, bucket: int) -> chronolake.Instant:
 
 
 def test_the_client_knows_which_actions_keep_their_plan() -> None:
-    assert {action for action, rules in RULES.items() if rules.keeps_plan} == KEEP_THEIR_PLAN
+    assert {action for action, rules in RULES.items() if rules.keeps_plan} == PLAN_KEEPING_ACTIONS
 
 
 def test_a_plan_waits_and_is_executed_by_another(clicks: chronolake.Table) -> None:

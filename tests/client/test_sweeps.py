@@ -51,8 +51,8 @@ def test_an_event_loop_sweeps_too(stored: Stored, store: Store, server_url: str)
 
     first, second, third = asyncio.run(sweep())
 
-    assert sorted(one.path for one in first.found) == sorted([late, other])
-    assert {one.requested_time for one in first.found} == {rollback}
+    assert sorted(one.path for one in first.late_files) == sorted([late, other])
+    assert {one.requested_time for one in first.late_files} == {rollback}
     assert (second, third) == (swept(stored, 1, 2), swept(stored, 0, 0))
     assert stored.found() == []
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, n
         stored.storage.create_empty(late)
         s3.faults.append(Fault("DELETE", late, 403, "AccessDenied"))
 
-        [found] = stored.table.sweep(grace_seconds=0).found
+        [found] = stored.table.sweep(grace_seconds=0).late_files
 
         assert (found.path, found.requested_time) == (late, rollback)
         assert found.failure is not None

@@ -243,7 +243,7 @@ OPERATIONS = (
         SWEEP,
         lambda requested_time: {
             "unswept_since": requested_time,
-            "found": [
+            "late_files": [
                 {"partition_path": "", "file_name": base_file_name(bucket_file_id(0), "0-0-0", requested_time)}
             ],
         },

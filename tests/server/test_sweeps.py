@@ -38,7 +38,7 @@ def sweep(table: Table, instant: str, since: str, *found: Json, key: str | None 
     """Record a sweep that found the files of these markers."""
     named = [{name: one[name] for name in ("partition_path", "file_name")} for one in found]
     headers = {} if key is None else keyed(key)
-    body = {"unswept_since": since, "found": named}
+    body = {"unswept_since": since, "late_files": named}
     return table.http.post(f"/v1/tables/{table.name}/instants/{instant}/sweep", json=body, headers=headers)
 
 
@@ -110,7 +110,7 @@ def test_when_nothing_was_found_it_is_due_no_more_and_saying_so_again_changes_no
     first = succeeded(sweep(table, instant, last, key=key))
     again = [succeeded(sweep(table, instant, last, key=one)) for one in (key, new_key())]
 
-    assert first == {"table": table.name, "requested_time": instant, "found": 0, "unswept_since": None}
+    assert first == {"table": table.name, "requested_time": instant, "late_files": 0, "unswept_since": None}
     assert again == [first, first]
     assert (times(table), sweeps_of(shared_server.dsn, table)) == ([], 1)
 
@@ -121,7 +121,7 @@ def test_what_was_found_is_recorded_once_more_and_due_once_more(table: Table) ->
 
     recorded = succeeded(sweep(table, instant, last, lost))
 
-    assert recorded["found"] == 1
+    assert recorded["late_files"] == 1
     assert recorded["unswept_since"] == since(table) > last
     assert table.deletions(instant) == [lost["file_name"]]
 

@@ -95,7 +95,7 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Writt
     definition = definition_at(job.base_path)
     files = opening.open_files(job.base_path)
     files.make_folder()
-    claims.hold(files, owner_of(definition), lambda: None, list)
+    claims.ensure_claim(files, owner_of(definition), lambda: None, list)
     location = Location(definition, None, base_files.UnreportedFiles())
     markers = DirectMarkers(location.stored_markers(job.requested_time))
     return bucket_writer.write(batches, job, task, markers)

@@ -32,7 +32,7 @@ class NeedsNothing:
     def tables(self) -> Sequence[TablePlace]:
         return []
 
-    def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         return {}
 
 
@@ -82,7 +82,7 @@ def there(files: Files) -> set[str]:
 )
 def test_no_spelling_leads_to_a_file_that_is_not_named(files: Files, neighbours: Files, path: str) -> None:
     guard = Guard(files, OURS, NeedsNothing())
-    claims.hold(files, OURS, NeedsNothing().owner, NeedsNothing().tables)
+    claims.ensure_claim(files, OURS, NeedsNothing().owner, NeedsNothing().tables)
     before, beside = there(files), there(neighbours)
 
     list(guard.delete(Deleting(OURSELVES, OURSELVES), [path]))
@@ -102,7 +102,9 @@ def test_what_is_named_goes_and_nothing_else(files: Files, neighbours: Files) ->
 
 
 def test_with_the_claim_of_another_metastore_nothing_goes(files: Files) -> None:
-    claims.hold(files, Owner("metastore-2", "table-1", "shop.orders"), lambda: None, NeedsNothing().tables)
+    claims.ensure_claim(
+        files, Owner("metastore-2", "table-1", "shop.orders"), lambda: None, NeedsNothing().tables
+    )
     before = there(files)
 
     with pytest.raises(ClaimRefused, match="metastore-2"):

@@ -48,38 +48,38 @@ def never() -> Owner:
 
 
 def test_the_first_one_claims_the_base_path_and_finds_its_claim_again(files: Files) -> None:
-    claims.hold(files, OURS, never, alone)
+    claims.ensure_claim(files, OURS, never, alone)
     first = claimed(files)
-    claims.hold(files, OURS, never, alone)
+    claims.ensure_claim(files, OURS, never, alone)
 
     assert claimed(files) == first
     assert (first.metastore_id, first.table_id, first.table) == ("metastore-1", "table-1", "shop.orders")
 
 
 def test_the_claim_of_another_metastore_is_refused_and_says_whose_it_is(files: Files) -> None:
-    claims.hold(files, STRANGER, never, alone)
+    claims.ensure_claim(files, STRANGER, never, alone)
 
     with pytest.raises(
         ClaimRefused, match=r"claimed by the table other.orders \(table-9\) of the metastore metastore-2"
     ):
-        claims.hold(files, OURS, lambda: OURS, alone)
+        claims.ensure_claim(files, OURS, lambda: OURS, alone)
     assert claimed(files).metastore_id == "metastore-2"
 
 
 def test_the_claim_of_a_dropped_table_is_taken_over(files: Files) -> None:
-    claims.hold(files, OURS, never, alone)
+    claims.ensure_claim(files, OURS, never, alone)
 
-    claims.hold(files, LATER, lambda: LATER, alone)
+    claims.ensure_claim(files, LATER, lambda: LATER, alone)
 
     assert claimed(files).table_id == "table-2"
 
 
 def test_a_live_table_does_not_take_the_claim_of_another_live_one(files: Files) -> None:
     # One folder may have two names that base paths do not show: a mount, a link that was made later.
-    claims.hold(files, OURS, never, alone)
+    claims.ensure_claim(files, OURS, never, alone)
 
     with pytest.raises(ClaimRefused, match=r"claimed by the table shop\.orders "):
-        claims.hold(files, OTHER, lambda: OTHER, alone)
+        claims.ensure_claim(files, OTHER, lambda: OTHER, alone)
     with pytest.raises(ClaimRefused, match=r"claimed by the table shop\.orders "):
         claims.renew(files, OTHER, ["metastore-0"], [])
     assert claimed(files).table_id == "table-1"
@@ -89,7 +89,7 @@ def test_an_object_that_is_too_large_for_a_claim_is_not_read(files: Files) -> No
     files.create(claims.PATH, b" " * (CONTENT_BYTES_MAX + 1))
 
     with pytest.raises(StorageError, match="too large"):
-        claims.hold(files, OURS, never, alone)
+        claims.ensure_claim(files, OURS, never, alone)
 
 
 def test_a_base_path_that_is_not_there_is_told_apart_from_one_that_cannot_be_reached(
@@ -111,22 +111,22 @@ def test_a_pipe_in_place_of_the_claim_is_refused_and_not_waited_for(tmp_path: Pa
     os.mkfifo(tmp_path / claims.PATH)
 
     with pytest.raises(StorageError, match="no regular file"):
-        claims.hold(files, OURS, never, alone)
+        claims.ensure_claim(files, OURS, never, alone)
 
 
 @pytest.mark.parametrize("present", [None, LATER])
 def test_a_dropped_table_never_takes_the_claim_back(files: Files, present: Owner | None) -> None:
-    claims.hold(files, LATER, never, alone)
+    claims.ensure_claim(files, LATER, never, alone)
 
     with pytest.raises(ClaimRefused, match=r"shop\.orders2"):
-        claims.hold(files, OURS, lambda: present, alone)
+        claims.ensure_claim(files, OURS, lambda: present, alone)
     assert claimed(files).table_id == "table-2"
 
 
 def test_a_client_that_knows_an_earlier_identity_learns_the_present_one(files: Files) -> None:
-    claims.hold(files, MOVED, never, alone)
+    claims.ensure_claim(files, MOVED, never, alone)
 
-    claims.hold(files, OURS, lambda: MOVED, alone)
+    claims.ensure_claim(files, OURS, lambda: MOVED, alone)
 
     assert claimed(files).metastore_id == "metastore-3"
 
@@ -137,7 +137,7 @@ def test_of_two_metastores_that_claim_at_once_exactly_one_wins(files: Files) -> 
     def claim(number: int) -> bool:
         barrier.wait()
         try:
-            claims.hold(files, Owner(f"metastore-{number}", "table-1", "a.b"), lambda: None, alone)
+            claims.ensure_claim(files, Owner(f"metastore-{number}", "table-1", "a.b"), lambda: None, alone)
         except ClaimRefused:
             return False
         return True
@@ -154,7 +154,7 @@ def test_a_claim_that_cannot_be_read_is_refused(files: Files, body: bytes) -> No
     files.create(claims.PATH, body)
 
     with pytest.raises(ClaimRefused, match=r"cannot be read.*--force"):
-        claims.hold(files, OURS, lambda: OURS, alone)
+        claims.ensure_claim(files, OURS, lambda: OURS, alone)
 
 
 def test_a_claim_in_a_newer_format_is_refused(files: Files) -> None:
@@ -162,7 +162,7 @@ def test_a_claim_in_a_newer_format_is_refused(files: Files) -> None:
     files.create(claims.PATH, msgspec.json.encode(newer))
 
     with pytest.raises(ClaimRefused, match="format 2"):
-        claims.hold(files, OURS, lambda: OURS, alone)
+        claims.ensure_claim(files, OURS, lambda: OURS, alone)
 
 
 def test_an_operator_renews_what_is_the_metastores_own(files: Files) -> None:
@@ -175,7 +175,7 @@ def test_an_operator_renews_what_is_the_metastores_own(files: Files) -> None:
 
 
 def test_an_operator_takes_a_strangers_claim_only_by_force(files: Files) -> None:
-    claims.hold(files, STRANGER, never, alone)
+    claims.ensure_claim(files, STRANGER, never, alone)
 
     with pytest.raises(ClaimRefused):
         claims.renew(files, OURS, ["metastore-0"], [])
@@ -186,11 +186,11 @@ def test_an_operator_takes_a_strangers_claim_only_by_force(files: Files) -> None
 
 
 def test_after_a_renewal_the_old_identity_deletes_nothing(files: Files) -> None:
-    claims.hold(files, OURS, never, alone)
+    claims.ensure_claim(files, OURS, never, alone)
     claims.renew(files, MOVED, ["metastore-1"], [])
 
     with pytest.raises(ClaimRefused, match="metastore-3"):
-        claims.hold(files, OURS, lambda: OURS, alone)
+        claims.ensure_claim(files, OURS, lambda: OURS, alone)
 
 
 def test_a_replacement_that_comes_too_late_changes_nothing(files: Files) -> None:
@@ -209,6 +209,6 @@ def test_a_replacement_that_comes_too_late_changes_nothing(files: Files) -> None
 
 def test_a_claim_is_never_there_in_part(tmp_path: Path) -> None:
     files = Store(str(tmp_path), None).files()
-    claims.hold(files, OURS, never, alone)
+    claims.ensure_claim(files, OURS, never, alone)
 
     assert [path.name for path in (tmp_path / ".hoodie").iterdir()] == [".chronolake-claim.json"]

@@ -50,11 +50,11 @@ HOLES: Mapping[str, list[tuple[Any, str, Any]]] = {
     "containment": [
         (guard, "check_contained", lambda _: None),
         (guard, "check_name", lambda *_: None),
-        (guard, "ask_needed", lambda *_: {}),
+        (guard, "find_needed", lambda *_: {}),
         (local, "check_path", split),
     ],
     "name": [(guard, "check_name", lambda *_: None)],
-    "needed": [(guard, "ask_needed", lambda *_: {})],
+    "needed": [(guard, "find_needed", lambda *_: {})],
 }
 
 

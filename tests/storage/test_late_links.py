@@ -70,7 +70,7 @@ def test_no_first_claim_is_made_where_a_link_leads_to_another_table(
     tables = [place(lake / own, "b"), place(lake / other)]
 
     with pytest.raises(ClaimRefused, match=r"of the table shop\.b overlaps .* of the table shop\.a"):
-        claims.hold(files, OURS, present, lambda: tables)
+        claims.ensure_claim(files, OURS, present, lambda: tables)
     with pytest.raises(ClaimRefused, match="overlaps"):
         claims.renew(files, OURS, [], tables, force=True)
     assert files.read(claims.PATH) is None
@@ -87,19 +87,19 @@ def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(lake: Pat
         place(lake / "alias" / "orders", "b"),
     ]
 
-    claims.hold(files, OURS, present, lambda: others)
+    claims.ensure_claim(files, OURS, present, lambda: others)
 
     assert files.read(claims.PATH) is not None
 
 
 def test_tables_are_not_asked_for_once_there_is_a_claim(lake: Path) -> None:
     files = opening.open_files(str(lake / "real" / "orders"))
-    claims.hold(files, OURS, present, list)
+    claims.ensure_claim(files, OURS, present, list)
 
     def unasked() -> Sequence[TablePlace]:
         raise AssertionError("a claim was there")
 
-    claims.hold(files, OURS, present, unasked)
+    claims.ensure_claim(files, OURS, present, unasked)
 
 
 class Lists:
@@ -114,7 +114,7 @@ class Lists:
     def tables(self) -> Sequence[TablePlace]:
         return self._tables
 
-    def needed(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         return {}
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_deleted_where_a_link_newer_than_the_claim_leads_to_another_t
     lake: Path, target: str
 ) -> None:
     files = opening.open_files(str(lake / "real" / "orders"))
-    claims.hold(files, OURS, present, list)
+    claims.ensure_claim(files, OURS, present, list)
     list(files.create_all_empty([f"day=1/{NAME}"]))
     link(lake, "other", target)
     guard = Guard(files, OURS, Lists(place(lake / "real" / "orders", "b"), place(lake / "other")))

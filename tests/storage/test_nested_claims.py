@@ -32,7 +32,7 @@ class Willing:
     def tables(self) -> Sequence[TablePlace]:
         return []
 
-    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         return {}
 
 
@@ -71,14 +71,14 @@ def test_nothing_is_claimed_or_deleted_below_a_folder_that_another_metastore_has
 ) -> None:
     below = opening.open_files(f"{store.base_path}/day=1/part=2", store.options)
     list(below.create_all_empty([NAME, "new/notes"]))
-    claims.hold(below, OUTER, lambda: OUTER, list)
+    claims.ensure_claim(below, OUTER, lambda: OUTER, list)
     new = opening.open_files(f"{store.base_path}/day=1/part=2/new", store.options)
     files.create(claims.PATH, claim)
 
     with pytest.raises(ClaimRefused, match=r"lies in a folder that is claimed"):
         delete(below, NAME)
     with pytest.raises(ClaimRefused, match=r"lies in a folder that is claimed"):
-        claims.hold(new, OUTER, lambda: OUTER, list)
+        claims.ensure_claim(new, OUTER, lambda: OUTER, list)
     assert list(below.sizes([NAME])) == [0]
 
 

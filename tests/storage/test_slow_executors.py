@@ -1,7 +1,7 @@
 """An executor that was told that files may go, and deletes them much later: what is needed by then is there.
 
-``Metastore.needed`` is the last question before a deletion. The guard does not see what happens between its
-answer and the deletion: so nothing may make a file of a clean or of a rollback needed again.
+``Metastore.needed_files`` is the last question before a deletion. The guard does not see what happens between
+its answer and the deletion: so nothing may make a file of a clean or of a rollback needed again.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Interrupted:
     def tables(self) -> Iterable[TablePlace]:
         return self._metastore.tables()
 
-    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        answer = self._metastore.needed(deleting, paths)
+    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        answer = self._metastore.needed_files(deleting, paths)
         while self._left:
             self._left.pop()()
         return answer

@@ -36,9 +36,9 @@ async def find(table: AsyncStoredTable, transport: AsyncTransport, location: Loc
     sizes = await concurrency.run_blocking(_sizes_in_storage, location)
     files_listed = len(sizes)
     as_of = await _remove_published(sizes, table, transport)
-    judge = _Judge(table, as_of)
+    classifier = _OrphanClassifier(table, as_of)
     paths = sorted(sizes, key=_orphan_reasons.by_instant)
-    orphans = [await judge.orphan(path, sizes[path]) for path in paths]
+    orphans = [await classifier.orphan(path, sizes[path]) for path in paths]
     return _orphan_reasons.report_of(
         table.name, as_of, files_listed, await _with_dropped_tables(table, orphans)
     )
@@ -94,7 +94,7 @@ async def _paths_of_dropped_tables(table: AsyncStoredTable, paths: Sequence[str]
     return dropped
 
 
-class _Judge:
+class _OrphanClassifier:
     """Finds the reason of each orphan; files of an instant must come one after another."""
 
     def __init__(self, table: AsyncStoredTable, as_of: str | None) -> None:

@@ -17,7 +17,7 @@ from chronolake._location import Location
 from chronolake._metastore import RestMetastore
 from chronolake_model import tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
-from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
@@ -247,7 +247,7 @@ class AsyncStoredTable:
         no file of a pending instant may be deleted. The answer is valid at the moment of the question only.
         Raises ``InstantNotFound``, ``BasePathShared``, ``MetastoreMoved``.
         """
-        call = calls.deletions.deletable(self.name, requested_time, AskDeletable(list(files), writer))
+        call = calls.deletions.deletable(self.name, requested_time, FindDeletable(list(files), writer))
         return await self._transport.send(call)
 
     async def deletable_orphans(
@@ -258,7 +258,7 @@ class AsyncStoredTable:
         With ``unknown_instants`` files of past instants may be deleted that the table never had. Raises as
         ``deletable``.
         """
-        body = AskOrphans(list(files), unknown_instants)
+        body = FindDeletableOrphans(list(files), unknown_instants)
         return await self._transport.send(calls.deletions.deletable_orphans(self.name, body))
 
     @property

@@ -13,7 +13,7 @@ from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._definitions import with_schema, write_action
 from chronolake._http import default_writer
-from chronolake._timeline_filter import PENDING, completion_calls, words
+from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
 from chronolake.calls.instants import InstantFilter
 from chronolake_model.checks import Check
 from chronolake_model.files import Changes, FileGroupName, Snapshot
@@ -215,9 +215,9 @@ class AsyncTable(AsyncStoredTable):
         instants that have not completed.
         """
         filter = InstantFilter(
-            state=words(state) + (PENDING if pending else ()),
-            action=words(action),
-            operation=words(operation),
+            state=as_tuple(state) + (PENDING if pending else ()),
+            action=as_tuple(action),
+            operation=as_tuple(operation),
             writer=writer,
             requested_from=requested_from,
             requested_to=requested_to,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from chronolake import errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._renewals import lost_by, pause_seconds_of
+from chronolake._renewals import lease_loss, pause_seconds_of
 
 
 class LeaseRenewal:
@@ -46,7 +46,7 @@ class LeaseRenewal:
                 self._renew()
                 arrived = True
             except errors.RequestRefused as refused:
-                self._lost = None if self._task.is_stopped else lost_by(refused)
+                self._lost = None if self._task.is_stopped else lease_loss(refused)
                 return
             except errors.ChronolakeError:
                 # The lease may outlive a short outage; if it does not, the next answer says so.

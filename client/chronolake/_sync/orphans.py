@@ -37,9 +37,9 @@ def find(table: StoredTable, transport: Transport, location: Location) -> Orphan
     sizes = concurrency.run_blocking(_sizes_in_storage, location)
     files_listed = len(sizes)
     as_of = _remove_published(sizes, table, transport)
-    judge = _Judge(table, as_of)
+    classifier = _OrphanClassifier(table, as_of)
     paths = sorted(sizes, key=_orphan_reasons.by_instant)
-    orphans = [judge.orphan(path, sizes[path]) for path in paths]
+    orphans = [classifier.orphan(path, sizes[path]) for path in paths]
     return _orphan_reasons.report_of(table.name, as_of, files_listed, _with_dropped_tables(table, orphans))
 
 
@@ -91,7 +91,7 @@ def _paths_of_dropped_tables(table: StoredTable, paths: Sequence[str]) -> set[st
     return dropped
 
 
-class _Judge:
+class _OrphanClassifier:
     """Finds the reason of each orphan; files of an instant must come one after another."""
 
     def __init__(self, table: StoredTable, as_of: str | None) -> None:

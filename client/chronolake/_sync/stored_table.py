@@ -18,7 +18,7 @@ from chronolake._sync.transport import Transport
 from chronolake._sync.write import Write, finish_clean, finish_rollback
 from chronolake_model import tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
-from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
@@ -248,7 +248,7 @@ class StoredTable:
         no file of a pending instant may be deleted. The answer is valid at the moment of the question only.
         Raises ``InstantNotFound``, ``BasePathShared``, ``MetastoreMoved``.
         """
-        call = calls.deletions.deletable(self.name, requested_time, AskDeletable(list(files), writer))
+        call = calls.deletions.deletable(self.name, requested_time, FindDeletable(list(files), writer))
         return self._transport.send(call)
 
     def deletable_orphans(self, files: Iterable[DeletedFile], *, unknown_instants: bool = False) -> Deletable:
@@ -257,7 +257,7 @@ class StoredTable:
         With ``unknown_instants`` files of past instants may be deleted that the table never had. Raises as
         ``deletable``.
         """
-        body = AskOrphans(list(files), unknown_instants)
+        body = FindDeletableOrphans(list(files), unknown_instants)
         return self._transport.send(calls.deletions.deletable_orphans(self.name, body))
 
     @property

@@ -14,7 +14,7 @@ from chronolake._sync import arrow
 from chronolake._sync.stored_table import StoredTable
 from chronolake._sync.timeline import Timeline
 from chronolake._sync.write import Write
-from chronolake._timeline_filter import PENDING, completion_calls, words
+from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
 from chronolake.calls.instants import InstantFilter
 from chronolake_model.checks import Check
 from chronolake_model.files import Changes, FileGroupName, Snapshot
@@ -210,9 +210,9 @@ class Table(StoredTable):
         instants that have not completed.
         """
         filter = InstantFilter(
-            state=words(state) + (PENDING if pending else ()),
-            action=words(action),
-            operation=words(operation),
+            state=as_tuple(state) + (PENDING if pending else ()),
+            action=as_tuple(action),
+            operation=as_tuple(operation),
             writer=writer,
             requested_from=requested_from,
             requested_to=requested_to,

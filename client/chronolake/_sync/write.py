@@ -139,7 +139,7 @@ class Write:
 
     def inflight(self) -> Instant:
         """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
-        return self._progress.learn(self._command(self._progress.inflight_call()))
+        return self._progress.update(self._command(self._progress.inflight_call()))
 
     def complete(
         self,
@@ -173,7 +173,7 @@ class Write:
         call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
         answer = _reconciled(lambda: self._command(call), lambda: self._delete_files(stats))
         # At once: a writer that is interrupted in the next step must know that the instant has completed.
-        instant = self._progress.learn(answer)
+        instant = self._progress.update(answer)
         self._delete_direct_markers()
         return instant
 
@@ -210,11 +210,11 @@ class Write:
         Raises ``InstantRolledBack`` when the instant was rolled back after the lease had ended.
         """
         call = self._progress.heartbeat_call(lease_seconds)
-        return self._progress.learn(self._transport.send(call))
+        return self._progress.update(self._transport.send(call))
 
     def refresh(self) -> Instant:
         """Fetch the instant."""
-        return self._progress.learn(self._transport.send(self._progress.refresh_call()))
+        return self._progress.update(self._transport.send(self._progress.refresh_call()))
 
     def __enter__(self) -> Self:
         self._renewal = LeaseRenewal(
@@ -268,13 +268,13 @@ class Write:
 
     def _renew(self) -> None:
         # One try: the loop of the renewal decides when to retry.
-        self._progress.learn(self._transport.send(self._progress.heartbeat_call(None), retry_seconds=0))
+        self._progress.update(self._transport.send(self._progress.heartbeat_call(None), retry_seconds=0))
 
     def _rollback(self, reason: str, *, retry_seconds: float | None, execute: bool) -> Instant:
         call = self._progress.rollback_call(reason, execute=execute)
         instant = self._command(call, retry_seconds=retry_seconds)
         self._progress.is_given_up = True
-        self._progress.learn(instant)
+        self._progress.update(instant)
         if execute:
             finish_rollback(self._transport, self._location, instant, self._progress.writer)
         return instant
@@ -339,7 +339,7 @@ class Write:
     def _return_to_requested(self, reason: str, *, retry_seconds: float | None) -> Instant:
         instant = self._command(self._progress.return_call(reason), retry_seconds=retry_seconds)
         self._progress.is_given_up = True
-        return self._progress.learn(instant)
+        return self._progress.update(instant)
 
     def _stage(self, call: Call[StagedWriteStats]) -> int:
         version = self._progress.staged_under(call)
@@ -352,9 +352,9 @@ class Write:
         try:
             answer = self._transport.send(call, key=key, retry_seconds=retry_seconds)
         except errors.RequestRefused:
-            self._progress.answered(call)
+            self._progress.forget_key(call)
             raise
-        self._progress.answered(call)
+        self._progress.forget_key(call)
         return answer
 
 
@@ -371,7 +371,7 @@ def complete_together(writes: Sequence[Write]) -> list[Instant]:
     call = together_call([write._progress for write in writes])
     # The first write keeps the idempotency key: the same writes once more are the same command.
     answer = _reconciled(lambda: first._command(call), lambda: _delete_files_of(writes))
-    instants = [write._progress.learn(instant) for write, instant in zip(writes, answer.instants, strict=True)]
+    instants = [write._progress.update(instant) for write, instant in zip(writes, answer.instants, strict=True)]
     for write in writes:
         write._delete_direct_markers()
     return instants

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from chronolake.calls import base
 from chronolake.calls.base import Call, instant_path, post, query, table_path
-from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DeletedFilePage, ReportDeletions, ReportedDeletions
 
 
-def deletable(name: str, requested_time: str, body: AskDeletable) -> Call[Deletable]:
+def deletable(name: str, requested_time: str, body: FindDeletable) -> Call[Deletable]:
     """Ask which files may be deleted in the name of an instant."""
     return post(f"{instant_path(name, requested_time)}/deletable", Deletable, body, is_query=True)
 
 
-def deletable_orphans(name: str, body: AskOrphans) -> Call[Deletable]:
+def deletable_orphans(name: str, body: FindDeletableOrphans) -> Call[Deletable]:
     """Ask which orphans may be deleted."""
     return post(f"{table_path(name)}/deletable", Deletable, body, is_query=True)
 

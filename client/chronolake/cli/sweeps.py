@@ -37,23 +37,23 @@ def sweep(
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(swept, lambda console: _print(console, swept))
-    if any(file.failure is not None for file in swept.found):
+    if any(file.failure is not None for file in swept.late_files):
         raise typer.Exit(output.FAILED)
 
 
 def _print(console: Console, swept: Swept) -> None:
-    if swept.found:
+    if swept.late_files:
         rows = (
             (
                 file.path,
                 file.requested_time,
                 "deleted" if file.failure is None else f"not deleted: {file.failure}",
             )
-            for file in swept.found
+            for file in swept.late_files
         )
         output.print_table(console, output.table_of(("file~", "instant", "outcome~"), rows))
     console.print(
-        f"{swept.table}: {output.count(swept.instants, 'instant')} swept, {len(swept.found):,} of "
+        f"{swept.table}: {output.count(swept.instants, 'instant')} swept, {len(swept.late_files):,} of "
         f"{output.count(swept.names, 'deleted file')} there again",
         soft_wrap=True,
         markup=False,

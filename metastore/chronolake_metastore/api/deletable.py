@@ -13,7 +13,7 @@ from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.queries import deletable as queries
 from chronolake_metastore.store.engine import Database
-from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DeletedFile
 from chronolake_model.problems import ProblemCode
 
@@ -36,7 +36,7 @@ _REFUSALS = (
 async def find_deletable(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    data: JSONBody[AskDeletable],
+    data: JSONBody[FindDeletable],
     database: NamedDependency[Database],
 ) -> Deletable:
     """Which files of a list may not be deleted in the name of an instant, and why; all others may.
@@ -57,7 +57,7 @@ async def find_deletable(
     responses=problems.of_query(*_REFUSALS),
 )
 async def find_deletable_orphans(
-    table: TableInPath, data: JSONBody[AskOrphans], database: NamedDependency[Database]
+    table: TableInPath, data: JSONBody[FindDeletableOrphans], database: NamedDependency[Database]
 ) -> Deletable:
     """Which files of a list may not be deleted as orphans, each by the instant in its own name; all others may.
 

@@ -117,11 +117,11 @@ class RecordSweepHandler(Handler[RecordSweep, ContradictedFiles]):
 
     @override
     def files(self, command: RecordSweep) -> int:
-        return len(command.request.found)
+        return len(command.request.late_files)
 
     @override
     def look_ahead(self, command: RecordSweep) -> Loading[ContradictedFiles] | None:
-        files = deletions.recorded_order(command.request.found)
+        files = deletions.recorded_order(command.request.late_files)
         return _look_ahead(command.table, command.requested_time, files) if files else None
 
     @override
@@ -129,7 +129,7 @@ class RecordSweepHandler(Handler[RecordSweep, ContradictedFiles]):
         self, state: State, command: RecordSweep, evidence: ContradictedFiles, now: Micros
     ) -> Loading[ContradictedFiles] | None:
         found = state.find_instant(command.table, command.requested_time)
-        files = deletions.recorded_order(command.request.found)
+        files = deletions.recorded_order(command.request.late_files)
         return _load(evidence, *found, files) if found is not None and files else None
 
     @override
@@ -139,7 +139,7 @@ class RecordSweepHandler(Handler[RecordSweep, ContradictedFiles]):
         payload = sweeps.record(table, instant, command.request, evidence)
         match payload:
             case FilesDeleted():
-                files = deletions.recorded_order(command.request.found)
+                files = deletions.recorded_order(command.request.late_files)
                 state.append_report(table.table_id, origin, payload, instant.requested_time, files)
             case DeletionsSwept():
                 state.append(table.table_id, origin, payload, instant.requested_time)

@@ -36,8 +36,8 @@ def record(
     Raises ``IllegalTransition`` while the instant is pending, or ``InvalidDeletion``.
     """
     refuse_unless(table, instant, ENDED, "be swept")
-    if request.found:
-        return deletions.files_deleted(table, instant, request.found, contradicted)
+    if request.late_files:
+        return deletions.files_deleted(table, instant, request.late_files, contradicted)
     since = parse_time(request.unswept_since)
     return DeletionsSwept(since=since) if instant.unswept_since == since else None
 

@@ -12,13 +12,13 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
 from chronolake_metastore.store import clocks, deletable as stored, instants
 from chronolake_metastore.store.engine import Database, Reader
-from chronolake_model.deletable import AskDeletable, AskOrphans, Deletable, Refusal, RefusedDeletion
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, Refusal, RefusedDeletion
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros, format_time
 
 
 async def find_deletable(
-    database: Database, table_name: str, requested_time: Micros, body: AskDeletable
+    database: Database, table_name: str, requested_time: Micros, body: FindDeletable
 ) -> Deletable:
     """Which files may not be deleted in the name of an instant; raises as ``refused``."""
     async with database.reading() as connection:
@@ -27,7 +27,7 @@ async def find_deletable(
         return await _answer(connection, table, refused)
 
 
-async def find_deletable_orphans(database: Database, table_name: str, body: AskOrphans) -> Deletable:
+async def find_deletable_orphans(database: Database, table_name: str, body: FindDeletableOrphans) -> Deletable:
     """Which files, that nothing accounts for, may not be deleted; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)

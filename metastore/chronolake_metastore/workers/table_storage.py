@@ -72,8 +72,8 @@ class MetastoreOfThread:
             yield from (TablePlace(str(place.table_id), place.table, place.base_path) for place in page)
             after = page[-1].table_id
 
-    def needed(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed``."""
+    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        """As ``Metastore.needed_files``."""
         refusals = self._wait_for(self._needed(deleting, list(map(file_at, paths))))
         return {file.path: f"it may not be deleted: {file.reason}" for file in refusals}
 
