@@ -43,7 +43,7 @@ class AsyncTable(AsyncStoredTable):
 
     async def reload(self) -> AsyncTable:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
-        self._definition = await self._transport.send(calls.tables.get(self.name))
+        self._adopt(await self._transport.send(calls.tables.get(self.name)))
         return self
 
     async def change_schema(

@@ -37,9 +37,14 @@ class StoredTable:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self._transport = transport
+        self._storage_options = storage_options
+        self._adopt(definition)
+
+    def _adopt(self, definition: model.Table) -> None:
+        """Go by this definition from now on: its name, its properties and its storage."""
         self._definition = definition
-        metastore = RestMetastore(concurrency.blocking_send(transport.send), definition)
-        self._location = Location(definition, storage_options, metastore)
+        metastore = RestMetastore(concurrency.blocking_send(self._transport.send), definition)
+        self._location = Location(definition, self._storage_options, metastore)
 
     @property
     def name(self) -> str:

@@ -44,7 +44,7 @@ class Table(StoredTable):
 
     def reload(self) -> Table:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
-        self._definition = self._transport.send(calls.tables.get(self.name))
+        self._adopt(self._transport.send(calls.tables.get(self.name)))
         return self
 
     def change_schema(
