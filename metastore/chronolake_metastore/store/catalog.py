@@ -21,7 +21,7 @@ _FIND_NAMESPACES: Final = statements.load("namespaces/find")
 _SAVE_NAMESPACES: Final = statements.load("namespaces/save")
 _DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
 _FIND_TABLES: Final = statements.load("tables/find")
-_FIND_LAST_TIMES: Final = statements.load("tables/find_last_times_of_dropped")
+_FIND_FORMER_HOLDERS: Final = statements.load("tables/find_former_holders")
 _SAVE_TABLES: Final = statements.load("tables/save")
 
 
@@ -68,7 +68,7 @@ def find_last_time(name: str) -> Query[Micros | None]:
     """The last time that any dropped table of this name has issued, if there was one."""
     namespace, table = split_table_name(name)
     parameters = {"namespaces": [namespace], "tables": [table]}
-    return Query(_FIND_LAST_TIMES, parameters, lambda rows: Micros(rows[0][1]) if rows else None)
+    return Query(_FIND_FORMER_HOLDERS, parameters, lambda rows: Micros(rows[0][1]) if rows else None)
 
 
 def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: int | None) -> Table:
