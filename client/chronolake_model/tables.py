@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +21,8 @@ SCHEMA_VERSION_MAX = 2**31 - 1
 ColumnName = Annotated[str, Meta(min_length=1, max_length=255)]
 ColumnType = Annotated[str, Meta(min_length=1, max_length=65_536)]
 PropertyText = Annotated[str, Meta(max_length=16_384)]
-Properties = Annotated[dict[PropertyText, PropertyText], Meta(max_length=1_000)]
+PROPERTIES_MAX = 1_000
+Properties = Annotated[dict[PropertyText, PropertyText], Meta(max_length=PROPERTIES_MAX)]
 PROPERTIES_BYTES_MAX = 256 * 1024
 """Bytes, as JSON, of the properties of one object, of the metadata of one instant, or of a plan's details."""
 SCHEMA_BYTES_MAX = 1024 * 1024
@@ -148,6 +149,26 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         refuse_larger("properties", self.properties, PROPERTIES_BYTES_MAX)
         refuse_larger("schema", self.schema, SCHEMA_BYTES_MAX)
+
+
+class AlterTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Rename a table, set properties and remove others: all of it, or nothing.
+
+    ``name`` may be in another namespace. To remove a property that the table does not have changes nothing.
+    """
+
+    other_fields: ClassVar[str] = (
+        "all else of a table is fixed when it is created: create another table, and write the records into "
+        "it; columns are changed at /v1/tables/{table}/schema"
+    )
+
+    name: TableName | None = None
+    set: Properties = {}
+    unset: Annotated[list[PropertyText], Meta(max_length=PROPERTIES_MAX)] = []
+
+    def __post_init__(self) -> None:
+        refuse_larger("set", self.set, PROPERTIES_BYTES_MAX)
+        refuse_larger("unset", self.unset, PROPERTIES_BYTES_MAX)
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -61,6 +61,7 @@ _OPTIONAL_OF_STATS = {
 }
 # By the names of the fields, dotted; properties may hold anything.
 _OPTIONAL = {
+    "/v1/tables/{table}": {"name", "set", "set.owner", "unset"},
     "/v1/namespaces": {"properties"},
     "/v1/tables": {
         "type",
@@ -175,6 +176,7 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
             at[-1]
             in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
             or str(at[-1]).startswith("retain_")
+            or (operation.method == "PATCH" and at == ("name",))
             or (operation.template.endswith("scan") and at == ("filter",))
             or (
                 operation.template.endswith(

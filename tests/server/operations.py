@@ -93,6 +93,11 @@ OPERATIONS = (
     Operation("GET", "/v1/tables/{table}"),
     Operation("DELETE", "/v1/tables/{table}"),
     Operation(
+        "PATCH",
+        "/v1/tables/{table}",
+        lambda _: {"name": "shop.renamed", "set": {"owner": "me"}, "unset": ["team"]},
+    ),
+    Operation(
         "POST",
         SCHEMA,
         lambda _: {

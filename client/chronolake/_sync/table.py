@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from chronolake import calls
 from chronolake._concurrency import blocking as concurrency
 from chronolake._definitions import with_schema, write_action
@@ -32,6 +34,7 @@ from chronolake_model.instants import (
 from chronolake_model.markers import MarkersType
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
+from chronolake_model.tables import AlterTable
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
 
@@ -45,6 +48,21 @@ class Table(StoredTable):
     def reload(self) -> Table:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
         self._adopt(self._transport.send(calls.tables.get(self.name)))
+        return self
+
+    def alter(
+        self, *, name: str | None = None, set: Mapping[str, str] | None = None, unset: Iterable[str] = ()
+    ) -> Table:
+        """Rename the table, set properties and remove others: all of it, or nothing; returns this table.
+
+        ``name`` is ``namespace.table``. The table keeps its files and its timeline. Writes that began before go
+        on under the new name: open them again by ``write``. Raises ``TableExists``, ``NamespaceNotFound``,
+        ``InvalidTable``, and ``IllegalTransition`` when pending instants hold a property or the name; its
+        ``context`` names them.
+        """
+        body = AlterTable(name, dict(set or {}), list(unset))
+        altered = self._transport.send(calls.tables.alter(self.name, body))
+        self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))
         return self
 
     def change_schema(

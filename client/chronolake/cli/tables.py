@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from chronolake import Table as LakeTable
 from chronolake.cli import context, options, output
 from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
@@ -20,10 +21,13 @@ def app() -> typer.Typer:
     """The commands of ``chronolake tables``."""
     return options.group(
         "tables",
-        "List, show, create and drop tables.",
+        "List, show, create, change and drop tables.",
         ("list", list_tables),
         ("show", show_table),
         ("create", create_table),
+        ("set", set_properties),
+        ("unset", unset_properties),
+        ("rename", rename_table),
         ("drop", drop_table),
     )
 
@@ -112,6 +116,46 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
     output.show(made, lambda console: _print_definition(console, made))
 
 
+def set_properties(
+    table: options.TableArgument,
+    properties: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="The properties.", show_default=False)
+    ],
+) -> None:
+    """Set properties of a table; others stay as they are."""
+    named = options.properties(properties, "NAME=VALUE")
+    with context.client() as client:
+        _show_altered(client.table(table).alter(set=named))
+
+
+def unset_properties(
+    table: options.TableArgument,
+    properties: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="The properties.", show_default=False)
+    ],
+) -> None:
+    """Remove properties of a table. One that the table does not have is passed over."""
+    with context.client() as client:
+        _show_altered(client.table(table).alter(unset=properties))
+
+
+def rename_table(
+    table: options.TableArgument,
+    new_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NEW_NAMESPACE.NEW_TABLE",
+            help="The new name.",
+            callback=options.table_name,
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Rename a table, also into another namespace. Its files, its timeline and its id stay as they are."""
+    with context.client() as client:
+        _show_altered(client.table(table).alter(name=new_name))
+
+
 def drop_table(table: options.TableArgument, yes: options.YesOption = False) -> None:
     """Drop a table's metadata; its data files stay where they are."""
     options.confirm(f"Drop table {table}?", yes)
@@ -129,6 +173,11 @@ def field_of(text: str) -> Field:
             f"a field is name:type or name:type:required, not {text!r}", param_hint="--field"
         )
     return Field(name, type_, nullable=described == text)
+
+
+def _show_altered(table: LakeTable) -> None:
+    definition = table.definition
+    output.show(definition, lambda console: _print_definition(console, definition))
 
 
 def _print_definition(console: Console, table: Table) -> None:

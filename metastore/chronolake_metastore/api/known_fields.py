@@ -30,10 +30,11 @@ def advice(message: str, wanted: object) -> str:
             str(word.value) for type_ in types if isinstance(type_, inspect.EnumType) for word in type_.cls
         ]
         return f"; it is one of {', '.join(words)}" if words else ""
-    fields = [
-        field.encode_name for type_ in types if isinstance(type_, inspect.StructType) for field in type_.fields
-    ]
-    return f"; the fields are {', '.join(dict.fromkeys(fields))}" if fields else ""
+    structs = [type_ for type_ in types if isinstance(type_, inspect.StructType)]
+    fields = dict.fromkeys(field.encode_name for struct in structs for field in struct.fields)
+    others = [getattr(struct.cls, "other_fields", "") for struct in structs]
+    known = [f"the fields are {', '.join(fields)}"] if fields else []
+    return "".join(f"; {text}" for text in [*known, *others] if text)
 
 
 @functools.cache

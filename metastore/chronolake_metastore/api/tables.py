@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 import msgspec
-from litestar import Response, delete, get, post
+from litestar import Response, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
@@ -18,7 +18,7 @@ from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import tables as queries
 from chronolake_metastore.store.engine import Database
 from chronolake_model.problems import ProblemCode
-from chronolake_model.tables import CreateTable, Table, TablePage
+from chronolake_model.tables import AlterTable, CreateTable, Table, TablePage
 
 TAGS = ["Tables"]
 _REFUSALS: Final = (
@@ -87,6 +87,28 @@ async def list_tables(
 async def get_table(table: TableInPath, database: NamedDependency[Database]) -> Table:
     """One table, by `namespace.table`."""
     return await queries.get(database, parameters.table(table))
+
+
+@patch(
+    "/tables/{table:str}",
+    summary="Change a table's name and properties",
+    tags=TAGS,
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.NAMESPACE_NOT_FOUND,
+        ProblemCode.TABLE_EXISTS,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.INVALID_TABLE,
+    ),
+)
+async def alter_table(
+    table: TableInPath, data: JSONBody[AlterTable], caller: NamedDependency[Caller]
+) -> Response[Table]:
+    """Rename a table, set properties, remove others: all that is asked for, or nothing.
+
+    The table keeps its id, its files, its timeline and its pending instants. Writers go on under the new name.
+    """
+    return await submit(caller, tables.AlterTable(parameters.table(table), data))
 
 
 @delete(

@@ -24,7 +24,7 @@ from chronolake_metastore.commands.namespaces import CreateNamespaceHandler, Dro
 from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
 from chronolake_metastore.commands.savepoints import CreateSavepointHandler, RestoreTableHandler
 from chronolake_metastore.commands.schemas import ChangeSchemaHandler
-from chronolake_metastore.commands.tables import CreateTableHandler, DropTableHandler
+from chronolake_metastore.commands.tables import AlterTableHandler, CreateTableHandler, DropTableHandler
 from chronolake_metastore.domain.commands import Command
 
 AnyHandler: TypeAlias = Handler[Any, Any]
@@ -33,6 +33,7 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     CreateNamespaceHandler(),
     DropNamespaceHandler(),
     CreateTableHandler(),
+    AlterTableHandler(),
     DropTableHandler(),
     ChangeSchemaHandler(),
     BeginInstantHandler(),

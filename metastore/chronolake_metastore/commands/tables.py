@@ -18,7 +18,7 @@ from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.events import BasePathTakenOver, Origin
 from chronolake_metastore.domain.state import State
-from chronolake_metastore.domain.tables import CreateTable, DropTable
+from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
 from chronolake_metastore.store import base_paths, catalog, clocks, identity
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
@@ -30,12 +30,11 @@ class NewTable(msgspec.Struct, frozen=True):
     """What creating a table goes by.
 
     ``neighbours`` are the tables whose base paths overlap with the new one, ``dropped_clocks`` the clocks of
-    those among them that are dropped, which are locked. ``last_time`` is the last time that a dropped table of
-    the same name has issued.
+    those among them that are dropped, which are locked. ``former`` are the tables that had its name before.
     """
 
     metastore_id: UUID = _NO_METASTORE
-    last_time: Micros | None = None
+    former: FormerHolders = FormerHolders()
     neighbours: Sequence[Neighbour] = ()
     dropped_clocks: Sequence[Clock] = ()
 
@@ -62,20 +61,20 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
         return None if command.request.name in state.tables else self._load(command)
 
     def _load(self, command: CreateTable) -> Loading[NewTable]:
-        metastore, last_time = identity.find(), catalog.find_last_time(command.request.name)
+        metastore, former = identity.find(), catalog.find_former_holders(command.request.name)
         try:
             neighbours = base_paths.find_neighbours(tables.base_path_key(command), NEIGHBOURS_MAX + 1)
         except errors.InvalidTable:
             # The decision refuses it.
             return self.no_evidence
-        yield [metastore, last_time, neighbours]
+        yield [metastore, former, neighbours]
         dropped = [neighbour.table_id for neighbour in neighbours.result if neighbour.is_dropped]
         locked = clocks.lock_dropped(dropped)
         if dropped:
             yield [locked]
         return NewTable(
             metastore.result.metastore_id,
-            last_time.result,
+            former.result,
             neighbours.result,
             list(locked.result.values()) if dropped else [],
         )
@@ -91,12 +90,75 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
             state.start_clock(clock)
         for taken in payload.took_over:
             state.append(taken, origin, BasePathTakenOver(by=table_id, name=definition.name))
-        # Not behind a dropped table of this name: its writers must not meet their instants again in this one.
-        last = max(evidence.last_time or 0, *(state.clocks[taken].last_time for taken in payload.took_over), 0)
+        # Not behind a table that had this name: its writers must not meet their instants again in this one.
+        last = max(
+            evidence.former.last_time or 0, *(state.clocks[taken].last_time for taken in payload.took_over), 0
+        )
         start = Micros(last - last % definition.tick.micros)
         state.start_clock(Clock(table_id, definition.tick, start))
         state.append(table_id, origin, payload)
         return answer(201, tables.document(state.tables[definition.name], evidence.metastore_id), table_id)
+
+
+class Alteration(msgspec.Struct, frozen=True):
+    """What changing a table goes by: its first ``pending`` instants, and who had its new name before."""
+
+    metastore_id: UUID = _NO_METASTORE
+    pending: Sequence[Micros] = ()
+    former: FormerHolders = FormerHolders()
+
+
+class AlterTableHandler(Handler[AlterTable, Alteration]):
+    """Renames a table, and changes its properties.
+
+    In a transaction of its own: what comes behind a rename in a group was loaded by the names before.
+    """
+
+    command = AlterTable
+    no_evidence: ClassVar[Alteration] = Alteration()
+
+    @override
+    def names(self, command: AlterTable) -> Names:
+        new_name = command.request.name
+        if new_name is None:
+            return Names(tables=[command.name])
+        return Names(tables=[command.name, new_name], catalog=True, namespaces=[split_table_name(new_name)[0]])
+
+    @override
+    def sharing(self, command: AlterTable) -> Sharing:
+        return Sharing.ALONE
+
+    @override
+    def load(
+        self, state: State, command: AlterTable, evidence: Alteration, now: Micros
+    ) -> Loading[Alteration] | None:
+        table = state.locked_table(command.name)
+        return None if table is None else self._load(table, command.request.name or table.name)
+
+    def _load(self, table: Table, new_name: str) -> Loading[Alteration]:
+        metastore, pending = identity.find(), catalog.find_pending(table.table_id)
+        former = catalog.find_former_holders(new_name, table.table_id)
+        yield [metastore, pending, former]
+        return Alteration(metastore.result.metastore_id, pending.result, former.result)
+
+    @override
+    def decide(self, state: State, command: AlterTable, evidence: Alteration, origin: Origin) -> Answer:
+        table = state.table(command.name)
+        payload = tables.alter(table, command.request, evidence.pending)
+        if payload is not None:
+            if payload.new_name is not None:
+                self._take_name(state, table, payload.new_name, evidence.former)
+            state.append(table.table_id, origin, payload)
+        altered = state.table(command.request.name or command.name)
+        return answer(200, tables.document(altered, evidence.metastore_id), table.table_id)
+
+    def _take_name(self, state: State, table: Table, name: str, former: FormerHolders) -> None:
+        namespace, holder = state.namespaces.get(split_table_name(name)[0]), state.tables.get(name)
+        tables.refuse_rename(table, name, namespace, holder, former)
+        # Its next instants come behind all that writers know by this name.
+        clock, last = state.clocks[table.table_id], former.last_time or 0
+        behind = Micros(max(clock.last_time, last - last % clock.tick.micros))
+        state.start_clock(msgspec.structs.replace(clock, last_time=behind))
 
 
 class DropTableHandler(Handler[DropTable, None]):

@@ -58,6 +58,18 @@ class TableSchemaChanged(Payload, frozen=True, kw_only=True):
     changes: list[SchemaChange]
 
 
+class TableAltered(Payload, frozen=True, kw_only=True):
+    """What changed of a table's name and properties. ``name`` is the one before, ``new_name`` the one since.
+
+    Without a ``new_name`` the table was not renamed. Properties that stayed as they were are not named.
+    """
+
+    name: str
+    new_name: str | None = None
+    set: dict[str, str] = {}
+    unset: list[str] = []
+
+
 class TableDropped(Payload, frozen=True, kw_only=True):
     name: str
 

@@ -222,6 +222,8 @@ class State:
                 self._drop_namespace(payload)
             case events.TableCreated():
                 self._create_table(payload, event)
+            case events.TableAltered():
+                self._alter_table(payload, event)
             case events.TableDropped():
                 self._drop_table(payload, event)
             case events.BasePathTakenOver():
@@ -263,6 +265,17 @@ class State:
     def _set_table(self, table: Table) -> None:
         self.tables[table.name] = table
         self.changes.tables[table.table_id] = table
+
+    def _alter_table(self, payload: events.TableAltered, event: events.Event) -> None:
+        before = self._table_of(event, payload.name)
+        after = tables.evolve_altered(before, payload, event.time)
+        if after.name != before.name:
+            if after.name in self.tables:
+                raise ImpossibleEvent("the new name is another table's")
+            del self.tables[before.name]
+            self._count_table(before.name, -1)
+            self._count_table(after.name, 1)
+        self._set_table(after)
 
     def _drop_table(self, payload: events.TableDropped, event: events.Event) -> None:
         table = self._table_of(event, payload.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import base_paths, column_types, properties
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import TableCreated, TableDropped
+from chronolake_metastore.domain.events import TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import base_paths as keys, record_keys, tables as wire
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
@@ -109,8 +109,24 @@ class CreateTable(Command, frozen=True):
         return msgspec.structs.replace(self, base_path_key=None)
 
 
+class AlterTable(Command, frozen=True):
+    name: str
+    request: wire.AlterTable
+
+
 class DropTable(Command, frozen=True):
     name: str
+
+
+class FormerHolders(msgspec.Struct, frozen=True):
+    """The other tables that had a name before: dropped under it, or renamed since.
+
+    ``last_time`` is the last time that any of them has issued under the name. ``shared`` are the requested
+    times that the table which is to get the name has in common with them, where either instant is pending.
+    """
+
+    last_time: Micros | None = None
+    shared: Sequence[Micros] = ()
 
 
 def create(
@@ -149,6 +165,79 @@ def base_path_key(command: CreateTable) -> str:
         raise errors.InvalidTable(str(exc)) from exc
 
 
+def alter(table: Table, request: wire.AlterTable, pending: Sequence[Micros]) -> TableAltered | None:
+    """Change a table's name and properties; None if nothing would change.
+
+    ``pending`` are the first of its pending instants, if there are any. Raises ``InvalidTable``, and
+    ``IllegalTransition`` when a property would change that pending instants hold.
+    """
+    _check_change(table, request)
+    before = table.definition.properties
+    payload = TableAltered(
+        name=table.name,
+        new_name=None if request.name == table.name else request.name,
+        set={name: text for name, text in request.set.items() if before.get(name) != text},
+        unset=[name for name in request.unset if name in before],
+    )
+    if payload == TableAltered(name=table.name):
+        return None
+    after = _altered(before, payload)
+    if len(after) > wire.PROPERTIES_MAX:
+        raise errors.InvalidTable(f"a table has {wire.PROPERTIES_MAX:,} properties at most, not {len(after):,}")
+    try:
+        wire.refuse_larger("properties", after, wire.PROPERTIES_BYTES_MAX)
+    except ValueError as exc:
+        raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
+    properties.check(after)
+    held = properties.held_by_pending([*payload.set, *payload.unset])
+    if held and pending:
+        raise _held(table, pending, f"{', '.join(held)} cannot change, for pending instants have files there")
+    return payload
+
+
+def _check_change(table: Table, request: wire.AlterTable) -> None:
+    if request.name is None and not request.set and not request.unset:
+        raise errors.InvalidTable(f"nothing of {table.name!r} would change; give name, set or unset")
+    named = [*request.set, *request.unset]
+    if len(set(named)) != len(named):
+        twice = next(name for name in request.unset if named.count(name) > 1)
+        raise errors.InvalidTable(f"the property {twice[:100]!r} is named twice", property=twice)
+
+
+def refuse_rename(
+    table: Table, name: str, namespace: Namespace | None, holder: Table | None, former: FormerHolders
+) -> None:
+    """Raise unless the table may get another name, which ``former`` had before.
+
+    Raises ``NamespaceNotFound``, ``TableExists``, and ``IllegalTransition`` when a writer that still goes by
+    the name could take an instant of this table for its own.
+    """
+    if namespace is None:
+        raise errors.NamespaceNotFound(split_table_name(name)[0])
+    if holder is not None:
+        raise errors.TableExists(
+            f"the table {name!r} exists already; rename or drop it, or choose another name", table=name
+        )
+    if former.shared:
+        what = f"it cannot be renamed to {name!r}, for a table that had this name has instants of equal times"
+        raise _held(table, former.shared, what, "choose another name, or ")
+
+
+def _held(table: Table, times: Sequence[Micros], what: str, advice: str = "") -> errors.IllegalTransition:
+    instants = [format_time(time, table.definition.tick) for time in times]
+    advice = f"{advice}complete or roll back what is pending, and try again"
+    return errors.IllegalTransition(
+        f"{table.name!r}: {what}: {', '.join(instants)}; {advice}",
+        table=table.name,
+        instants=instants,
+    )
+
+
+def _altered(before: Mapping[str, str], change: TableAltered) -> dict[str, str]:
+    kept = {name: text for name, text in before.items() if name not in change.unset}
+    return kept | change.set
+
+
 def drop(existing: Table | None, command: DropTable) -> TableDropped:
     """Drop a table: its timeline ends, its files and its history stay. Raises ``TableNotFound``."""
     if existing is None:
@@ -178,6 +267,20 @@ def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
         last_field_id=len(fields),
     )
     return Table(table_id, definition, created_at=time)
+
+
+def evolve_altered(table: Table, event: TableAltered, time: Micros) -> Table:
+    """The table after ``event``."""
+    before = table.definition
+    after = _altered(before.properties, event)
+    required = [one.get(properties.MARKERS_PROPERTY) == "true" for one in (before.properties, after)]
+    since: Micros | UnsetType = before.markers_required_since
+    if required != [True, True]:
+        since = time if required[1] else UNSET
+    definition = msgspec.structs.replace(
+        before, name=event.new_name or before.name, properties=after, markers_required_since=since
+    )
+    return msgspec.structs.replace(table, definition=definition)
 
 
 def evolve_dropped(table: Table, time: Micros) -> Table:

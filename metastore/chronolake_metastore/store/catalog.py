@@ -11,7 +11,7 @@ from sqlalchemy import Row, Select, Text, cast, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_metastore.domain.tables import Definition, Table
+from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
 from chronolake_metastore.store import schema, statements
 from chronolake_metastore.store.transaction import Query, Rows, Statement
 from chronolake_model.names import split_table_name
@@ -22,6 +22,13 @@ _SAVE_NAMESPACES: Final = statements.load("namespaces/save")
 _DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
 _FIND_TABLES: Final = statements.load("tables/find")
 _FIND_FORMER_HOLDERS: Final = statements.load("tables/find_former_holders")
+_FIND_PENDING: Final = """
+    SELECT micros(requested_time)
+    FROM instant
+    WHERE table_id = %(table_id)s AND state IN ('requested', 'inflight')
+    ORDER BY requested_time
+    LIMIT 10
+"""
 _SAVE_TABLES: Final = statements.load("tables/save")
 
 
@@ -64,11 +71,21 @@ def find_tables(names: Iterable[str]) -> Query[list[Table]]:
     return Query(_FIND_TABLES, parameters, lambda rows: [table_of(*row) for row in rows])
 
 
-def find_last_time(name: str) -> Query[Micros | None]:
-    """The last time that any dropped table of this name has issued, if there was one."""
+def find_former_holders(name: str, table_id: UUID | None = None) -> Query[FormerHolders]:
+    """The tables that had this name before, but for the one that is to get it, if that is there already."""
     namespace, table = split_table_name(name)
-    parameters = {"namespaces": [namespace], "tables": [table]}
-    return Query(_FIND_FORMER_HOLDERS, parameters, lambda rows: Micros(rows[0][1]) if rows else None)
+    parameters = {"namespace": namespace, "table": table, "name": name, "table_id": table_id}
+    return Query(_FIND_FORMER_HOLDERS, parameters, _former_holders)
+
+
+def _former_holders(rows: Rows) -> FormerHolders:
+    [[last_time, shared]] = rows
+    return FormerHolders(None if last_time is None else Micros(last_time), [Micros(time) for time in shared])
+
+
+def find_pending(table_id: UUID) -> Query[list[Micros]]:
+    """The requested times of the first pending instants of a table."""
+    return Query(_FIND_PENDING, {"table_id": table_id}, lambda rows: [Micros(time) for (time,) in rows])
 
 
 def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: int | None) -> Table:

@@ -1,8 +1,32 @@
--- The last time that any dropped table of a name has issued: a new one of that name begins behind it.
-SELECT t.namespace || '.' || t.name, micros(max(c.last_time))
-FROM lake_table t
-JOIN clock c USING (table_id)
-JOIN unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
-    ON t.namespace = named.namespace AND t.name = named.name
-WHERE t.dropped_at IS NOT NULL
-GROUP BY t.namespace, t.name
+-- The other tables that had a name before, be they dropped or renamed: the last time that one of them has issued under
+-- the name, and the requested times that table_id has in common with them where either instant is pending. Few instants
+-- are pending, and the other one is looked up by its time.
+WITH former AS MATERIALIZED (
+    SELECT t.table_id, c.last_time AS until
+    FROM lake_table t
+    JOIN clock c USING (table_id)
+    WHERE t.namespace = %(namespace)s AND t.name = %(table)s AND t.dropped_at IS NOT NULL
+    UNION ALL
+    SELECT e.table_id, e.time
+    FROM event e
+    WHERE e.type = 'TableAltered'
+        AND e.payload ->> 'new_name' IS NOT NULL
+        AND (e.payload ->> 'name') COLLATE "C" = %(name)s
+        AND e.table_id IS DISTINCT FROM %(table_id)s::uuid
+),
+shared AS (
+    SELECT mine.requested_time
+    FROM former
+    JOIN instant theirs ON theirs.table_id = former.table_id AND theirs.state IN ('requested', 'inflight')
+    JOIN instant mine ON mine.table_id = %(table_id)s::uuid AND mine.requested_time = theirs.requested_time
+    WHERE theirs.requested_time <= former.until
+    UNION
+    SELECT mine.requested_time
+    FROM instant mine
+    JOIN former ON mine.requested_time <= former.until
+    JOIN instant theirs ON theirs.table_id = former.table_id AND theirs.requested_time = mine.requested_time
+    WHERE mine.table_id = %(table_id)s::uuid AND mine.state IN ('requested', 'inflight')
+)
+SELECT
+    (SELECT micros(max(until)) FROM former),
+    ARRAY(SELECT micros(requested_time) FROM shared ORDER BY requested_time LIMIT 10)

@@ -1,9 +1,24 @@
+-- Rows with another name go first: of several tables one may take the name that another gives up. The count has them
+-- deleted before the first row is inserted.
+WITH saved AS MATERIALIZED (
+    SELECT *
+    FROM unnest(
+        %(table_id)s::uuid[], %(namespace)s::text[], %(name)s::text[], %(definition)s::text[],
+        %(created_at)s::bigint[], %(dropped_at)s::bigint[], %(cleaned_before)s::bigint[]
+    ) WITH ORDINALITY AS saved (table_id, namespace, name, definition, created_at, dropped_at, cleaned_before, ordinal)
+),
+renamed AS (
+    DELETE FROM lake_table t
+    USING saved
+    WHERE t.table_id = saved.table_id AND (t.namespace, t.name) <> (saved.namespace, saved.name)
+    RETURNING t.table_id
+)
 INSERT INTO lake_table (table_id, namespace, name, definition, created_at, dropped_at, cleaned_before)
 SELECT
     table_id, namespace, name, definition::jsonb, moment(created_at), moment(dropped_at), moment(cleaned_before)
-FROM unnest(
-    %(table_id)s::uuid[], %(namespace)s::text[], %(name)s::text[], %(definition)s::text[], %(created_at)s::bigint[],
-    %(dropped_at)s::bigint[], %(cleaned_before)s::bigint[]
-) AS saved (table_id, namespace, name, definition, created_at, dropped_at, cleaned_before)
+FROM saved
+WHERE (SELECT count(*) FROM renamed) >= 0
+-- A table that was dropped gives its name up too.
+ORDER BY dropped_at IS NULL, ordinal
 ON CONFLICT ON CONSTRAINT lake_table_id_unique DO UPDATE
 SET definition = excluded.definition, dropped_at = excluded.dropped_at, cleaned_before = excluded.cleaned_before

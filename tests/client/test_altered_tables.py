@@ -1,0 +1,55 @@
+"""Names and properties of tables, changed through the clients and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chronolake
+from chronolake import errors
+from chronolake.cli import output
+from tests.client.conftest import Cli
+
+
+def test_a_table_goes_by_its_new_definition_at_once(
+    client: chronolake.Client, table: chronolake.Table, tmp_path: Path
+) -> None:
+    other, name = client.table(table.name), f"{table.name}_2"
+
+    altered = table.alter(name=name, set={"storage.region": "mars", "owner": "ann"})
+
+    assert altered is table
+    assert (table.name, table.definition.properties["owner"]) == (name, "ann")
+    assert table.storage_options == {"region": "mars"}
+    with table.begin() as write:
+        assert write.table == name
+    with pytest.raises(errors.TableNotFound):
+        other.begin()
+    table.alter(name=other.name, unset=["storage.region"])
+    assert other.reload().definition == table.definition
+
+
+@pytest.mark.anyio
+async def test_both_clients_alter_alike(server_url: str, table: chronolake.Table) -> None:
+    async with chronolake.connect_async(server_url) as client:
+        altered = await (await client.table(table.name)).alter(set={"owner": "ann"}, unset=["team"])
+        with pytest.raises(errors.InvalidTable):
+            await altered.alter(set={"markers.required": "maybe"})
+
+    assert altered.definition == table.reload().definition
+
+
+def test_tables_are_changed_at_the_command_line(cli: Cli, table: chronolake.Table) -> None:
+    name = f"{table.name}_2"
+
+    assert cli("tables", "set", table.name, "owner=ann", "note=a=b", "--json").json["properties"] == {
+        "owner": "ann",
+        "note": "a=b",
+    }
+    assert cli("tables", "unset", table.name, "note", "team", "--json").json["properties"] == {"owner": "ann"}
+    renamed = cli("tables", "rename", table.name, name)
+    assert (renamed.code, name in renamed.out) == (0, True)
+    assert cli("tables", "set", name, "owner").code == output.USAGE
+    assert cli("tables", "rename", name, "nowhere").code == output.USAGE
+    assert cli("tables", "rename", table.name, name).code == output.NOT_FOUND
