@@ -1,9 +1,10 @@
-"""Reports of deleted files: by their deleter, and by a sweep that looked for them once more."""
+"""Reports of deleted files: by their deleter, and by a sweep that has checked them again."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -22,6 +23,8 @@ from chronolake_metastore.store.markers import InstantRef
 from chronolake_model.markers import DeletedFile, ReportedDeletions
 from chronolake_model.sweeps import RecordedSweep
 from chronolake_model.times import Micros, format_time
+
+ReportT = TypeVar("ReportT", ReportDeletions, RecordSweep)
 
 
 def _look_ahead(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -> Loading[ContradictedFiles]:
@@ -56,36 +59,49 @@ def _load(
     )
 
 
-class ReportDeletionsHandler(Handler[ReportDeletions, ContradictedFiles]):
-    """Records files that were deleted."""
+class _ReportHandler(Handler[ReportT, ContradictedFiles]):
+    """Checks the files that a command reports as deleted against the log."""
 
-    command = ReportDeletions
     no_evidence: ClassVar[ContradictedFiles] = NO_CONTRADICTED_FILES
 
+    @abstractmethod
+    def reported(self, command: ReportT) -> Sequence[DeletedFile]:
+        """The files that the command reports."""
+
     @override
-    def names(self, command: ReportDeletions) -> Names:
+    def names(self, command: ReportT) -> Names:
         return Names(tables=[command.table], instants=[(command.table, command.requested_time)])
 
     @override
-    def sharing(self, command: ReportDeletions) -> Sharing:
+    def sharing(self, command: ReportT) -> Sharing:
         return Sharing.ALONE
 
     @override
-    def files(self, command: ReportDeletions) -> int:
-        return len(command.request.files)
+    def files(self, command: ReportT) -> int:
+        return len(self.reported(command))
 
     @override
-    def look_ahead(self, command: ReportDeletions) -> Loading[ContradictedFiles] | None:
-        files = deletions.recorded_order(command.request.files)
+    def look_ahead(self, command: ReportT) -> Loading[ContradictedFiles] | None:
+        files = deletions.recorded_order(self.reported(command))
         return _look_ahead(command.table, command.requested_time, files) if files else None
 
     @override
     def load(
-        self, state: State, command: ReportDeletions, evidence: ContradictedFiles, now: Micros
+        self, state: State, command: ReportT, evidence: ContradictedFiles, now: Micros
     ) -> Loading[ContradictedFiles] | None:
-        found = state.find_instant(command.table, command.requested_time)
-        files = deletions.recorded_order(command.request.files)
-        return _load(evidence, *found, files) if found is not None and files else None
+        entry = state.find_instant(command.table, command.requested_time)
+        files = deletions.recorded_order(self.reported(command))
+        return _load(evidence, *entry, files) if entry is not None and files else None
+
+
+class ReportDeletionsHandler(_ReportHandler[ReportDeletions]):
+    """Records files that were deleted."""
+
+    command = ReportDeletions
+
+    @override
+    def reported(self, command: ReportDeletions) -> Sequence[DeletedFile]:
+        return command.request.files
 
     @override
     def decide(
@@ -94,43 +110,21 @@ class ReportDeletionsHandler(Handler[ReportDeletions, ContradictedFiles]):
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
         payload = deletions.report(table, instant, command.request, evidence)
-        files = deletions.recorded_order(command.request.files)
+        files = deletions.recorded_order(self.reported(command))
         event = state.append_report(table.table_id, origin, payload, instant.requested_time, files)
         requested_time = format_time(instant.requested_time, table.definition.tick)
         document = ReportedDeletions(table.name, requested_time, event.version, payload.files)
         return answer(201, document, table.table_id)
 
 
-class RecordSweepHandler(Handler[RecordSweep, ContradictedFiles]):
-    """Records what a sweep found: files that were there again, or none."""
+class RecordSweepHandler(_ReportHandler[RecordSweep]):
+    """Records the late files of a sweep, or that it found none."""
 
     command = RecordSweep
-    no_evidence: ClassVar[ContradictedFiles] = NO_CONTRADICTED_FILES
 
     @override
-    def names(self, command: RecordSweep) -> Names:
-        return Names(tables=[command.table], instants=[(command.table, command.requested_time)])
-
-    @override
-    def sharing(self, command: RecordSweep) -> Sharing:
-        return Sharing.ALONE
-
-    @override
-    def files(self, command: RecordSweep) -> int:
-        return len(command.request.late_files)
-
-    @override
-    def look_ahead(self, command: RecordSweep) -> Loading[ContradictedFiles] | None:
-        files = deletions.recorded_order(command.request.late_files)
-        return _look_ahead(command.table, command.requested_time, files) if files else None
-
-    @override
-    def load(
-        self, state: State, command: RecordSweep, evidence: ContradictedFiles, now: Micros
-    ) -> Loading[ContradictedFiles] | None:
-        found = state.find_instant(command.table, command.requested_time)
-        files = deletions.recorded_order(command.request.late_files)
-        return _load(evidence, *found, files) if found is not None and files else None
+    def reported(self, command: RecordSweep) -> Sequence[DeletedFile]:
+        return command.request.late_files
 
     @override
     def decide(self, state: State, command: RecordSweep, evidence: ContradictedFiles, origin: Origin) -> Answer:
@@ -139,7 +133,7 @@ class RecordSweepHandler(Handler[RecordSweep, ContradictedFiles]):
         payload = sweeps.record(table, instant, command.request, evidence)
         match payload:
             case FilesDeleted():
-                files = deletions.recorded_order(command.request.late_files)
+                files = deletions.recorded_order(self.reported(command))
                 state.append_report(table.table_id, origin, payload, instant.requested_time, files)
             case DeletionsSwept():
                 state.append(table.table_id, origin, payload, instant.requested_time)
