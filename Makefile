@@ -44,7 +44,7 @@ suite: $(STAMP)
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: $(STAMP) ## ruff, mypy --strict, the import contracts, and whether the blocking client is as generated
+check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py
 
 sync: $(STAMP) ## generate the blocking client (client/chronolake/_sync) from the client for an event loop

@@ -1,20 +1,72 @@
-"""How state machines are played, on a database of their own for each example."""
+"""State machines that send commands to a database of their own for each example, and how they are played."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+import psycopg
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from typing_extensions import override
+
+from chronolake_metastore.commands import group
+from chronolake_metastore.commands.group import Request, Result
+from chronolake_metastore.domain import commands
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.engine import Database
+from tests.store.dying import DyingSession
 
 EXAMPLES: Final = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))
 STEPS: Final = os.environ.get("CHRONOLAKE_STEPS")
 LONG_SECONDS: Final = float(os.environ.get("LONG_SECONDS", "240"))
 
+SECOND_US: Final = 1_000_000
+
 _Machine = TypeVar("_Machine", bound=RuleBasedStateMachine)
+
+
+class DatabaseMachine(RuleBasedStateMachine):
+    """Sends commands over a connection that dies when it is told to."""
+
+    new_database: Callable[[], str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        dsn = self.new_database()
+        self.admin = psycopg.connect(dsn, autocommit=True)
+        self.runner = asyncio.Runner()
+        self.settings = Settings(dsn=dsn)
+        self.database = Database(self.settings)
+        self.session = DyingSession(self.database, self.sever)
+        self.numbers = itertools.count()
+
+    @override
+    def teardown(self) -> None:
+        self.runner.run(self.session.close())
+        self.runner.run(self.database.close())
+        self.runner.close()
+        self.admin.close()
+
+    def request(self, command: Command) -> Request:
+        key = f"request-{next(self.numbers):06d}"
+        return Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
+
+    def run(self, requests: Sequence[Request]) -> list[Result]:
+        """The results of a group of commands, which share a transaction where they may."""
+        return self.runner.run(group.run(self.session, requests, drift_max_us=SECOND_US)).results
+
+    def sever(self, process: int) -> None:
+        self.admin.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+
+    def sql(self, statement: str) -> list[Any]:
+        cursor = self.admin.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
 def on_real_database(machine: type[_Machine], new_database: Callable[[], str]) -> type[_Machine]:

@@ -1,4 +1,4 @@
-"""Cleans in plain Python, beside ``model.py``: which files nobody needs, told from what readers see."""
+"""Cleans in plain Python, beside ``model.py``: which files no reader needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from chronolake_model.cleans import CleanPolicy
 from chronolake_model.vocabulary import Touch
 
 if TYPE_CHECKING:
-    from tests.store.model import Completed, Group, Timeline
+    from tests.store.model import Timeline
+    from tests.store.model_of_instants import Completed, Group
 
 File = tuple[int, Touch, "Group"]
 """A file by the instant that wrote it, its kind and its group."""
@@ -19,7 +20,7 @@ _HOUR = 3_600_000_000
 
 @dataclass(frozen=True)
 class ReaderLease:
-    """As of when somebody reads, and until when."""
+    """As of when a reader reads, and until when it holds that."""
 
     as_of: int
     expires: int
@@ -46,9 +47,13 @@ def deletable(timeline: Timeline, policy: CleanPolicy, now: int) -> dict[File, i
 
 def held(timeline: Timeline, now: int) -> list[int]:
     """The completion times that savepoints and readers hold."""
-    pinned = {one.target for one in timeline.instants.values() if one.is_savepoint}
-    saved = [one.completed for one in timeline.instants.values() if one.time in pinned and one.completed]
-    return [*saved, *(one.as_of for one in timeline.readers.values() if one.expires > now)]
+    pinned = {instant.target for instant in timeline.instants.values() if instant.is_savepoint}
+    saved = [
+        instant.completed
+        for instant in timeline.instants.values()
+        if instant.time in pinned and instant.completed
+    ]
+    return [*saved, *(lease.as_of for lease in timeline.readers.values() if lease.expires > now)]
 
 
 def files_seen(timeline: Timeline, at: int | None) -> set[File]:
@@ -57,7 +62,7 @@ def files_seen(timeline: Timeline, at: int | None) -> set[File]:
 
 
 def needed(timeline: Timeline) -> Iterator[File]:
-    """What must be in storage: whatever is served, is held, or may be read by who is at work."""
+    """The files that must be in storage: they are served or held, or a pending writer may read them."""
     yield from files_seen(timeline, None)
     for at in timeline.completions():
         if timeline.serves(at):
@@ -83,7 +88,7 @@ def _until(timeline: Timeline, policy: CleanPolicy, now: int) -> int | None:
     elif policy.retain_hours is not None:
         times.append(now - policy.retain_hours * _HOUR)
     else:
-        writes = [one.completed for one in timeline.completed() if one.instant.is_completed_write]
+        writes = [instant.completed for instant in timeline.completed() if instant.instant.is_completed_write]
         assert policy.commits is not None
         times += writes[-policy.commits :][:1] if len(writes) >= policy.commits else []
     return max(times, default=None)
@@ -103,10 +108,14 @@ def _left(timeline: Timeline) -> dict[File, int]:
 def _is_old(timeline: Timeline, file: File, versions: int) -> bool:
     """Whether its slice has so many newer ones in its group, or nothing of the group counts any more."""
     time, how, group = file
-    written: list[Completed] = [one for one in timeline.completed() if one.touches(how, group)]
-    mine = next((one for one in written if one.time == time), None)
+    written: list[Completed] = [instant for instant in timeline.completed() if instant.touches(how, group)]
+    mine = next((instant for instant in written if instant.time == time), None)
     if mine is None or group in timeline.replaced():
         return True
     barrier = mine.time if how is Touch.BASE else mine.completed
-    newer = [one for one in timeline.completed() if one.touches(Touch.BASE, group) and one.time > barrier]
+    newer = [
+        instant
+        for instant in timeline.completed()
+        if instant.touches(Touch.BASE, group) and instant.time > barrier
+    ]
     return len(newer) >= versions

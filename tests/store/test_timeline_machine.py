@@ -1,86 +1,70 @@
 """The promises (docs/architecture.md#promises) as a state machine: every action, crashes, expiry, retries.
 
-What is asked for is drawn (asking.py) and held against a plain-Python model (model.py); the invariants are
-asked of a real PostgreSQL. A transaction dies between any two of its steps (dying.py).
+Commands are drawn (command_strategies/), and their answers compared with a plain-Python model (model.py). The
+invariants query a real PostgreSQL. A transaction dies between any two of its steps (dying.py).
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
-import psycopg
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
 )
 from hypothesis.strategies import DataObject
-from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
-from chronolake_metastore.domain import commands, instants, namespaces
+from chronolake_metastore.domain import instants, namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
-from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, TableCreated, decode, hash_of
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import conflicts, files as file_queries, readers
-from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import event_log
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Bound, Micros, ReadTime, parse_time
-from tests.store import asking, machines, model_of_cleans
-from tests.store.asking import TABLES, Asked, Asking
-from tests.store.dying import DyingSession
-from tests.store.model import COMPLETED_AS, SERVICES, WRITES, Group, Slice, Timeline
+from tests.store import machines, model_of_cleans, model_of_conflicts
+from tests.store.command_strategies import completions, strategies, tables
+from tests.store.command_strategies.draws import DrawnCommand, Draws, group_name
+from tests.store.command_strategies.kinds import KINDS
+from tests.store.model import Timeline
 from tests.store.model_of_cleans import ReaderLease
+from tests.store.model_of_instants import COMPLETED_AS, SERVICES, WRITES, Group, Slice
 from tests.store.naive_reader import Log
 from tests.store.views import Views
 
 STEPS = 25
 START_US = 1_800_000_000_000_000
-SECOND_US = 1_000_000
 STEPS_OF_A_GROUP = 40
 """A group has some twenty statements, each with a step before it and one after."""
 
 _Outcome = tuple[int, bytes]
 
 
-class Promises(RuleBasedStateMachine):
-    """Some of the tables, and whatever their writers do."""
-
-    new_database: Callable[[], str]
+class Promises(machines.DatabaseMachine):
+    """Some of the tables, and their writers and readers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.dsn = self.new_database()
-        self.admin = psycopg.connect(self.dsn, autocommit=True)
-        self.runner = asyncio.Runner()
-        self.settings = Settings(dsn=self.dsn)
-        self.database = Database(self.settings)
-        self.session = DyingSession(self.database, self.sever)
-        self.numbers = itertools.count()
         self.turns = itertools.count()
         self.now_us = 0
         self.active: list[str] = []
         self.timelines: dict[str, Timeline] = {}
-        self.told: dict[str, tuple[Request, _Outcome]] = {}
+        self.outcomes: dict[str, tuple[Request, _Outcome]] = {}
         self.refused: list[str] = []
         self.cursor = event_log.Cursor()
         self.heads: dict[UUID, Event] = {}
@@ -88,58 +72,51 @@ class Promises(RuleBasedStateMachine):
         self.last_of_name: dict[str, Micros] = {}
         self.names: dict[UUID, str] = {}
 
-    @override
-    def teardown(self) -> None:
-        self.runner.run(self.session.close())
-        self.runner.run(self.database.close())
-        self.runner.close()
-        self.admin.close()
-
     # ------------------------------------------------------------------------------ rules
 
-    @initialize(active=st.sets(st.sampled_from(sorted(TABLES)), min_size=1, max_size=2))
-    def make_tables(self, active: set[str]) -> None:
+    @initialize(active=st.sets(st.sampled_from(sorted(KINDS)), min_size=1, max_size=2))
+    def create_tables(self, active: set[str]) -> None:
         self.set_clock(START_US)
         self.active = sorted(active)
-        made = namespaces.CreateNamespace(wire_tables.CreateNamespace("shop"))
-        self.play([Asked(made, dict, lambda _: None)])
-        self.play([asking.made(self.timelines, name, self.now_us) for name in self.active])
+        namespace = namespaces.CreateNamespace(wire_tables.CreateNamespace("shop"))
+        self.play([DrawnCommand(namespace, dict, lambda _: None)])
+        self.play([tables.create(self.timelines, name, self.now_us) for name in self.active])
 
     @rule(data=st.data())
-    def carry_out_a_group(self, data: DataObject) -> None:
+    def execute_a_group(self, data: DataObject) -> None:
         """Some commands in one transaction, legal or not."""
         self.play(self.draw(data))
 
     @rule(data=st.data())
-    def carry_out_many_groups(self, data: DataObject) -> None:
+    def execute_many_groups(self, data: DataObject) -> None:
         """Commands one after the other, each drawn when it is known what came of those before."""
         for _ in range(data.draw(st.integers(5, 15))):
-            self.play(self.asking(data).draw())
-            self.set_clock(self.now_us + data.draw(st.sampled_from([0, 0, 1_000, SECOND_US])))
+            self.play(strategies.draw(self.draws(data)))
+            self.set_clock(self.now_us + data.draw(st.sampled_from([0, 0, 1_000, machines.SECOND_US])))
 
     @rule(data=st.data(), step=st.integers(0, STEPS_OF_A_GROUP), together=st.booleans())
     def crash_and_send_again(self, data: DataObject, step: int, together: bool) -> None:
-        """The transaction dies at any step, or after its end; nobody knows, and all is sent again."""
-        asked = self.draw(data)
-        requests = [self.request(one.command) for one in asked]
+        """The transaction dies at any step, or after its end. The client cannot know, and sends all again."""
+        drawn = self.draw(data)
+        requests = [self.request(each.command) for each in drawn]
         self.session.die_at(step)
         with pytest.raises(errors.DatabaseUnavailable):
             self.run(requests)
         groups = [requests] if together else [[request] for request in requests]
         results = [result for again in groups for result in self.run(again)]
-        self.check(asked, requests, results)
+        self.check(drawn, requests, results)
 
-    @precondition(lambda self: self.told)
+    @precondition(lambda self: self.outcomes)
     @rule(data=st.data())
     def send_requests_again(self, data: DataObject) -> None:
         """Behind others in a group, and one of these twice: each gets its first answer."""
-        old = data.draw(st.lists(st.sampled_from(sorted(self.told)), min_size=1, max_size=3))
-        asked = self.draw(data)
-        requests = [self.request(one.command) for one in asked]
-        results = self.run([*requests, *(self.told[request_id][0] for request_id in old), requests[-1]])
-        self.check(asked, requests, results[: len(requests)])
+        old = data.draw(st.lists(st.sampled_from(sorted(self.outcomes)), min_size=1, max_size=3))
+        drawn = self.draw(data)
+        requests = [self.request(each.command) for each in drawn]
+        results = self.run([*requests, *(self.outcomes[request_id][0] for request_id in old), requests[-1]])
+        self.check(drawn, requests, results[: len(requests)])
         for request_id, result in zip([*old, requests[-1].request_id], results[len(requests) :], strict=True):
-            assert _outcome(result) == self.told[request_id][1]
+            assert _outcome(result) == self.outcomes[request_id][1]
 
         used = data.draw(st.sampled_from(old))
         another = self.request(instants.BeginInstant(self.active[0], wire.BeginInstant(writer="another")))
@@ -150,29 +127,29 @@ class Promises(RuleBasedStateMachine):
         seconds=st.sampled_from([0.000_001, 0.001, 1, 30, 61, 61, 3_600, -0.001, -1, -61, -7_200, 30 * 86_400])
     )
     def step_the_wall_clock(self, seconds: float) -> None:
-        self.set_clock(self.now_us + round(seconds * SECOND_US))
+        self.set_clock(self.now_us + round(seconds * machines.SECOND_US))
 
     @precondition(lambda self: any(timeline.instants for timeline in self.timelines.values()))
     @rule(data=st.data())
-    def ask_whether_it_would_conflict(self, data: DataObject) -> None:
+    def find_conflicts(self, data: DataObject) -> None:
         """What the dry run says is what complete then does."""
         name = data.draw(st.sampled_from([name for name in self.active if self.timelines[name].instants]))
         timeline = self.timelines[name]
-        requested_time, touched, asked = self.asking(data).completion(name)
+        requested_time, touched, complete = completions.completion(self.draws(data), name)
         groups = [
-            wire.TouchedFileGroup("", asking.group_name(one).file_id, how)
-            for how, one in touched
+            wire.TouchedFileGroup("", group_name(group).file_id, how)
+            for how, group in touched
             if timeline.instants[requested_time].action in SERVICES | WRITES
         ]
         winner = None
         # Of an instant that has ended it means nothing: its own files hide those of others.
         if groups and timeline.instants[requested_time].is_pending:
-            found = self.runner.run(
+            answer = self.runner.run(
                 conflicts.find(self.database, name, Micros(requested_time), wire.FindConflicts(groups))
             )
-            winner = None if found.conflict is None else parse_time(found.conflict.winner)
-            assert winner == timeline.conflict(requested_time, touched, self.now_us)
-        [result] = self.play([asked])
+            winner = None if answer.conflict is None else parse_time(answer.conflict.winner)
+            assert winner == model_of_conflicts.conflict(timeline, requested_time, touched, self.now_us)
+        [result] = self.play([complete])
         if isinstance(result, errors.WriteConflict):
             assert winner is not None
         elif isinstance(result, Answer):
@@ -186,8 +163,8 @@ class Promises(RuleBasedStateMachine):
         if timeline is None:
             return
         at = data.draw(st.sampled_from([None, *timeline.completions()]))
-        asked = BeginReading("reader", lease_seconds=seconds)
-        taking = readers.begin(self.database, name, asked, None if at is None else Micros(at))
+        request = BeginReading("reader", lease_seconds=seconds)
+        taking = readers.begin(self.database, name, request, None if at is None else Micros(at))
         if at is not None and not timeline.serves(at):
             with pytest.raises(errors.HistoryCleaned):
                 self.runner.run(taking)
@@ -197,12 +174,12 @@ class Promises(RuleBasedStateMachine):
             any_timeline.forget_readers(self.now_us - readers.EXPIRED_KEPT_US)
         if lease.as_of is not None:
             as_of = parse_time(lease.as_of)
-            timeline.readers[lease.lease_id] = ReaderLease(as_of, self.now_us + seconds * SECOND_US)
+            timeline.readers[lease.lease_id] = ReaderLease(as_of, self.now_us + seconds * machines.SECOND_US)
 
     @precondition(lambda self: any(timeline.readers for timeline in self.timelines.values()))
     @rule(data=st.data())
     def end_reading(self, data: DataObject) -> None:
-        leases = [(name, one) for name, timeline in self.timelines.items() for one in timeline.readers]
+        leases = [(name, lease) for name, timeline in self.timelines.items() for lease in timeline.readers]
         name, lease_id = data.draw(st.sampled_from(leases))
         self.timelines[name].readers.pop(lease_id)
         assert self.runner.run(readers.end(self.database, name, UUID(lease_id))).released
@@ -244,7 +221,7 @@ class Promises(RuleBasedStateMachine):
     def every_outcome_is_known_and_every_refusal_recorded_once(self) -> None:
         recorded = self.sql("SELECT request_id, status, answer FROM chronolake.outcome")
         assert {row[0]: (row[1], bytes(row[2])) for row in recorded} == {
-            request_id: outcome for request_id, (_, outcome) in self.told.items()
+            request_id: outcome for request_id, (_, outcome) in self.outcomes.items()
         }
         refused = self.sql("SELECT request_id FROM chronolake.refusal ORDER BY position")
         assert [request_id for (request_id,) in refused] == self.refused
@@ -259,19 +236,19 @@ class Promises(RuleBasedStateMachine):
             " FROM chronolake.instant i JOIN chronolake.lake_table t USING (table_id)"
             " WHERE t.dropped_at IS NULL"
         )
-        assert {(name, requested): rest for name, requested, *rest in rows} == {
-            (name, one.time): [
-                COMPLETED_AS.get(one.action, one.action) if one.was_completed else one.action,
-                one.state,
-                one.writer,
-                one.lease_end,
-                one.completed,
-                one.target,
-                one.undone_by,
-                one.schema_version,
+        assert {(name, requested): columns for name, requested, *columns in rows} == {
+            (name, instant.time): [
+                COMPLETED_AS.get(instant.action, instant.action) if instant.was_completed else instant.action,
+                instant.state,
+                instant.writer,
+                instant.lease_end,
+                instant.completed,
+                instant.target,
+                instant.undone_by,
+                instant.schema_version,
             ]
             for name, timeline in self.timelines.items()
-            for one in timeline.instants.values()
+            for instant in timeline.instants.values()
         }
 
     @invariant()
@@ -292,12 +269,12 @@ class Promises(RuleBasedStateMachine):
             assert present == columns.version
             assert number < present or fields == present_fields
             assert present_fields == [
-                {"field_id": one.id, "name": one.name, "type": one.type, "nullable": one.nullable}
-                for one in columns.columns
+                {"field_id": column.id, "name": column.name, "type": column.type, "nullable": column.nullable}
+                for column in columns.columns
             ]
 
     @invariant()
-    def what_is_served_begins_as_in_the_model_and_never_goes_back(self) -> None:
+    def the_first_time_served_is_as_in_the_model(self) -> None:
         rows = self.sql(
             "SELECT namespace || '.' || name, chronolake.micros(cleaned_before)"
             " FROM chronolake.lake_table WHERE dropped_at IS NULL"
@@ -312,7 +289,11 @@ class Promises(RuleBasedStateMachine):
             for name, timeline in self.timelines.items()
             for (bucket, generation), requested in timeline.planned()
         }
-        by_services = [one[:3] for one in planned if self.timelines[one[0]].instants[one[3]].action in SERVICES]
+        by_services = [
+            (name, bucket, generation)
+            for name, bucket, generation, requested in planned
+            if self.timelines[name].instants[requested].action in SERVICES
+        ]
         assert len(set(by_services)) == len(by_services), "a file group is in one plan at a time"
         assert set(self.groups("replaced_group", "withdrawn_at IS NULL")) == {
             (name, bucket, generation, requested)
@@ -321,13 +302,13 @@ class Promises(RuleBasedStateMachine):
         }
 
     @invariant()
-    def what_completed_is_seen_and_nothing_of_it_lost(self) -> None:
+    def completed_writes_are_seen_and_not_lost(self) -> None:
         for timeline in self.timelines.values():
-            assert timeline.lost_updates() == []
-            assert timeline.unseen() == []
+            assert model_of_conflicts.lost_updates(timeline) == []
+            assert model_of_conflicts.unseen(timeline) == []
 
     @invariant()
-    def no_clean_has_taken_what_somebody_needs(self) -> None:
+    def no_clean_has_deleted_a_file_that_a_reader_needs(self) -> None:
         for timeline in self.timelines.values():
             assert timeline.cleaned.isdisjoint(model_of_cleans.needed(timeline))
 
@@ -348,7 +329,7 @@ class Promises(RuleBasedStateMachine):
             self.compare_views(name, turn)
 
     @invariant()
-    def who_follows_the_changes_has_what_a_snapshot_shows(self) -> None:
+    def a_follower_of_changes_has_what_a_snapshot_shows(self) -> None:
         if next(self.turns) % 3 == 0:
             return  # the next range is longer
         for name, timeline in self.timelines.items():
@@ -356,39 +337,34 @@ class Promises(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------------------ how
 
-    def draw(self, data: DataObject) -> list[Asked]:
-        drawn = self.asking(data)
-        return [asked for _ in range(data.draw(st.integers(1, 4))) for asked in drawn.draw()]
+    def draw(self, data: DataObject) -> list[DrawnCommand]:
+        draws = self.draws(data)
+        return [command for _ in range(data.draw(st.integers(1, 4))) for command in strategies.draw(draws)]
 
-    def asking(self, data: DataObject) -> Asking:
-        return Asking(data, self.timelines, self.active, self.now_us)
+    def draws(self, data: DataObject) -> Draws:
+        return Draws(data, self.timelines, self.active, self.now_us)
 
-    def play(self, asked: Sequence[Asked]) -> list[Result]:
-        requests = [self.request(one.command) for one in asked]
+    def play(self, drawn: Sequence[DrawnCommand]) -> list[Result]:
+        requests = [self.request(each.command) for each in drawn]
         results = self.run(requests)
-        self.check(asked, requests, results)
+        self.check(drawn, requests, results)
         return results
 
-    def check(self, asked: Sequence[Asked], requests: Sequence[Request], results: Sequence[Result]) -> None:
+    def check(
+        self, drawn: Sequence[DrawnCommand], requests: Sequence[Request], results: Sequence[Result]
+    ) -> None:
         """One after the other: whatever shares a transaction, each sees what those before it did."""
-        for one, request, result in zip(asked, requests, results, strict=True):
-            refusals = one.refusals()
+        for command, request, result in zip(drawn, requests, results, strict=True):
+            refusals = command.refusals()
             if isinstance(result, Answer):
-                assert not refusals, one.command
-                one.happened(result.body)
+                assert not refusals, command.command
+                command.apply(result.body)
             else:
-                assert result.code in refusals, (one.command, result)
+                assert result.code in refusals, (command.command, result)
                 if winner := refusals[result.code]:
                     assert parse_time(result.context["winner"]) == winner
                 self.refused.append(request.request_id)
-            self.told[request.request_id] = (request, _outcome(result))
-
-    def request(self, command: Command) -> Request:
-        key = f"request-{next(self.numbers):06d}"
-        return Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
-
-    def run(self, requests: Sequence[Request]) -> list[Result]:
-        return self.runner.run(group.run(self.session, requests, drift_max_us=SECOND_US)).results
+            self.outcomes[request.request_id] = (request, _outcome(result))
 
     def set_clock(self, now_us: int) -> None:
         if self.active:
@@ -405,8 +381,8 @@ class Promises(RuleBasedStateMachine):
                 self.snapshot(name, Micros(as_of))
             assert parse_time(refused.value.context["first_servable_time"]) == timeline.cleaned_before
             return
-        found = self.snapshot(name, None if as_of is None else Micros(as_of))
-        assert {_group(one): _slice(one) for one in found.slices} == timeline.seen(as_of), as_of
+        snapshot = self.snapshot(name, None if as_of is None else Micros(as_of))
+        assert {_group(each): _slice(each) for each in snapshot.slices} == timeline.seen(as_of), as_of
 
     def snapshot(self, name: str, as_of: ReadTime | None) -> Snapshot:
         return self.runner.run(file_queries.snapshot(self.database, name, as_of, None, 100, None))
@@ -432,7 +408,7 @@ class Promises(RuleBasedStateMachine):
             with pytest.raises(errors.HistoryCleaned):
                 self.changes(name, Micros(after))
             earliest = self.snapshot(name, Bound.EARLIEST)
-            timeline.followed = {_group(one): _slice(one) for one in earliest.slices}
+            timeline.followed = {_group(each): _slice(each) for each in earliest.slices}
             after = first
             changes = self.changes(name, Bound.EARLIEST)
         else:
@@ -440,14 +416,14 @@ class Promises(RuleBasedStateMachine):
         if changes.to is None:
             return
         until = parse_time(changes.to)
-        counted = {parse_time(one.requested_time) for one in changes.instants}
+        counted = {parse_time(instant.requested_time) for instant in changes.instants}
         assert counted == timeline.written_between(after or 0, until)
-        for one in changes.file_groups:
-            group = bucket_of(one.file_id), generation_of(one.file_id)
+        for changed in changes.file_groups:
+            group = bucket_of(changed.file_id), generation_of(changed.file_id)
             before = timeline.followed.pop(group, None)
-            assert before == (None if one.before is None else _slice(one.before))
-            if one.after is not None:
-                timeline.followed[group] = _slice(one.after)
+            assert before == (None if changed.before is None else _slice(changed.before))
+            if changed.after is not None:
+                timeline.followed[group] = _slice(changed.after)
         timeline.followed_to = until
         assert timeline.followed == timeline.seen()
 
@@ -470,13 +446,6 @@ class Promises(RuleBasedStateMachine):
     def projections(self) -> dict[str, list[Any]]:
         return {name: sorted(self.sql(f"SELECT * FROM chronolake.{name}"), key=repr) for name in PROJECTIONS}
 
-    def sever(self, process: int) -> None:
-        self.admin.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
-
-    def sql(self, statement: str) -> list[Any]:
-        cursor = self.admin.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
-
 
 def _outcome(result: Result) -> _Outcome:
     if isinstance(result, Answer):
@@ -485,13 +454,13 @@ def _outcome(result: Result) -> _Outcome:
     return result.recorded.status, result.recorded.document
 
 
-def _group(one: FileSlice) -> Group:
-    return bucket_of(one.file_id), generation_of(one.file_id)
+def _group(file_slice: FileSlice) -> Group:
+    return bucket_of(file_slice.file_id), generation_of(file_slice.file_id)
 
 
-def _slice(one: FileSlice) -> Slice:
-    base = None if one.base_file is None else parse_time(one.base_file.requested_time)
-    return base, tuple(parse_time(log.requested_time) for log in one.log_files)
+def _slice(file_slice: FileSlice) -> Slice:
+    base = None if file_slice.base_file is None else parse_time(file_slice.base_file.requested_time)
+    return base, tuple(parse_time(log.requested_time) for log in file_slice.log_files)
 
 
 @pytest.fixture
