@@ -283,7 +283,7 @@ def _problem_codes() -> Iterator[str]:
 _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.INVALID_REQUEST: "Correct the body; `detail` names the field.",
     ProblemCode.INVALID_PARAMETER: "Correct the parameter; `detail` names it.",
-    ProblemCode.INVALID_CURSOR: "Begin the list again without a cursor.",
+    ProblemCode.INVALID_CURSOR: "Start the list again without a cursor.",
     ProblemCode.ROUTE_NOT_FOUND: "Check the path; `/openapi.json` lists all of them.",
     ProblemCode.METHOD_NOT_ALLOWED: "Use a method that the path takes; `/openapi.json` lists them.",
     ProblemCode.INSTANT_NOT_FOUND: "Check the requested time and the table.",
@@ -306,8 +306,8 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.SCHEMA_NOT_FOUND: "List the versions of the table's schema.",
     ProblemCode.INCOMPATIBLE_SCHEMA: "Request another change; `detail` says why, and what is allowed.",
     ProblemCode.SCHEMA_CHANGED: "Read schema version `context.schema_version`, and repeat the change.",
-    ProblemCode.OUTCOME_NOT_FOUND: "The command was not executed so far; a request under way may still be. "
-    "Send the same request again under its key: it happens once.",
+    ProblemCode.OUTCOME_NOT_FOUND: "The request may still be under way. Send it again under its key: it is "
+    "executed once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
     ProblemCode.ILLEGAL_TRANSITION: "Check the present state, `context.state`.",
     ProblemCode.LEASE_LIVE: "Ask the writer, or wait until `context.lease_expires_at`.",
@@ -327,8 +327,8 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.BASE_PATH_TAKEN: "Choose another base path. If `context.dropped`, `reuse_base_path` takes it "
     "over from the dropped table.",
     ProblemCode.BASE_PATH_SHARED: "See `detail` for the other table; drop one of them, or load it elsewhere.",
-    ProblemCode.METASTORE_MOVED: "When the original database deletes nothing any more, an operator runs "
-    "`chronolake-metastore claim`.",
+    ProblemCode.METASTORE_MOVED: "An operator runs `chronolake-metastore claim`, when the original database is "
+    "not used any more.",
     ProblemCode.INTERNAL_ERROR: "See the server's log. The request may be sent again under the same key: it "
     "is executed at most once.",
     ProblemCode.OVERLOADED: "Send the request again later, under the same key.",

@@ -242,15 +242,18 @@ class Run:
 
     def _not_covered(self) -> Iterator[str]:
         if self._skipped:
-            yield f"{self._skipped} base files were not read, because a sample was asked for"
+            yield f"{self._skipped} base files were not read, because only a sample was requested"
         if self._log_files:
-            yield f"{self._log_files} log files: only that they are there, with their sizes and names"
+            yield f"{self._log_files} log files: only their existence, sizes and names were checked"
         if self._files_of_dropped_tables:
             yield f"{self._files_of_dropped_tables} files of dropped tables in the folder: never deleted"
         if self._layout.buckets is None:
             yield "keys that are in two files of a partition: only a bucket index says where a key belongs"
         if self._misplaced_skipped:
-            yield f"twins of {self._misplaced_skipped} keys in wrong buckets, of which there are too many"
+            yield (
+                f"duplicates of {self._misplaced_skipped} keys in wrong buckets, because there are too many of "
+                "them"
+            )
 
 
 def _origin(orphan: Orphan) -> str:

@@ -61,7 +61,7 @@ class Position:
 
     def pause_after_end(self) -> float:
         """Seconds until the next try after the server ended the stream, as it does when it is stopped."""
-        ended = errors.ConnectionFailed("the server ended the stream of events at each try")
+        ended = errors.ConnectionFailed("the server ended the stream of events at each attempt")
         pause = self.pause_after(ended)
         if pause is None:
             raise ended
@@ -82,4 +82,4 @@ def _event_of(text: str) -> LoggedEvent:
     try:
         return msgspec.json.decode(text, type=LoggedEvent)
     except msgspec.DecodeError as exc:
-        raise errors.ServerError(f"the stream of events has a message that is no event: {exc}") from exc
+        raise errors.ServerError(f"the stream of events has a message that is not an event: {exc}") from exc

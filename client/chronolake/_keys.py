@@ -56,7 +56,7 @@ def texts(column: pa.Array | pa.ChunkedArray, type_: str) -> pa.Array:
         case "timestamp_ntz":
             return _local_times(array.cast(pa.timestamp("us")).cast(pa.int64()))
         case _:
-            raise ValueError(f"a column of type {type_!r} is no key field and no partition field")
+            raise ValueError(f"a column of type {type_!r} cannot be a key field or a partition field")
 
 
 def record_keys(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:

@@ -196,7 +196,7 @@ class StoredMarkers:
         if not markers and not others:
             return 0
         failures = self.delete(markers)
-        failures += [f"{path}: it is no marker of the instant {self._requested_time}" for path in others]
+        failures += [f"{path}: it is not a marker of the instant {self._requested_time}" for path in others]
         if failures:
             raise errors.StorageFailed(
                 f"{len(failures)} files stay in {self._folder}, of {len(markers) + len(others)}. "

@@ -76,7 +76,7 @@ def _body_length(metadata: bytes) -> int:
 
 def broken_off() -> errors.ConnectionFailed:
     """The error of a stream without its end."""
-    return errors.ConnectionFailed("the server broke its answer off; ask again")
+    return errors.ConnectionFailed("the server ended its answer too early; send the request again")
 
 
 def pyarrow() -> Any:

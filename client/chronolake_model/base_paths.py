@@ -121,7 +121,9 @@ def _file(base_path: str, location: str) -> Location:
         host, slash, path = location[2:].partition("/")
         _refuse_user(host)
         if host.lower() not in ("", "localhost"):
-            raise ValueError(f"{_shown(base_path)} names the host {host[:100]!r}; a file URI is of localhost")
+            raise ValueError(
+                f"{_shown(base_path)} names the host {host[:100]!r}; a file URI may name only localhost"
+            )
         path = slash + path
     if not path.startswith("/"):
         raise ValueError(f"{_shown(base_path)} is a relative path; write file:///folder")
@@ -186,7 +188,7 @@ def _normalised(base_path: str, path: str) -> str:
     for part in path.split("/"):
         if part == "..":
             if not parts:
-                raise ValueError(f"{_shown(base_path)} climbs above the root by '..'")
+                raise ValueError(f"{_shown(base_path)} leads above the root by '..'")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)

@@ -47,8 +47,8 @@ class PlanClean(CleanPolicy, frozen=True, forbid_unknown_fields=True, omit_defau
     execute: Annotated[
         bool,
         Meta(
-            description="Whether who asks deletes the files. If not, the plan waits in requested, "
-            "without a lease."
+            description="Whether the caller deletes the files. If not, the plan waits in requested, without a "
+            "lease."
         ),
     ] = True
 

@@ -106,5 +106,5 @@ def generation_of(file_id: str) -> int:
     """How many groups of its bucket were replaced before this one; raises ``ValueError`` for another id."""
     match = _BUCKET_FILE_ID.fullmatch(file_id)
     if match is None:
-        raise ValueError(f"{file_id!r} is no file id of a bucket")
+        raise ValueError(f"{file_id!r} is not the file id of a bucket")
     return int(match[2])

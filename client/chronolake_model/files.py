@@ -34,7 +34,9 @@ class ColumnStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     nested columns have no bounds.
     """
 
-    field_id: Annotated[int, Meta(ge=1, le=2**31 - 1, description="The column's, in the table's schema.")]
+    field_id: Annotated[
+        int, Meta(ge=1, le=2**31 - 1, description="The field id of the column in the table's schema.")
+    ]
     min: Bound | UnsetType = UNSET
     max: Bound | UnsetType = UNSET
     nulls: Annotated[Count, Meta(description="Records in which it is null.")] | UnsetType = UNSET

@@ -173,7 +173,7 @@ class _Parser:
         # Python's own stack ends before a text does.
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            self._fail(f"no more than {DEPTH_MAX} levels of parentheses and not")
+            self._fail(f"at most {DEPTH_MAX} levels of parentheses and not")
         result = rule()
         self._depth -= 1
         return result

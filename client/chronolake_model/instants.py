@@ -24,7 +24,7 @@ LEASE_SECONDS_DEFAULT = 60
 LeaseSeconds = Annotated[
     int, Meta(ge=1, le=86_400, description="How long the writer may stay silent, in seconds.")
 ]
-Writer = Annotated[str, Meta(min_length=1, max_length=255, description="Who writes: a job, a host, a process.")]
+Writer = Annotated[str, Meta(min_length=1, max_length=255, description="The writer: a job, a host, a process.")]
 Reason = Annotated[str, Meta(max_length=4_096)]
 InstantTime = Annotated[
     str, Meta(pattern=INSTANT_TIME_PATTERN, description="An instant's requested time, 17 or 20 digits.")
@@ -134,7 +134,7 @@ class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
     markers: Annotated[
         MarkersType | None,
-        Meta(description="Where its markers are; as the table's property markers.type says, unless given."),
+        Meta(description="Where its markers are. Default: the table property markers.type."),
     ] = None
 
 
@@ -172,7 +172,8 @@ class StageWriteStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
     write_stats: Annotated[list[WriteStat], Meta(min_length=1, max_length=STAGED_MAX)]
     writer: Annotated[
-        Writer | None, Meta(description="Who stages; refused when another has taken the instant over.")
+        Writer | None,
+        Meta(description="The writer. The request is refused if another writer has taken the instant over."),
     ] = None
 
 
@@ -196,25 +197,26 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     extra_metadata: Properties = {}
     replaced_file_groups: FileGroups = []
     writer: Annotated[
-        Writer | None, Meta(description="Who completes; refused when another has taken the instant over.")
+        Writer | None,
+        Meta(description="The writer. The request is refused if another writer has taken the instant over."),
     ] = None
     schema_version: Annotated[
         SchemaVersion | None,
-        Meta(description="Of the schema that the files were written with; the instant's own unless given."),
+        Meta(description="The version of the schema that the files were written with. Default: the instant's."),
     ] = None
     staged: Annotated[
         list[Annotated[int, Meta(ge=1, le=2**62)]],
         Meta(
             max_length=STAGED_CHUNKS_MAX,
-            description="The versions that staging the write stats was answered with, in place of write_stats.",
+            description="The versions in the answers to staging, instead of write_stats.",
         ),
     ] = []
     cleaned_before: Annotated[
         Annotated[str, Meta(pattern=INSTANT_TIME_PATTERN)] | None,
         Meta(
             description=(
-                "Of a clean: a completion time. Files that left the latest file slices at it or before may be "
-                "gone, and reads as of earlier times are refused."
+                "For a clean: a completion time. Files that left the latest file slices at or before it may be "
+                "deleted, and reads as of earlier times are refused."
             )
         ),
     ] = None
@@ -242,8 +244,8 @@ class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     execute: Annotated[
         bool,
         Meta(
-            description="Whether who asks deletes the files. If not, the plan waits in requested, "
-            "without a lease."
+            description="Whether the caller deletes the files. If not, the plan waits in requested, without a "
+            "lease."
         ),
     ] = True
 
@@ -329,7 +331,8 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     lease_seconds: LeaseSeconds | None = None
     writer: Annotated[
-        Writer | None, Meta(description="Whose lease it is; refused when another has taken the instant over.")
+        Writer | None,
+        Meta(description="The writer. The request is refused if another writer has taken the instant over."),
     ] = None
 
 

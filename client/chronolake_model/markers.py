@@ -78,7 +78,7 @@ class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True
     """The marker of one data file."""
 
     partition_path: PartitionPath
-    file_name: Annotated[str, Meta(min_length=1, max_length=1_024, description="Of the data file.")]
+    file_name: Annotated[str, Meta(min_length=1, max_length=1_024, description="The name of the data file.")]
     kind: MarkerKind
 
     @property

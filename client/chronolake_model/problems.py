@@ -20,21 +20,29 @@ class ProblemCode(enum.StrEnum):
 
     INVALID_REQUEST = "invalid-request", 400, "The request's body does not have the documented form"
     INVALID_PARAMETER = "invalid-parameter", 400, "A parameter in the path, query or header is not valid"
-    INVALID_CURSOR = "invalid-cursor", 400, "The cursor is not one that this list gave"
+    INVALID_CURSOR = "invalid-cursor", 400, "The cursor does not come from this list"
     ROUTE_NOT_FOUND = "route-not-found", 404, "There is nothing at this address"
     NAMESPACE_NOT_FOUND = "namespace-not-found", 404, "There is no such namespace"
     TABLE_NOT_FOUND = "table-not-found", 404, "There is no such table"
     INSTANT_NOT_FOUND = "instant-not-found", 404, "The table's timeline has no such instant"
     SCHEMA_NOT_FOUND = "schema-not-found", 404, "The table's schema has no such version"
     READER_NOT_FOUND = "reader-not-found", 404, "The table has no such lease of a reader"
-    OUTCOME_NOT_FOUND = "outcome-not-found", 404, "No request of this idempotency key was carried out so far"
-    METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not take this method"
+    OUTCOME_NOT_FOUND = "outcome-not-found", 404, "No request with this idempotency key was executed so far"
+    METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not accept this method"
     BODY_TOO_SLOW = "body-too-slow", 408, "The request's body came too slowly"
     NAMESPACE_EXISTS = "namespace-exists", 409, "There is a namespace of this name already"
     NAMESPACE_NOT_EMPTY = "namespace-not-empty", 409, "The namespace still has tables"
     TABLE_EXISTS = "table-exists", 409, "There is a table of this name already"
-    BASE_PATH_TAKEN = "base-path-taken", 409, "The base path is another table's, or overlaps with one"
-    BASE_PATH_SHARED = "base-path-shared", 409, "Nothing is deleted: the table's base path is not its own"
+    BASE_PATH_TAKEN = (
+        "base-path-taken",
+        409,
+        "The base path belongs to another table, or overlaps with that of one",
+    )
+    BASE_PATH_SHARED = (
+        "base-path-shared",
+        409,
+        "Nothing is deleted: the base path may belong to another table too",
+    )
     METASTORE_MOVED = "metastore-moved", 409, "Nothing is deleted: the metastore's database was copied or moved"
     ILLEGAL_TRANSITION = "illegal-transition", 409, "The instant's present state does not allow this"
     LEASE_LIVE = "lease-live", 409, "The instant's writer still holds its lease"
@@ -46,23 +54,23 @@ class ProblemCode(enum.StrEnum):
     )
     UNDELETED_FILES = "undeleted-files", 409, "Files that the plan names are not reported as deleted"
     SAVEPOINTED = "savepointed", 409, "A savepoint pins the instant"
-    INCOMPATIBLE_SCHEMA = "incompatible-schema", 409, "The table's schema cannot be changed so"
-    SCHEMA_CHANGED = "schema-changed", 409, "The table's schema is of another version by now"
+    INCOMPATIBLE_SCHEMA = "incompatible-schema", 409, "The table's schema cannot be changed in this way"
+    SCHEMA_CHANGED = "schema-changed", 409, "The table's schema has another version now"
     INSTANT_ROLLED_BACK = "instant-rolled-back", 410, "The instant was rolled back; its writer must stop"
     HISTORY_CLEANED = "history-cleaned", 410, "The table's history of that time was cleaned"
     BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"
-    UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type", 415, "The server does not read such a body"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type", 415, "The server does not accept this type of body"
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", 422, "The idempotency key belongs to another request"
     INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
     INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"
-    INVALID_MARKER = "invalid-marker", 422, "The marker is of no data file of its instant"
-    INVALID_DELETION = "invalid-deletion", 422, "A file that was reported as deleted is none that may be"
-    INVALID_PLAN = "invalid-plan", 422, "The plan, or the file groups that are named, do not fit the table"
+    INVALID_MARKER = "invalid-marker", 422, "The marker does not name a data file of its instant"
+    INVALID_DELETION = "invalid-deletion", 422, "A file may not be reported as deleted"
+    INVALID_PLAN = "invalid-plan", 422, "The plan or the named file groups do not fit the table"
     INVALID_FILTER = "invalid-filter", 422, "The filter does not fit the table's columns"
     ACTION_NOT_SUPPORTED = "action-not-supported", 422, "The table does not take this action"
-    TOO_MANY_STREAMS = "too-many-streams", 429, "The client has as many streams open as it may"
-    INTERNAL_ERROR = "internal-error", 500, "The server failed; the fault is its own"
-    OVERLOADED = "overloaded", 503, "The server has more requests waiting than it accepts"
+    TOO_MANY_STREAMS = "too-many-streams", 429, "The client has too many open streams"
+    INTERNAL_ERROR = "internal-error", 500, "The server failed because of a bug"
+    OVERLOADED = "overloaded", 503, "The server has too many waiting requests"
     DATABASE_UNAVAILABLE = "database-unavailable", 503, "The server cannot reach its database"
 
     def __new__(cls, code: str, status: int, title: str) -> ProblemCode:

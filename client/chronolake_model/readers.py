@@ -20,11 +20,11 @@ class BeginReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """Take a lease: as long as it runs no clean deletes what the table held as of a completion time."""
 
     reader: Annotated[
-        str, Meta(min_length=1, max_length=255, description="Who reads: a job, a host, a process.")
+        str, Meta(min_length=1, max_length=255, description="The reader: a job, a host, a process.")
     ]
     as_of: Annotated[
         Annotated[str, Meta(pattern=READ_TIME_PATTERN)] | None,
-        Meta(description="A completion time, 17 or 20 digits, earliest or latest; latest unless given."),
+        Meta(description="A completion time, 17 or 20 digits, earliest or latest. Default: latest."),
     ] = None
     lease_seconds: ReaderLeaseSeconds = LEASE_SECONDS_DEFAULT
 

@@ -27,15 +27,20 @@ class Scan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     as_of: Annotated[
         Annotated[str, Meta(pattern=READ_TIME_PATTERN)] | None,
         Meta(
-            description=("A completion time, `earliest` or `latest`: what completed at it or before is seen.")
+            description=(
+                "A completion time, `earliest` or `latest`. The answer shows the instants that completed at or "
+                "before it."
+            )
         ),
     ] = None
     partition_paths: (
         Annotated[list[PartitionPath], Meta(max_length=PARTITIONS_MAX, description="Only these partitions.")]
         | None
     ) = None
-    filter: Annotated[Filter | None, Meta(description="Which records are wanted; all unless given.")] = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX, description="Slices of a page at most.")] = PAGE_DEFAULT
+    filter: Annotated[Filter | None, Meta(description="The wanted records. Default: all.")] = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX, description="The largest number of slices of a page.")] = (
+        PAGE_DEFAULT
+    )
     cursor: Annotated[
         str | None, Meta(description="`next_cursor` of the page before, with the rest of the body unchanged.")
     ] = None

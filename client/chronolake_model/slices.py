@@ -22,7 +22,8 @@ class HistoricSlice(msgspec.Struct, frozen=True):
     log_files: list[DataFile]
     pending: bool
     superseded_at: Annotated[
-        str | None, Meta(description="When a newer base file completed, or the group was replaced.")
+        str | None,
+        Meta(description="The time at which a newer base file completed, or the group was replaced."),
     ]
 
 
@@ -43,7 +44,7 @@ class FileGroupHistory(msgspec.Struct, frozen=True):
     partition_path: str
     file_id: str
     replaced: Annotated[
-        GroupReplacement | None, Meta(description="By what it was replaced; null when it was not.")
+        GroupReplacement | None, Meta(description="The replacement; null if the group was not replaced.")
     ]
     slices: list[HistoricSlice]
     next_cursor: str | None

@@ -30,7 +30,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
     names = set(options_of(properties))
     if secret := sorted(names & SECRETS):
         raise ValueError(
-            f"the property {PREFIX}{secret[0]} would be in the table's log for good, for everybody to read; "
-            "pass it as a storage option, or set it in the environment"
+            f"the property {PREFIX}{secret[0]} would be in the table's log for good, readable for every "
+            "client; pass it as a storage option, or set it in the environment"
         )
     check_options(names)

@@ -47,7 +47,7 @@ class RecordSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     ``unswept_since``.
     """
 
-    unswept_since: Annotated[InstantTime, Meta(description="As the list of what is due said.")]
+    unswept_since: Annotated[InstantTime, Meta(description="The value from the list of due instants.")]
     late_files: Annotated[list[DeletedFile], Meta(max_length=DELETIONS_MAX)] = []
 
 

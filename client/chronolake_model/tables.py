@@ -87,7 +87,7 @@ class NewField(Field, frozen=True, forbid_unknown_fields=True):
         return cls(field.name, field.type, field.nullable)
 
 
-FieldId = Annotated[int, Meta(ge=1, description="Tells columns apart, whatever they are called; never reused.")]
+FieldId = Annotated[int, Meta(ge=1, description="Identifies the column, also after a rename. Never reused.")]
 SchemaVersion = Annotated[int, Meta(ge=1, le=SCHEMA_VERSION_MAX, description="Dense from 1, per table.")]
 
 
@@ -141,8 +141,10 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reuse_base_path: Annotated[
         bool,
         Meta(
-            description="Take the folder over from dropped tables that had it, or one that overlaps with it: "
-            "nothing of theirs is deleted there any more."
+            description=(
+                "Take the folder over from dropped tables whose base path is the same or overlaps. From then "
+                "on nothing of these tables is deleted there."
+            )
         ),
     ] = False
 

@@ -80,7 +80,7 @@ def digits_of(moment: Moment) -> str:
     if isinstance(moment, str):
         return moment
     if moment.tzinfo is None:
-        raise ValueError(f"{moment!r} has no time zone: say moment.replace(tzinfo=UTC), or whichever it is in")
+        raise ValueError(f"{moment!r} has no time zone: add the right one, such as moment.replace(tzinfo=UTC)")
     time = from_datetime(moment)
     return format_time(time, Tick.MICROSECOND if time % Tick.MILLISECOND.micros else Tick.MILLISECOND)
 
@@ -95,7 +95,7 @@ def parse_time(text: str) -> Micros:
         if micros >= _MICROS_PER_MINUTE:
             raise ValueError("its seconds go from 00 to 59")
     except ValueError as exc:
-        raise ValueError(f"{text[:14]!r} is no time: {exc}") from None
+        raise ValueError(f"{text[:14]!r} is not a time: {exc}") from None
     return Micros(minute * _MICROS_PER_MINUTE + micros)
 
 

@@ -107,6 +107,6 @@ def check_path(path: str) -> tuple[str, str]:
     parts = f"/{path}/"
     is_odd = "//" in parts or "/./" in parts or "/../" in parts
     if is_odd or (not path.isprintable() and _HIDDEN.search(path)):
-        raise ValueError(f"{path[:200]!r} is no path below a table's base path")
+        raise ValueError(f"{path[:200]!r} is not a path below a table's base path")
     folder, _, name = path.rpartition("/")
     return folder, name

@@ -156,13 +156,13 @@ def check_name(deleting: Deleting, path: str) -> str | None:
     instant = deleting.files_of
     if is_marker(path):
         is_of = instant is not None and marker_of(instant, path) is not None
-        return None if is_of else f"it is no marker of the instant {instant}"
+        return None if is_of else f"it is not a marker of the instant {instant}"
     file = file_at(path)
     own = requested_time_of(file.file_name)
     if instant is None:
         is_earlier = own is not None and deleting.by is not None and own < deleting.by and is_file_of(file, own)
-        return None if is_earlier else f"it is no data file of an instant before {deleting.by}"
-    return None if is_file_of(file, instant) else f"it is no data file of the instant {instant}"
+        return None if is_earlier else f"it is not a data file of an instant before {deleting.by}"
+    return None if is_file_of(file, instant) else f"it is not a data file of the instant {instant}"
 
 
 def find_needed(metastore: Metastore, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:

@@ -152,8 +152,8 @@ class LocalFiles:
             if not (missing and isinstance(exc, FileNotFoundError)):
                 failure = BasePathMissing if isinstance(exc, FileNotFoundError) else StorageError
                 raise failure(
-                    f"{self._root} is not there ({reason(exc)}): go where its files are, or make it if there "
-                    "were never any"
+                    f"{self._root} does not exist ({reason(exc)}): run this on a machine that has the table's "
+                    "files, or create the folder if the table never had files"
                 ) from exc
             root = None
         folders = _Folders(self._root, root)
@@ -184,7 +184,7 @@ class _Folders:
         if folder is None and self._root is not None:
             folder = self._walk(path, make=True)
         if folder is None:
-            raise StorageError(f"{self._root_path}/{path} is no folder")
+            raise StorageError(f"{self._root_path}/{path} is not a folder")
         return folder
 
     def full(self, path: str) -> str:
@@ -292,7 +292,7 @@ def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | N
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(name, flags, dir_fd=folder), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise StorageError(f"{full} is no regular file; remove it")
+                raise StorageError(f"{full} is not a regular file; remove it")
             body = file.read(bytes_max + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -239,7 +239,8 @@ def _obstore(base_path: str) -> tuple[Any, Any]:
         from obstore import exceptions  # noqa: PLC0415
     except ImportError as exc:
         raise ImportError(
-            f"{base_path} is no local folder, and obstore is not installed: pip install 'chronolake[storage]'"
+            f"{base_path} is not a local folder, and obstore is not installed: pip install "
+            "'chronolake[storage]'"
         ) from exc
     return obstore, exceptions
 

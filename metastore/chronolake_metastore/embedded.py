@@ -286,7 +286,7 @@ def _forget_ended(folder: Path) -> None:
     if not lines and not locks:
         return
     if not _wait_for(lambda: not _left_behind(folder), START_SECONDS_MAX):
-        raise RuntimeError("processes of a PostgreSQL that ended are there still")
+        raise RuntimeError("processes of a PostgreSQL that has ended still run")
     # In a copied folder they are of the original, which may run: its own lock must stay.
     if len(lines) > 4 and lines[4].strip() and _is_of(lines, folder):
         (Path(lines[4].strip()) / f".s.PGSQL.{lines[3].strip()}.lock").unlink(missing_ok=True)

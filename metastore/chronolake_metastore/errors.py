@@ -119,7 +119,7 @@ class SchemaNotFound(NotFound):
 
     def __init__(self, table: str, schema_version: int) -> None:
         super().__init__(
-            f"the schema of {table!r} has no version {schema_version}; its present one is in the table",
+            f"the schema of {table!r} has no version {schema_version}; GET the table for its present version",
             table=table,
             schema_version=schema_version,
         )
@@ -130,7 +130,8 @@ class ReaderNotFound(NotFound):
 
     def __init__(self, table: str, lease_id: str) -> None:
         super().__init__(
-            f"no reader of {table!r} holds the lease {lease_id!r}; if it has ended, take another and read anew",
+            f"no reader of {table!r} holds the lease {lease_id!r}; if it has ended, take a new lease and begin "
+            "to read again",
             table=table,
             lease_id=lease_id,
         )
@@ -141,8 +142,8 @@ class OutcomeNotFound(NotFound):
 
     def __init__(self, request_id: str) -> None:
         super().__init__(
-            f"no request with the idempotency key {request_id!r} was carried out so far; one that is under way "
-            "may still be: send the same request again under its key, and it happens once",
+            f"no request with the idempotency key {request_id!r} was executed so far. A request that is still "
+            "under way may be executed later: send it again with its key, and it is executed once",
             request_id=request_id,
         )
 
@@ -177,8 +178,8 @@ class MetastoreMoved(Conflict):
     def __init__(self, metastore_id: str) -> None:
         super().__init__(
             f"the metastore {metastore_id} has the identity of another PostgreSQL: its database was copied, "
-            "restored or promoted; nothing is deleted until `chronolake-metastore claim` was run, when the "
-            "original deletes nothing any more",
+            "restored or promoted. Nothing is deleted until an operator runs `chronolake-metastore claim`, "
+            "when the original database is not used any more",
             metastore_id=metastore_id,
         )
 
@@ -225,7 +226,7 @@ class HistoryCleaned(TimelineError):
     def __init__(self, table: str, time: str, first_servable_time: str) -> None:
         super().__init__(
             f"the history of {table!r} was cleaned: {time} is earlier than {first_servable_time}, the first "
-            "time that it is served as of; ask for that one (earliest), or a later one",
+            "time that it is served as of; read as of that time (earliest), or a later one",
             table=table,
             asked=time,
             first_servable_time=first_servable_time,

@@ -80,7 +80,7 @@ class Followers:
         if self._of_address[client.address] >= per_client:
             raise errors.TooManyStreams(
                 f"{client.address} already has {per_client} streams open at this server, the most that one "
-                "address may have; close some, or share one stream between those who follow",
+                "address may have; close some, or share one stream between several followers",
                 streams_max=per_client,
             )
         if len(self.all) >= self._settings.followers_max:

@@ -34,7 +34,7 @@ class Folder:
         with configuration_errors():
             content = self._files.read(name, OBJECT_BYTES_MAX)
         if content is None:
-            raise errors.ConfigurationError(f"{self._files.base_path}/{name} cannot be used: it is not there")
+            raise errors.ConfigurationError(f"{self._files.base_path}/{name} cannot be used: it does not exist")
         return content.body
 
     def create(self, name: str, content: bytes) -> None:

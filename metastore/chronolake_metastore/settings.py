@@ -85,8 +85,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_anonymous: Annotated[
         bool,
         Option(
-            help="Listen at an address that other machines reach, although there is no access control: "
-            "everybody who reaches the port may do everything."
+            help=(
+                "Listen at an address that other machines reach, although there is no access control: every "
+                "client that reaches the port may do everything."
+            )
         ),
     ] = False
     migrate: Annotated[
@@ -195,17 +197,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reaper_seconds: Annotated[
         float,
         Option(
-            help="The interval at which instants with an expired lease are looked for, and rolled back. "
-            "0: only other servers do it.",
+            help=(
+                "The interval at which the server searches instants with an expired lease and rolls them back. "
+                "0: only other servers do it."
+            ),
             min=0.0,
         ),
     ] = 5.0
     deleter_seconds: Annotated[
         float,
         Option(
-            help="The interval at which pending rollbacks and cleans are looked for. The server deletes "
-            "their files from storage, which it must reach as writers do. 0: only clients and other "
-            "servers do it.",
+            help=(
+                "The interval at which the server searches pending rollbacks and cleans, and deletes their "
+                "files from storage. It must reach the storage as writers do. 0: only clients and other "
+                "servers do it."
+            ),
             min=0.0,
         ),
     ] = 0.0

@@ -63,7 +63,7 @@ class UnreportedFiles:
 
     def tables(self) -> Iterable[TablePlace]:
         """As ``Metastore.tables``: an executor makes no first claim, because it cannot compare folders."""
-        raise ClaimRefused("the driver claims the table's base path, and its claim is gone")
+        raise ClaimRefused("the claim of the table's base path, which the driver made, does not exist any more")
 
     def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed_files``."""

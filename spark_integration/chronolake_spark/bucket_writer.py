@@ -322,9 +322,9 @@ class _GroupWriter:
 
 def _ambiguous_order(latest: merge.Latest) -> errors.DuplicateKeys:
     return errors.DuplicateKeys(
-        f"{latest.ambiguous} rows have the record key of another row of the frame, differ from it, and nothing "
-        f"says which is later; for example {latest.ambiguous_key!r}. Say what orders the rows with row_order, "
-        "keep one row of each key, or use a table with an ordering field that tells them apart",
+        f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and nothing "
+        f"says which one is later; for example {latest.ambiguous_key!r}. Order the rows with row_order, keep "
+        "one row of each key, or use a table with an ordering field that distinguishes them",
         {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
     )
 

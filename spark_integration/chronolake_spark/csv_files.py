@@ -265,7 +265,9 @@ def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None 
                     {"file": str(file), "line": line},
                 )
     if rows is not None and count != rows:
-        raise errors.SourceUnreadable(f"{file}: its quotes can be read as {rows} or as {count} rows; mend them")
+        raise errors.SourceUnreadable(
+            f"{file}: its quotes can be read as {rows} or as {count} rows; correct them"
+        )
 
 
 def _refuse_missing_key(place: _Place, rows: pa.RecordBatch, key: Sequence[str]) -> None:

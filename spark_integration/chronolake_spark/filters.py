@@ -45,7 +45,7 @@ def parse(filter_: FilterOrText, fields: Iterable[Field]) -> Filter:
     if isinstance(filter_, str):
         return filter_text.parse(filter_, _types(fields))
     if not isinstance(filter_, Filter):
-        raise TypeError(f"a filter is made with chronolake.col, or a text, not {type(filter_).__name__}")
+        raise TypeError(f"a filter is an expression of chronolake.col or a text, not {type(filter_).__name__}")
     return filter_
 
 

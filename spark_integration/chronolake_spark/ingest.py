@@ -55,24 +55,26 @@ class IngestResult(msgspec.Struct, frozen=True):
 
 def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     table: Annotated[
-        str, typer.Option(help="namespace.table; created if there is none.", callback=options.table_name)
+        str, typer.Option(help="namespace.table; created if it does not exist.", callback=options.table_name)
     ],
     source: Annotated[str, typer.Option(help="Parquet, CSV or JSON lines: a file, a folder or a pattern.")],
     key: Annotated[
-        str, typer.Option(help="The columns of the record key, with commas. Required for a new table.")
+        str, typer.Option(help="The columns of the record key, separated by commas. Required for a new table.")
     ] = "",
     ordering: Annotated[
-        str, typer.Option(help="The ordering field: the larger value wins. Without one the later commit does.")
+        str, typer.Option(help="The ordering field: the larger value wins. Without one, the later commit wins.")
     ] = "",
     partition: Annotated[
         list[str] | None,
-        typer.Option(help="A column, or name=SQL expression, as year=year(day). May be repeated."),
+        typer.Option(help="A column, or name=SQL expression, such as year=year(day). May be repeated."),
     ] = None,
     op_column: Annotated[
         str,
         typer.Option(
-            help="The column that says d or delete for rows to delete, and u, i or nothing for others. It is "
-            "not stored."
+            help=(
+                "A column with the operation of each row: d or delete for rows that delete, u, i or nothing "
+                "for all others. It is not stored."
+            )
         ),
     ] = "",
     one_commit_per_file: Annotated[
@@ -95,7 +97,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     table_type: Annotated[
         TableType,
         typer.Option(
-            help="How a new table keeps updates; only copy_on_write is possible so far.", metavar="TYPE"
+            help="How a new table stores updates; only copy_on_write is possible so far.", metavar="TYPE"
         ),
     ] = TableType.COPY_ON_WRITE,
     schema: Annotated[
@@ -103,10 +105,11 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option(help="Types of columns, as DDL: 'zip STRING, day DATE'; others are inferred."),
     ] = "",
     all_strings: Annotated[
-        bool, typer.Option("--all-strings", help="Take columns that --schema does not name as strings.")
+        bool, typer.Option("--all-strings", help="Read columns that --schema does not name as strings.")
     ] = False,
     encoding: Annotated[
-        str, typer.Option(help="Of CSV files: utf-8, latin-1, cp1252, utf-16, ...", callback=_encoding)
+        str,
+        typer.Option(help="The encoding of CSV files: utf-8, latin-1, cp1252, utf-16, ...", callback=_encoding),
     ] = "utf-8",
     load_changed_files: Annotated[
         bool,
@@ -287,9 +290,11 @@ def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
             "Run the same command again to load the other files."
         )
     if job.has_created_table:
-        return f"{table} was made, and could not be dropped again. Run the same command again to load into it."
+        return (
+            f"{table} was created, and could not be dropped again. Run the same command again to load into it."
+        )
     if not job.table_exists:
-        return f"{table} was not made, and nothing was loaded."
+        return f"{table} was not created, and nothing was loaded."
     return f"Nothing was loaded into {table}."
 
 

@@ -435,8 +435,8 @@ def _check_changed(changed: Sequence[Path], table: Table | None, request: Reques
         return
     raise errors.SourceChanged(
         f"changed after they were loaded into {table.name}: {', '.join(map(str, changed))}; the table has no "
-        "ordering field, so that rows of these files would take back newer values of other files. Load only "
-        "what is new from another file, or load them as they are with --load-changed-files",
+        "ordering field, so older rows of these files would overwrite newer values of other files. Load a "
+        "file with only the new rows, or load the files as they are with --load-changed-files",
         {"files": [str(file) for file in changed]},
     )
 

@@ -91,8 +91,8 @@ def check_new(request: Request) -> None:
     """Refuse a request that does not say all that a new table takes."""
     if not request.key:
         raise errors.TableMismatch(
-            f"there is no table {request.table} yet; to make it, say which columns are its record key: "
-            "--key id, or --key date,country"
+            f"there is no table {request.table} yet; to create it, name the columns of its record key: --key "
+            "id, or --key date,country"
         )
     if request.table_type is not TableType.COPY_ON_WRITE:
         raise errors.TableMismatch(f"Spark writes only copy_on_write tables so far, not {request.table_type}")
@@ -153,7 +153,7 @@ def _check_options(table: Table, request: Request) -> None:
         if given and list(given) != list(own):
             raise errors.TableMismatch(
                 f"{table.name} exists, and {option} {_text(given)} is not its {what}, {_text(own)}; leave the "
-                "option out to take the table as it is, or choose another name with --table"
+                "option out to use the table as it is, or choose another name with --table"
             )
 
 

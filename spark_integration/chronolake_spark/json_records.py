@@ -183,7 +183,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> Any:
-    raise _NotJsonError(f"{text} is no JSON number")
+    raise _NotJsonError(f"{text} is not a JSON number")
 
 
 _DECODER: Final = json.JSONDecoder(

@@ -96,7 +96,7 @@ def _ambiguous(fields: Sequence[Field]) -> str:
     names = ", ".join(field.name for field in fields)
     return (
         f"the record key ({names}): there are rows with a value like {NULL_KEY!r}, or like "
-        f"',{fields[-1].name}:', which makes the text of their key that of another; change those values"
+        f"',{fields[-1].name}:', which gives different records the same key text; change those values"
     )
 
 

@@ -39,7 +39,7 @@ def first_unknown(values: pa.Array) -> int | None:
 def refused(place: str, column: str, value: str) -> errors.SchemaMismatch:
     """The error for a value that names no operation."""
     return errors.SchemaMismatch(
-        f"{place}, column {column}: {value[:_VALUE_CHARS_MAX]!r} is no operation; rows to delete say "
-        f"{', '.join(DELETES)}, all others {', '.join(_UPSERTS)} or nothing",
+        f"{place}, column {column}: {value[:_VALUE_CHARS_MAX]!r} is not an operation; rows that delete have "
+        f"{', '.join(DELETES)}, all other rows {', '.join(_UPSERTS)} or nothing",
         {"place": place, "column": column, "value": value[:_VALUE_CHARS_MAX]},
     )

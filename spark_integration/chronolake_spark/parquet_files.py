@@ -48,8 +48,8 @@ def check(files: Sequence[Path], op_column: str | None, stop: Callable[[], None]
         for field in schema:
             if not _is_nanoseconds(field.type) and _holds_nanoseconds(field.type):
                 raise errors.SourceUnreadable(
-                    f"{file}, column {field.name}: {field.type} holds nanoseconds, which are read only as "
-                    "columns of their own; write microseconds",
+                    f"{file}, column {field.name}: {field.type} has nanoseconds inside a nested column, which "
+                    "cannot be read; write microseconds",
                     {"file": str(file), "column": field.name},
                 )
         for name in (field.name for field in schema if _is_nanoseconds(field.type)):
@@ -116,8 +116,8 @@ def _refuse_cut(file: Path, name: str, is_whole: Iterator[pa.Array], stop: Calla
         if (index := pc.index(batch, False).as_py()) >= 0:
             row = rows + index + 1
             raise errors.SourceUnreadable(
-                f"{file}, row {row}, column {name}: the time is no whole number of microseconds, and tables "
-                "hold no nanoseconds; round the column as you mean it",
+                f"{file}, row {row}, column {name}: the time is not a whole number of microseconds, and tables "
+                "store no nanoseconds; round the column first",
                 {"file": str(file), "row": row, "column": name},
             )
         rows += len(batch)

@@ -90,7 +90,7 @@ def _text(type_: DataType, column: str) -> str:
         case _:
             pass
     raise errors.SchemaMismatch(
-        f"the column {column!r} has the type {type_.simpleString()}, which data files do not hold; "
-        "cast it to another",
+        f"the column {column!r} has the type {type_.simpleString()}, which data files cannot store; cast it to "
+        "another type",
         {"columns": [column]},
     )

@@ -77,9 +77,7 @@ def find(where: str) -> Source:
     files = sorted(file.resolve() for file in paths if file.is_file())
     named = {formats.format_of(file) for file in files}
     if not files:
-        raise errors.SourceUnreadable(
-            f"there is no file, no folder and nothing that matches {where!r} (looked from {Path.cwd()})"
-        )
+        raise errors.SourceUnreadable(f"no file or folder matches {where!r} (searched from {Path.cwd()})")
     if len(named) > 1 or None in named:
         raise errors.SourceUnreadable(
             f"{where!r} names {_formats_in(files)}; name files of one format: {formats.KNOWN}"

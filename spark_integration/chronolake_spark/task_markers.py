@@ -41,7 +41,7 @@ class TaskMarkers:
         """
         if self._created and not self._markers.check(last := next(reversed(self._created))):
             raise errors.AttemptGivenUp(
-                f"the attempt to write {last.path} was given up before it was done: another one has won, or "
-                "the write was rolled back",
+                f"the attempt to write {last.path} was stopped before its end: another attempt has won, or the "
+                "write was rolled back",
                 {"path": last.path},
             )

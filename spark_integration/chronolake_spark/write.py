@@ -238,7 +238,7 @@ def _refuse_no_condition(df: DataFrame, delete_when: Column) -> None:
     given = df.select(delete_when).schema[0].dataType
     if not isinstance(given, BooleanType):
         raise errors.SchemaMismatch(
-            f"delete_when is a {given.simpleString()}, and not a condition; compare it with something",
+            f"delete_when is a {given.simpleString()}, not a condition; compare it with a value",
             {"given": given.simpleString()},
         )
 

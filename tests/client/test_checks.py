@@ -216,7 +216,7 @@ def test_no_more_keys_of_wrong_buckets_are_remembered_than_said(
     report = lake.check()
 
     assert kinds(report) == {FindingKind.WRONG_BUCKET: (1, 3)}
-    assert report.not_covered == ["twins of 2 keys in wrong buckets, of which there are too many"]
+    assert report.not_covered == ["duplicates of 2 keys in wrong buckets, because there are too many of them"]
 
 
 def test_a_key_or_a_number_that_is_twice_in_a_file_is_found(lake: chronolake.Table) -> None:
@@ -298,7 +298,7 @@ def test_a_sample_reads_some_files_and_says_so(lake: chronolake.Table) -> None:
     report = lake.check(sample=3)
 
     assert (report.files, report.files_read) == (8, 3)
-    assert report.not_covered == ["5 base files were not read, because a sample was asked for"]
+    assert report.not_covered == ["5 base files were not read, because only a sample was requested"]
 
 
 def test_files_of_an_earlier_schema_are_checked_by_it(lake: chronolake.Table) -> None:

@@ -127,7 +127,7 @@ def test_a_rollback_that_is_told_to_delete_what_is_not_its_own_is_refused(stored
     [published] = [path for path in before if kept.requested_time in path]
 
     named = [file_of(own).path, published, "day=1/notes", "elsewhere"]
-    with pytest.raises(errors.InvalidPlan, match="3 of files_to_delete are no data files") as caught:
+    with pytest.raises(errors.InvalidPlan, match="3 of files_to_delete are not data files") as caught:
         stored.table.rollback(write.requested_time, writer="gone", files_to_delete=named, execute=True)
 
     assert caught.value.context["file"] == published
@@ -306,7 +306,7 @@ def test_where_the_tables_folder_is_not_nothing_counts_as_deleted(
     if markers is MarkersType.DIRECT:
         (tmp_path / "here").rename(tmp_path / "there")
 
-    with pytest.raises(errors.StorageFailed, match="is not there"):
+    with pytest.raises(errors.StorageFailed, match="does not exist"):
         write.rollback()
 
     [waiting] = table.timeline.rollbacks()

@@ -74,7 +74,7 @@ def test_what_is_no_marker_stays_and_is_reported(orders: chronolake.Table, lake:
     (folder / "notes").write_bytes(b"precious")
     markers = orders.markers_of(write.requested_time, markers=MarkersType.DIRECT)
 
-    with pytest.raises(errors.StorageFailed, match="notes: it is no marker of the instant"):
+    with pytest.raises(errors.StorageFailed, match="notes: it is not a marker of the instant"):
         markers.delete_all()
 
     assert list(markers.listed()) == []

@@ -61,7 +61,7 @@ def test_what_is_gone_counts_as_deleted(store: Store) -> None:
 def test_nothing_outside_the_base_path_is_touched(store: Store, path: str) -> None:
     storage = store.open()
 
-    with pytest.raises(ValueError, match="no path below"):
+    with pytest.raises(ValueError, match="not a path below"):
         storage.create_empty(path)
     [deletion] = storage.files.delete_unguarded([path])
     assert deletion.failure is not None
@@ -169,7 +169,7 @@ def test_a_folder_that_is_not_there_is_told_from_one_that_is_empty(tmp_path: Pat
 
     storages.open_storage(str(empty)).check()
     storages.open_storage(s3.base_path, s3.options).check()
-    with pytest.raises(errors.StorageFailed, match="nowhere is not there"):
+    with pytest.raises(errors.StorageFailed, match="nowhere does not exist"):
         storages.open_storage(str(nowhere)).check()
     with pytest.raises(errors.StorageFailed, match="no such bucket"):
         storages.open_storage("s3://nobodys-bucket/orders", s3.options).check()

@@ -105,8 +105,8 @@ def test_a_number_is_taken_digit_by_digit_for_a_decimal_column() -> None:
         ("a = 1e999", 5, "a number that is not so large"),
         ("a = " + "9" * 5_000, 5, "a number that is not so large"),
         ("a; drop", 2, "found ';'"),
-        ("(" * 100_000, 18, "no more than 16 levels"),
-        ("not " * 100_000, 69, "no more than 16 levels"),
+        ("(" * 100_000, 18, "at most 16 levels"),
+        ("not " * 100_000, 69, "at most 16 levels"),
     ],
 )
 def test_what_is_no_filter_is_refused_with_its_place_and_what_was_expected(

@@ -109,12 +109,12 @@ def test_a_field_id_that_is_gone_never_comes_back(requests: list[list[SchemaChan
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (AddColumn("extra", "int", nullable=False), "add it nullable"),
+        (AddColumn("extra", "int", nullable=False), "add it as a nullable column"),
         (AddColumn("NAME", "int"), "there is the column 'name' already"),
         (RenameColumn("name", "Id"), "there is the column 'id' already"),
-        (RenameColumn("name", "name"), "called so already"),
-        (RenameColumn("nothing", "name"), "there are id, name, at, day, price, tags"),
-        (RenameColumn("NAME", "title"), "there are id, name"),
+        (RenameColumn("name", "name"), "already has this name"),
+        (RenameColumn("nothing", "name"), "the columns are id, name, at, day, price, tags"),
+        (RenameColumn("NAME", "title"), "the columns are id, name"),
         (RenameColumn("id", "key"), "a record key field cannot be renamed"),
         (RenameColumn("day", "date"), "a partition field cannot be renamed"),
         (DropColumn("at"), "an ordering field cannot be dropped"),
@@ -124,7 +124,7 @@ def test_a_field_id_that_is_gone_never_comes_back(requests: list[list[SchemaChan
         (WidenColumn("price", "decimal(6,3)"), r"it may become decimal\(p,2\) with p > 4"),
         (WidenColumn("price", "decimal(3,2)"), r"it may become decimal\(p,2\) with p > 4"),
         (WidenColumn("tags", "array<bigint>"), "no type is wider"),
-        (SetNullable("name", nullable=False), "what is nullable stays so"),
+        (SetNullable("name", nullable=False), "a nullable column stays nullable"),
         (SetNullable("price"), "nullable already"),
     ],
 )

@@ -99,7 +99,7 @@ def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes
     done, again = claim(moved), claim(moved)
 
     assert (done.returncode, "shop.orders: claim renewed" in done.stdout) == (0, True)
-    assert "shop.orders: its claim was right" in again.stdout
+    assert "shop.orders: its claim was correct" in again.stdout
     with chronolake.connect(old.url) as client:
         with pytest.raises(errors.StorageFailed, match=r"is claimed by the table shop\.orders"):
             client.table("shop.orders").rollback(write.requested_time, writer="gone")

@@ -106,7 +106,7 @@ def test_rebuilding_while_others_write_loses_nothing_and_puts_right_what_was_wro
     load = asyncio.run(under_load(shared_servers, table, damage_and_rebuild))
 
     assert [one.returncode for one in ended] == [0] * RUNS, ended
-    assert all("rows put right: instant 1;" in one.stdout for one in ended), ended
+    assert all("corrected rows: instant 1;" in one.stdout for one in ended), ended
     verified = run("verify", "--dsn", shared_dsn)
     assert verified.returncode == 0, verified
     logged = [event["request_id"] for event in database.events(shared_dsn, table)[1:]]

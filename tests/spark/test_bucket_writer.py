@@ -357,7 +357,9 @@ def test_neither_an_upsert_nor_an_insert_that_drops_chooses_between_rows_that_no
     differ = batch(row(1, name="a"), row(1, name="b"), row(2))
 
     for existing in (Existing.MERGE, Existing.DROP):
-        with pytest.raises(errors.DuplicateKeys, match="1 rows have the record key of another row"):
+        with pytest.raises(
+            errors.DuplicateKeys, match="1 rows differ from another row of the frame with the same record key"
+        ):
             write([differ], replace(job, existing=existing), TASK)
     assert files_of(job) == []
     assert write([batch(row(1), row(1))], job, TASK).superseded == 1

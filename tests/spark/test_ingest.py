@@ -269,7 +269,7 @@ def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
         _, stderr = ingesting.communicate(timeout=60)
 
     assert (ingesting.returncode, "Traceback" in stderr) == (code, False), stderr
-    assert f"Interrupted. {name} was not made, and nothing was loaded." in stderr
+    assert f"Interrupted. {name} was not created, and nothing was loaded." in stderr
     with pytest.raises(TableNotFound):
         client.table(name)
     assert not list((tmp_path / "t").rglob("*.parquet"))

@@ -97,7 +97,7 @@ def test_a_new_table_without_a_key_is_refused_before_spark_starts(
 
     assert run(key="") == 1
     shown = capsys.readouterr().err
-    assert "say which columns are its record key: --key id" in shown
+    assert "name the columns of its record key: --key id" in shown
     assert "Starting Spark" not in shown
 
 

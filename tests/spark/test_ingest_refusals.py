@@ -26,8 +26,8 @@ pytestmark = pytest.mark.spark
     ("options", "message"),
     [
         (["--key", "nothing"], "no column called nothing; they have id, n"),
-        ([], "say which columns are its record key"),
-        (["--key", "id", "--source", "/nowhere/*.csv"], "nothing that matches"),
+        ([], "name the columns of its record key"),
+        (["--key", "id", "--source", "/nowhere/*.csv"], "no file or folder matches"),
         (["--key", "id", "--partition", "p=no_such_function(n)"], "no_such_function"),
         (["--key", "id", "--op-column", "op"], "no column called op"),
     ],
@@ -197,7 +197,9 @@ def test_files_of_other_types_and_unknown_operations_are_refused_without_a_trace
     file = tmp_path / "a.jsonl"
     file.write_text('{"id": 1, "op": "d"}\n{"id": 1, "op": "DEL"}\n')
     assert run("--source", str(file), "--key", "id", "--op-column", "op") == 1
-    assert "a.jsonl, line 2, column op: 'DEL' is no operation" in json.loads(capsys.readouterr().err)["detail"]
+    assert (
+        "a.jsonl, line 2, column op: 'DEL' is not an operation" in json.loads(capsys.readouterr().err)["detail"]
+    )
 
 
 @pytest.mark.slow

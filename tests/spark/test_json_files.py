@@ -26,7 +26,7 @@ REFUSED = {
     "single quotes": ("{'id':1}\n", "line 1: Expecting property name"),
     "several lines": ('{\n"id":1}\n', "line 1: Expecting property name"),
     "no object": ('{"id":1}\n3\n', "line 2: a number and not an object"),
-    "NaN": ('{"id":NaN}\n', "line 1: NaN is no JSON number"),
+    "NaN": ('{"id":NaN}\n', "line 1: NaN is not a JSON number"),
     "a field twice": ('{"id":1,"s":{"a":1,"a":2}}\n', "line 1: an object has the field 'a' twice"),
     "nested too deeply": ('{"id":' + "[" * 200_000, "line 1: it is nested too deeply"),
     "an array of other values": ('[{"id":1}, 2]', "record 2: a number and not an object"),
@@ -112,7 +112,7 @@ def test_a_line_behind_many_that_are_alike_is_refused_with_its_number(file: Path
 def test_an_operation_behind_many_lines_that_are_alike_is_checked(file: Path):
     file.write_text('{"id":1,"Op":" D"}\n{"id":1,"Op":null}\n' * 50 + '{"id":1,"Op":"x"}\n')
 
-    with pytest.raises(errors.SchemaMismatch, match=r"line 101, column Op: 'x' is no operation"):
+    with pytest.raises(errors.SchemaMismatch, match=r"line 101, column Op: 'x' is not an operation"):
         json_files.shape_of([file], op_column="op")
 
 

@@ -27,7 +27,7 @@ def test_times_that_are_no_whole_microseconds_are_refused_with_their_row(file: P
     parquet_files.check([file], None)
 
     pq.write_table(pa.table({"t": pa.array(CUT, NANOS)}), file, use_deprecated_int96_timestamps=int96)
-    with pytest.raises(errors.SourceUnreadable, match=r"a\.parquet, row 3, column t: the time is no whole"):
+    with pytest.raises(errors.SourceUnreadable, match=r"a\.parquet, row 3, column t: the time is not a whole"):
         parquet_files.check([file], None)
 
 
@@ -65,7 +65,7 @@ def test_a_value_that_is_no_operation_is_refused_with_its_place(file: Path, tmp_
     text = tmp_path / "a.csv"
     text.write_text("id,Op\n" + "".join(f"1,{value or ''}\n" for value in [*known, operation]))
 
-    message = f"column Op: '{operation}' is no operation; rows to delete say d, delete, deleted, all others"
+    message = f"column Op: '{operation}' is not an operation; rows that delete have d, delete, deleted"
     with pytest.raises(errors.SchemaMismatch, match=f"a.parquet, row 6, {message}"):
         parquet_files.check([file], "op")
     with pytest.raises(errors.SchemaMismatch, match=f"a.csv, line 7, {message}"):

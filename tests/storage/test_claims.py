@@ -110,7 +110,7 @@ def test_a_pipe_in_place_of_the_claim_is_refused_and_not_waited_for(tmp_path: Pa
     (tmp_path / ".hoodie").mkdir()
     os.mkfifo(tmp_path / claims.PATH)
 
-    with pytest.raises(StorageError, match="no regular file"):
+    with pytest.raises(StorageError, match="not a regular file"):
         claims.ensure_claim(files, OURS, never, alone)
 
 

@@ -81,7 +81,7 @@ def test_many_lost_connections_are_one_warning_and_no_trace(dsn: str, caplog: py
         asyncio.run(lose_everything_once(dsn))
 
     assert [line["event"] for line in lines] == [
-        "database unavailable; what waits is tried again",
+        "database unavailable; waiting requests are tried again",
         "database available again",
     ]
     assert caplog.records == []

@@ -71,7 +71,10 @@ class AsyncDirectMarkers:
     def listed(self, unpublished: bool = False) -> AsyncIterator[Marker]:
         """As ``AsyncMarkers.listed``; other files in the folder are left out."""
         if unpublished:
-            raise ValueError("only the server knows which files are published: list all direct markers")
+            raise ValueError(
+                "direct markers cannot be filtered by publication, which only the server knows: list all of "
+                "them"
+            )
         return self._listed()
 
     async def check(self, marker: Marker) -> bool:

@@ -34,7 +34,7 @@ _ADVICE: Final = {
     FindingKind.WRONG_BUCKET: _REWRITE,
     FindingKind.DUPLICATE_KEY: "Decide which record counts. " + _REWRITE,
     FindingKind.WRONG_PARTITION: _REWRITE,
-    FindingKind.WRONG_COMMIT_TIME: "Incremental reads miss these records, or give them wrongly. " + _REWRITE,
+    FindingKind.WRONG_COMMIT_TIME: "Incremental reads miss these records, or return them wrongly. " + _REWRITE,
     FindingKind.WRONG_COMMIT_SEQNO: "Only readers that use the column notice. " + _REWRITE,
     FindingKind.WRONG_PARTITION_PATH: "Only readers that use the column notice. " + _REWRITE,
     FindingKind.WRONG_FILE_NAME: "Only readers that use the column notice. " + _REWRITE,

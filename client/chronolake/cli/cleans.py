@@ -24,13 +24,17 @@ def clean(
             "--retain-commits",
             metavar="N",
             min=1,
-            help=f"Keep what the table held since the last N completed writes; {RETAIN_COMMITS_DEFAULT} unless "
-            "another policy is given.",
+            help=(
+                "Keep files that were live at the N-th newest completed write or later; the default is "
+                f"{RETAIN_COMMITS_DEFAULT}, unless another policy is given."
+            ),
         ),
     ] = None,
     retain_hours: Annotated[
         int | None,
-        typer.Option("--retain-hours", metavar="H", min=1, help="Keep what was live in the last H hours."),
+        typer.Option(
+            "--retain-hours", metavar="H", min=1, help="Keep files that were live in the last H hours."
+        ),
     ] = None,
     retain_versions: Annotated[
         int | None,
@@ -38,7 +42,7 @@ def clean(
             "--retain-versions",
             metavar="V",
             min=1,
-            help="Keep the last V file slices of each file group, and nothing of those that were replaced.",
+            help="Keep the newest V file slices of each file group, and nothing of replaced file groups.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -83,7 +87,7 @@ def _print_preview(console: Console, preview: CleanPreview) -> None:
         console.print(path, soft_wrap=True, markup=False)
     if files > _SHOWN:
         console.print(f"… and {files - _SHOWN:,} more", markup=False)
-    further_files = ", and more by the cleans behind it" if preview.more else ""
+    further_files = "; later cleans delete more" if preview.more else ""
     served = "" if preview.cleaned_before is None else f"; served from {preview.cleaned_before} on"
     console.print(
         f"{preview.table}: {output.count(files, 'file')} ({output.count(preview.size_bytes, 'byte')}) to delete"

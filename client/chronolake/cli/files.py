@@ -22,7 +22,7 @@ AsOfOption = Annotated[
         "--as-of",
         metavar="TIME",
         callback=options.read_time,
-        help="What had happened at this time (instant digits, or ISO 8601 in UTC; earliest, latest) or before.",
+        help="The state as of this time (instant digits, or ISO 8601 in UTC; earliest, latest).",
     ),
 ]
 
@@ -34,8 +34,10 @@ def files(
         View,
         typer.Option(
             "--view",
-            help="merged: what a reader reads; latest: the newest slices, those too that pending compactions "
-            "opened; read_optimised: the latest base files.",
+            help=(
+                "merged: what a reader reads; latest: the newest slices, also those that pending compactions "
+                "opened; read_optimised: the latest base files."
+            ),
         ),
     ] = View.MERGED,
     as_of: AsOfOption = None,

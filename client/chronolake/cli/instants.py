@@ -134,7 +134,7 @@ def _touched(text: str, how: Touch) -> TouchedFileGroup:
 
 def _print_conflict(console: Console, conflict: Conflict | None) -> None:
     if conflict is None:
-        console.print("no conflict, as things stand")
+        console.print("no conflict now")
         return
     rebase_on = "-, it is pending" if conflict.rebase_on is None else _time(conflict.rebase_on)
     pairs = (

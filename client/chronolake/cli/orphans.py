@@ -13,7 +13,7 @@ from chronolake_model.orphans import Orphan, OrphanReason, Orphans
 _MEANINGS = {
     OrphanReason.ROLLED_BACK: "of an instant that was rolled back",
     OrphanReason.NOT_NAMED: "of a completed instant that does not name it",
-    OrphanReason.UNKNOWN_INSTANT: "of no instant known",
+    OrphanReason.UNKNOWN_INSTANT: "of an unknown instant",
     OrphanReason.DROPPED_TABLE: "of a dropped table: never deleted",
     OrphanReason.PENDING: "of a pending instant: accounted for",
     OrphanReason.LEASE_ENDED: "of a pending instant whose lease has ended",

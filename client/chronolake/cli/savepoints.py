@@ -42,7 +42,9 @@ def create_savepoint(
             help="The requested time of the instant to pin. The default is the last one that completed.",
         ),
     ] = None,
-    comment: Annotated[str, typer.Option("--comment", help="What it is for.")] = "",
+    comment: Annotated[
+        str, typer.Option("--comment", help="A comment, such as the purpose of the savepoint.")
+    ] = "",
     writer: options.WriterOption = None,
 ) -> None:
     """Pin a completed instant, so that the table can be restored to it.

@@ -19,8 +19,10 @@ def snapshot(
             "--as-of",
             metavar="TIME",
             callback=options.read_time,
-            help="What had completed at this time (instant digits, or ISO 8601 in UTC; earliest, latest) or "
-            "before.",
+            help=(
+                "Instants that had completed at this time (instant digits, or ISO 8601 in UTC; earliest, "
+                "latest)."
+            ),
         ),
     ] = None,
     partition: Annotated[

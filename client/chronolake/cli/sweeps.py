@@ -20,8 +20,10 @@ def sweep(
             metavar="SECONDS",
             min=0,
             max=GRACE_SECONDS_MAX,
-            help="Look for files of instants whose last deletion was reported longer ago than this. The "
-            "default is the table's property deletions.grace-seconds, else 900, and at least a lease.",
+            help=(
+                "Check files of instants whose last deletion was reported longer ago than this. The default is "
+                "the table's property deletions.grace-seconds, else 900, and at least a lease."
+            ),
             show_default=False,
         ),
     ] = None,

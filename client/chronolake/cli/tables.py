@@ -90,7 +90,9 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
         ),
     ] = None,
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition.")] = 4,
-    type_: Annotated[TableType, typer.Option("--type", help="How updates are kept.")] = TableType.COPY_ON_WRITE,
+    type_: Annotated[
+        TableType, typer.Option("--type", help="How the table stores updates.")
+    ] = TableType.COPY_ON_WRITE,
     tick: Annotated[Tick, typer.Option("--tick", help="The step of the table's clock.")] = Tick.MILLISECOND,
     property_: options.PropertyOption = None,
     if_not_exists: options.IfNotExistsOption = False,

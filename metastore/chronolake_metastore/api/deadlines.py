@@ -16,8 +16,8 @@ from chronolake_metastore.api.parameters import KEY_HEADER
 from chronolake_model.problems import MEDIA_TYPE, ProblemCode, problem
 
 ADVICE: Final = (
-    "the server could not answer in time; send the request again, with the same idempotency key: a command "
-    "that was carried out meanwhile gets its first answer then"
+    "the server could not answer in time; send the request again with the same idempotency key: if the command "
+    "was executed meanwhile, you get its first answer"
 )
 
 BODY_BYTES_PER_SECOND: Final = 64 * 1024
@@ -129,8 +129,9 @@ class _Exchange:
         path, came = self._scope["path"], self._body_bytes
         _log.warning("a body came too slowly", method=self._scope["method"], path=path, body_bytes=came)
         detail = (
-            f"{came} bytes of the body came in {self._loop.time() - self._start:.0f} s and nothing was done; a "
-            f"body has {self._seconds:g} s and a second more for each {BODY_BYTES_PER_SECOND} bytes"
+            f"{came} bytes of the body arrived in {self._loop.time() - self._start:.0f} s, so the request was "
+            f"not executed; a body has {self._seconds:g} s, and one more second for each "
+            f"{BODY_BYTES_PER_SECOND} bytes"
         )
         await self._answer(ProblemCode.BODY_TOO_SLOW, detail, {"body_bytes": came}, (b"connection", b"close"))
 

@@ -70,4 +70,6 @@ async def find_deletable_orphans(
 def _refuse_nul(files: Sequence[DeletedFile], writer: str | None = None) -> None:
     texts = (text for file in files for text in (file.partition_path, file.file_name))
     if "\0" in (writer or "") or any("\0" in text for text in texts):
-        raise problems.InvalidRequest("a text holds the character U+0000, which no file or writer has")
+        raise problems.InvalidRequest(
+            "a text contains the character U+0000, which is not allowed in names of files and writers"
+        )

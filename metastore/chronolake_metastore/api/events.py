@@ -24,7 +24,7 @@ from chronolake_model.times import Bound
 TAGS = ["Events"]
 After = Annotated[
     str | None,
-    QueryParameter(name="after", description="The `cursor` of an event or page; the beginning unless given."),
+    QueryParameter(name="after", description="The `cursor` of an event or page. Default: the beginning."),
 ]
 OfTable = Annotated[str | None, QueryParameter(name="table", description="Only events of this live table.")]
 
@@ -42,8 +42,8 @@ async def list_events(
         QueryParameter(
             name="after",
             description=(
-                "The `cursor` of an event or page, or `latest`, the end of the log now; the beginning unless "
-                "given."
+                "The `cursor` of an event or page, or `latest`, which is the present end of the log. Default: "
+                "the beginning."
             ),
         ),
     ] = None,
@@ -74,7 +74,10 @@ async def follow_events(
     table: OfTable = None,
     last_event_id: Annotated[
         str | None,
-        HeaderParameter(name="Last-Event-ID", description="Where a broken stream goes on; before `after`."),
+        HeaderParameter(
+            name="Last-Event-ID",
+            description="The cursor from which a broken stream continues. It wins over `after`.",
+        ),
     ] = None,
 ) -> Stream:
     """Server-sent events: one for each event of the log, with its cursor as the id, as they come.
@@ -86,7 +89,7 @@ async def follow_events(
     place = after if last_event_id is None else last_event_id
     if place == Bound.LATEST:
         # Who connects anew before the first event came would pass over what happened in between.
-        raise errors.InvalidCursor("a stream goes on behind a cursor; GET /v1/events?after=latest gives one")
+        raise errors.InvalidCursor("a stream starts after a cursor; GET /v1/events?after=latest gives one")
     follower = followers.admit(streams.client_of(request))
     try:
         # Before the stream begins: what is wrong with the request is answered as a problem.

@@ -42,13 +42,16 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     database: NamedDependency[Database],
     as_of: Annotated[
         str | None,
-        read_time_parameter("as_of", "A completion time: exactly what completed at it or before is seen."),
+        read_time_parameter(
+            "as_of",
+            "A completion time. The answer shows exactly the instants that completed at or before it.",
+        ),
     ] = None,
-    partition_path: Annotated[str | None, QueryParameter(description="Only this partition.")] = None,
+    partition_path: Annotated[str | None, QueryParameter(description="Only this partition path.")] = None,
     view: Annotated[View, QueryParameter(description="Which slice of each file group.")] = View.MERGED,
     before_or_on: Annotated[
         str | None,
-        time_parameter("before_or_on", "Only slices whose base instant time is this or before."),
+        time_parameter("before_or_on", "Only slices whose base instant time is this or earlier."),
     ] = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
@@ -65,7 +68,9 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     is_merged = view is View.MERGED and until is None
     if streams.wants_arrow(request, cursor):
         if not is_merged:
-            raise errors.InvalidParameter("as Arrow there is the merged view of all slices", parameter="view")
+            raise errors.InvalidParameter(
+                "an answer as Arrow has only the merged view of all slices", parameter="view"
+            )
         return streams.Arrow(await (await streams.queries()).snapshot(database, name, time, partition_path))
     if is_merged:
         return await queries.snapshot(database, name, time, partition_path, limit, cursor)
@@ -103,10 +108,10 @@ async def get_changes(
     database: NamedDependency[Database],
     after: Annotated[
         str | None,
-        read_time_parameter("from", "Completed later than this; the table's beginning unless given."),
+        read_time_parameter("from", "Completed later than this. Default: the table's beginning."),
     ] = None,
     until: Annotated[
-        str | None, read_time_parameter("to", "Completed at this time or before; now unless given.")
+        str | None, read_time_parameter("to", "Completed at this time or before. Default: now.")
     ] = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,

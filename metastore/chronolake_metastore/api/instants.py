@@ -165,12 +165,12 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
         list[Action] | None, QueryParameter(name="action", description="Only these actions.")
     ] = None,
     pending: Annotated[
-        bool, QueryParameter(description="Only what may still complete: as `state=requested&state=inflight`.")
+        bool, QueryParameter(description="Only pending instants: the same as `state=requested&state=inflight`.")
     ] = False,
     operations: Annotated[
         list[Operation] | None, QueryParameter(name="operation", description="Only these operations.")
     ] = None,
-    writer: Annotated[str | None, QueryParameter(description="Only this writer's.")] = None,
+    writer: Annotated[str | None, QueryParameter(description="Only instants of this writer.")] = None,
     requested_from: Annotated[
         str | None, time_parameter("requested_from", "Requested later than this.")
     ] = None,
@@ -194,7 +194,10 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
         QueryParameter(
             ge=0,
             le=parameters.SKIP_MAX,
-            description="Leave out so many before the first page: `limit=1` gives the nth.",
+            description=(
+                "The number of instants to leave out before the first page. With `limit=1` the answer is the "
+                "n-th instant."
+            ),
         ),
     ] = 0,
     limit: Limit = parameters.PAGE_DEFAULT,
@@ -206,7 +209,9 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     `completed_to` with `direction=desc&limit=1`.
     """
     if writer is not None and "\0" in writer:
-        raise errors.InvalidParameter("a writer holds no character U+0000", parameter="writer")
+        raise errors.InvalidParameter(
+            "the name of a writer must not contain the character U+0000", parameter="writer"
+        )
     wanted = Filter(
         states=frozenset(states or ()) | (instants.PENDING if pending else frozenset()),
         actions=frozenset(actions or ()),
@@ -224,7 +229,7 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
 
 @post(
     "/tables/{table:str}/completion-times",
-    summary="Look completion times up",
+    summary="Look up completion times",
     status_code=200,
     tags=TAGS,
     responses=problems.of_body(

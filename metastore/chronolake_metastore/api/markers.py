@@ -83,8 +83,10 @@ async def list_markers(
     unpublished: Annotated[
         bool,
         QueryParameter(
-            description="Only those whose data files the instant has not published: what failed or repeated "
-            "attempts of tasks may have left."
+            description=(
+                "Only markers whose data files the instant has not published. Failed or repeated attempts of "
+                "tasks may have left these files."
+            )
         ),
     ] = False,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
@@ -100,7 +102,7 @@ async def list_markers(
 
 @get(
     "/tables/{table:str}/instants/{requested_time:str}/marker",
-    summary="Look for a marker",
+    summary="Find a marker",
     tags=TAGS,
     responses=problems.of_query(*_OF_INSTANT),
 )
@@ -140,7 +142,7 @@ def _refuse_nul(data: wire.CreateMarkers) -> None:
     # Not by another look at the body, as commands do: that costs a single marker more.
     texts = (text for marker in data.markers for text in (marker.partition_path, marker.file_name))
     if "\0" in (data.writer or "") or any("\0" in text for text in texts):
-        raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
+        raise InvalidRequest("a text contains the character U+0000, which cannot be stored")
 
 
 def _marker(name: str) -> Marker:

@@ -20,15 +20,15 @@ from chronolake_model.problems import MEDIA_TYPE, ProblemCode
 Json = dict[str, Any]
 
 _KEY_USED: Final = {
-    "description": "Under which key the command was carried out; the server makes one up when none is sent.",
+    "description": "The key under which the command was executed. The server makes one if there is none.",
     "schema": {"type": "string"},
 }
 _RETRY_AFTER: Final = {
-    "description": "After how many seconds to send the request again.",
+    "description": "The number of seconds after which to send the request again.",
     "schema": {"type": "integer", "minimum": 1},
     "required": True,
 }
-_ADDRESS_TOO_LONG: Final = {"description": "The address is longer than 65,534 bytes; without a body."}
+_ADDRESS_TOO_LONG: Final = {"description": "The address is longer than 65,534 bytes. The answer has no body."}
 _EVENT: Final[Json] = {
     "type": "object",
     "properties": {
@@ -44,8 +44,8 @@ _EVENT: Final[Json] = {
 _BINARY: Final[Json] = {"schema": {"type": "string", "format": "binary"}}
 _EVENT_STREAM: Final = "text/event-stream"
 _ALREADY_DONE: Final = {
-    "/v1/tables/{table}/cleans": "The clean that is pending already; or null when nothing is to be cleaned.",
-    "/v1/tables/{table}/savepoints": "The instant was pinned already, by this savepoint.",
+    "/v1/tables/{table}/cleans": "The clean that is already pending; null if there is nothing to clean.",
+    "/v1/tables/{table}/savepoints": "The savepoint that already pins the instant.",
 }
 """Commands that answer 200 when they find what they would make, and why."""
 

@@ -19,7 +19,7 @@ from chronolake_model.problems import ProblemCode
 
 @get(
     "/outcomes/{key:path}",
-    summary="What became of a request",
+    summary="Get the outcome of a request",
     tags=["Outcomes"],
     responses=problems.of_query(ProblemCode.OUTCOME_NOT_FOUND),
 )

@@ -32,7 +32,7 @@ _NAME = re.compile(NAME_PATTERN, re.ASCII)
 TableInPath = FromPath[str]
 RequestedTimeInPath = FromPath[str]
 
-_LIMIT: Final = "Entries of a page at most; it may end before, at a number of bytes."
+_LIMIT: Final = "The largest number of entries of a page. A page may end earlier, at a number of bytes."
 Limit = Annotated[int, QueryParameter(ge=1, le=PAGE_MAX, description=_LIMIT)]
 FilesLimit = Annotated[int, QueryParameter(ge=1, le=FILES_PAGE_MAX, description=_LIMIT)]
 Cursor = Annotated[
@@ -43,9 +43,9 @@ IdempotencyKey = Annotated[
     HeaderParameter(
         name=KEY_HEADER,
         description=(
-            "Names this request, so that it can be sent again safely: the second time it gets the first "
-            "answer. 1 to 255 printable ASCII characters. Without one, a retry is a new request; the answer "
-            "says which key the server used."
+            "Names this request, so that it can be sent again safely: a repetition gets the first answer. 1 to "
+            "255 printable ASCII characters. Without a key, a repetition is a new request; the answer has the "
+            "key that the server made."
         ),
     ),
 ]
@@ -53,7 +53,7 @@ ActorHeader = Annotated[
     str | None,
     HeaderParameter(
         name="Chronolake-Actor",
-        description="Who asks, for the log; self-declared, as long as no access is configured.",
+        description="The sender's name, for the log. It is not verified, because there is no access control.",
     ),
 ]
 
@@ -74,9 +74,7 @@ def read_time_parameter(name: str, description: str) -> QueryParameter:
     )
 
 
-AsOf = Annotated[
-    str | None, read_time_parameter("as_of", "What had happened at this time or before; now unless given.")
-]
+AsOf = Annotated[str | None, read_time_parameter("as_of", "The state as of this time. Default: now.")]
 
 
 def table(name: str) -> str:
@@ -134,7 +132,7 @@ def schema_version(text: str) -> int:
 def plain_text(parameter: str, text: str) -> str:
     """A text that the database can hold; raises ``InvalidParameter``."""
     if "\0" in text:
-        raise errors.InvalidParameter(f"{parameter} holds no character U+0000", parameter=parameter)
+        raise errors.InvalidParameter(f"{parameter} must not contain the character U+0000", parameter=parameter)
     return text
 
 

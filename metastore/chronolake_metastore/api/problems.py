@@ -180,7 +180,8 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
 def _bug(request: Request[Any, Any, Any], exc: Exception) -> Response[Problem]:
     _log.error("request failed", method=request.method, path=addresses.sent(request.scope), exc_info=exc)
     detail = (
-        "the fault is the server's own and is in its log; nothing tells whether the request was carried out"
+        "this is a bug of the server, and its log has the traceback. It is unknown whether the request was "
+        "executed: send it again with the same idempotency key"
     )
     return answer(request, ProblemCode.INTERNAL_ERROR, detail)
 

@@ -104,6 +104,6 @@ def _lease(text: str) -> UUID:
     # Other forms, which UUID takes too, are not the one that was answered.
     if not _LEASE_ID.fullmatch(text):
         raise errors.InvalidParameter(
-            "lease_id: it is the lease_id that beginning to read was answered with", parameter="lease_id"
+            "lease_id: pass the lease_id of the answer that gave the lease", parameter="lease_id"
         )
     return UUID(text)

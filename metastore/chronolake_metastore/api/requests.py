@@ -56,7 +56,7 @@ class StrictRequest(Request[Any, Any, Any]):
             raise InvalidRequest(f"body: {exc}{known_fields.advice(str(exc), wanted)}") from exc
         except RecursionError as exc:
             # msgspec looks through an object of unknown type for its tag, as deep as it goes.
-            raise InvalidRequest("body: it nests too deep") from exc
+            raise InvalidRequest("body: it is nested too deeply") from exc
         if twice is not None:
             raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
         return decoded
@@ -65,7 +65,7 @@ class StrictRequest(Request[Any, Any, Any]):
 def refuse_nul(document: bytes) -> None:
     """Raise ``InvalidRequest`` when a text of a JSON document holds what PostgreSQL has no text for."""
     if b"\\u0000" in document and _NUL.search(document):
-        raise InvalidRequest("a text holds the character U+0000, which cannot be stored")
+        raise InvalidRequest("a text contains the character U+0000, which cannot be stored")
 
 
 def time_in_body(name: str, text: str) -> Micros:

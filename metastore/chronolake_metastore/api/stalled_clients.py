@@ -39,7 +39,7 @@ async def run(followers: Followers) -> None:
             await asyncio.to_thread(_apply, [follower.client for follower in new], followers.stalled_clients())
         except Exception:
             # The edge of a worker: a failure must not end the server, and the next check may succeed.
-            _log.exception("followers could not be looked after")
+            _log.exception("the check for slow followers failed")
         for follower in new:
             follower.has_socket_options.set()
         await asyncio.sleep(PAUSE_SECONDS)

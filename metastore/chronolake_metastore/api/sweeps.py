@@ -23,7 +23,7 @@ from chronolake_model.sweeps import GRACE_SECONDS_MAX, RecordedSweep, UnsweptPag
 
 @get(
     "/tables/{table:str}/unswept",
-    summary="List what is due to be swept",
+    summary="List instants that are due for a sweep",
     tags=TAGS,
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
 )
@@ -36,9 +36,10 @@ async def list_unswept(
         QueryParameter(
             ge=0,
             le=GRACE_SECONDS_MAX,
-            description="How long ago the last deletion must have been reported. Unless given, what the "
-            "property `deletions.grace-seconds` of the table says, else 900, and never less than an "
-            "instant's lease.",
+            description=(
+                "The least time since the last reported deletion. Default: the table property "
+                "`deletions.grace-seconds`, else 900. It is never less than an instant's lease."
+            ),
         ),
     ] = None,
     limit: Limit = parameters.PAGE_DEFAULT,

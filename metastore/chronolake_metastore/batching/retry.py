@@ -35,7 +35,7 @@ async def run_until(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, giv
             if races <= RACES_MAX:
                 continue
             failure: errors.Unavailable = errors.Overloaded(
-                "other transactions keep changing what this request is about; send it again later"
+                "other transactions keep changing the rows that this request needs; send it again later"
             )
             _log.warning("other transactions came first; trying again", reason=type(exc).__name__, wait=wait)
         except errors.DatabaseUnavailable as exc:

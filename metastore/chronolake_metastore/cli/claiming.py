@@ -14,13 +14,13 @@ from chronolake_metastore.settings import Settings
 from chronolake_storage.claims import Renewal
 
 _DONE: Final = {
-    Renewal.KEPT: "its claim was right",
+    Renewal.KEPT: "its claim was correct",
     Renewal.CLAIMED: "claimed",
     Renewal.RENEWED: "claim renewed",
     Renewal.FORCED: "claim taken from another by force",
 }
 _WOULD: Final = {
-    Renewal.KEPT: "its claim is right",
+    Renewal.KEPT: "its claim is correct",
     Renewal.CLAIMED: "would be claimed",
     Renewal.RENEWED: "its claim would be renewed",
     Renewal.FORCED: "its claim would be taken from another by force",

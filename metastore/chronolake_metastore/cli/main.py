@@ -72,16 +72,23 @@ def verify(
     *,
     table: Annotated[
         str | None,
-        typer.Option(help="One table, namespace.table; its own log and projections alone.", metavar="TABLE"),
+        typer.Option(
+            help="Verify only this table, namespace.table: its log and its projections.", metavar="TABLE"
+        ),
     ] = None,
     heads: Annotated[
         str | None,
         typer.Option(
-            help="A folder of heads: say of each whether the log still contains it.", metavar="FOLDER or URI"
+            help="A folder of heads: check for each whether the log still contains it.", metavar="FOLDER or URI"
         ),
     ] = None,
     findings_max: Annotated[
-        int, typer.Option("--max-findings", min=1, help="How many findings to show; more are counted.")
+        int,
+        typer.Option(
+            "--max-findings",
+            min=1,
+            help="The largest number of findings to show; further ones are only counted.",
+        ),
     ] = verification.FINDINGS_MAX,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -104,7 +111,10 @@ def heads(
     to: Annotated[
         str,
         typer.Option(
-            help="A folder that those who can change the database cannot change: a path or a URI (s3://...).",
+            help=(
+                "A folder, as a path or a URI (s3://...). People who can change the database should not be "
+                "able to change it."
+            ),
             metavar="FOLDER or URI",
         ),
     ],
@@ -129,22 +139,26 @@ def claim(
     settings: Settings,
     *,
     table: Annotated[
-        str | None, typer.Option(help="One table, namespace.table, and no other.", metavar="TABLE")
+        str | None, typer.Option(help="Claim only this table, namespace.table.", metavar="TABLE")
     ] = None,
     new_id: Annotated[
         bool,
         typer.Option(
             "--new-id",
-            help="Give the metastore a new identity in any case, and claim all tables under it. For one of two "
-            "databases that are copies of each other: the other one deletes nothing from then on.",
+            help=(
+                "Give the metastore a new identity in any case, and claim all tables under it. Use it for one "
+                "of two databases that are copies of each other: from then on, the other one deletes nothing."
+            ),
         ),
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Take the claims of other metastores too, and those that cannot be read."),
+        typer.Option(
+            "--force", help="Also replace claims of other metastores, and claims that cannot be read."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
     ] = False,
 ) -> None:
     """Claim the storage of all tables for this database, after it was moved, restored or promoted.

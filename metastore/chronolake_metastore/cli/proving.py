@@ -85,7 +85,7 @@ def rebuild(settings: Settings) -> str:
     with _progress() as progress:
         rebuilt = asyncio.run(run(progress))
     wrong = [f"{name} {rows}" for name, rows in rebuilt.repaired.items() if rows]
-    repaired = f"rows put right: {', '.join(wrong)}" if wrong else "every row was right"
+    repaired = f"corrected rows: {', '.join(wrong)}" if wrong else "all rows were correct"
     return f"rebuilt from {rebuilt.events} events; {repaired}; commands waited {rebuilt.waited_seconds:.1f} s"
 
 

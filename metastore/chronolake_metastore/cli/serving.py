@@ -39,8 +39,8 @@ def refuse_anonymous_network(settings: Settings) -> None:
     """Raise ``ConfigurationError`` when other machines could reach a server without access control."""
     if not settings.allow_anonymous and not _is_loopback(settings.host):
         raise errors.ConfigurationError(
-            f"{settings.host} can be reached from other machines, and no access is configured; "
-            "listen at 127.0.0.1, or say --allow-anonymous if the network itself keeps strangers out"
+            f"{settings.host} can be reached from other machines, and there is no access control; listen at "
+            "127.0.0.1, or use --allow-anonymous if the network protects the port"
         )
 
 

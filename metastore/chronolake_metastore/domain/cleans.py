@@ -171,9 +171,11 @@ def first_servable(
     ``InvalidPlan``.
     """
     if clean.begun_as is not Action.CLEAN:
-        raise errors.InvalidPlan(f"a {clean.begun_as} does not clean: leave cleaned_before out")
+        raise errors.InvalidPlan(f"a {clean.begun_as} is not a clean: leave cleaned_before out")
     if is_planned(clean):
-        raise errors.InvalidPlan("the plan of this clean says cleaned_before: leave it out")
+        raise errors.InvalidPlan(
+            "the plan of this clean already has cleaned_before: leave it out of the request"
+        )
     done = [(time, instant.action) for instant in others if (time := _completion_of(instant)) is not None]
     completed = max((time for time, _ in done), default=0)
     last = max(completed, past.completed or 0)
@@ -181,7 +183,7 @@ def first_servable(
         tick = table.definition.tick
         known = f"the last one was at {format_time(Micros(last), tick)}" if last else "nothing has completed"
         raise errors.InvalidPlan(
-            f"cleaned_before is {format_time(cleaned_before, tick)}, and later than all completions of "
+            f"cleaned_before is {format_time(cleaned_before, tick)}, which is later than every completion of "
             f"{table.name!r}: {known}"
         )
     changes = [time for time, action in done if time <= cleaned_before and action in _CHANGES]

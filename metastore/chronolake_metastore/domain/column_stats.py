@@ -41,7 +41,7 @@ def check(columns: Columns, stat: WriteStat) -> None:
     for index, stats in enumerate(stat.column_stats or ()):
         try:
             if stats.field_id in seen:
-                raise ValueError("it is the column's second")
+                raise ValueError("the column is named twice")
             seen.add(stats.field_id)
             _check_one(columns, stats, stat.records)
         except ValueError as exc:
@@ -61,7 +61,7 @@ def _check_one(columns: Columns, stats: ColumnStats, records: int) -> None:
     if low is not None and high is not None:
         least, greatest = order(low), order(high)
         if greatest < least:  # type: ignore[operator]  # both are of the column's type
-            raise ValueError(f"the least value, {stats.min!r}, is greater than the greatest, {stats.max!r}")
+            raise ValueError(f"min, {stats.min!r}, is greater than max, {stats.max!r}")
 
 
 def _bound(kind: Kind, literal: Bound | UnsetType) -> Value | None:

@@ -39,7 +39,7 @@ class _Parser:
     def whole(self) -> None:
         self._type(0)
         if self._next != len(self._tokens):
-            raise ValueError(f"{self._tokens[self._next]!r} follows a type that is complete")
+            raise ValueError(f"{self._tokens[self._next]!r} follows a complete type")
 
     def _take(self, *expected: str) -> str:
         if self._next == len(self._tokens):
@@ -113,7 +113,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(stripped):
         match = _TOKEN.match(stripped, at)
         if match is None:
-            raise ValueError(f"{stripped[at : at + 10]!r} is no part of a type")
+            raise ValueError(f"{stripped[at : at + 10]!r} cannot be part of a type")
         tokens.append(match[1])
         at = match.end()
     return tokens

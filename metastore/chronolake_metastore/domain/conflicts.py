@@ -198,7 +198,7 @@ def refuse(
         what = f"the pending {conflict.winner_action} {conflict.winner} plans for"
         then = "roll back, wait for it to end, and write again"
     else:
-        what = f"the instant {conflict.winner} has touched"
+        what = f"the instant {conflict.winner} has changed"
         then = "roll back, read the table again and write again"
     raise errors.WriteConflict(
         f"{what} {len(lost.file_groups)} of the same file group(s) of {table.name!r}; {then}",

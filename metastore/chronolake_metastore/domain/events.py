@@ -365,7 +365,7 @@ def decode(stored: StoredEvent) -> Event:
     """The event that a row of the log is; raises ``ValueError`` when it is none that this release knows."""
     form = PAYLOADS.get(stored.type)
     if form is None:
-        raise ValueError(f"{stored.type!r} is no type of event")
+        raise ValueError(f"{stored.type!r} is not a type of event")
     try:
         payload = msgspec.json.decode(stored.payload, type=form)
     except msgspec.ValidationError as exc:

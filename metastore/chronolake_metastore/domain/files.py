@@ -73,7 +73,7 @@ def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None
 def check_staged(request: CompleteInstant, staged: Staged) -> None:
     """Raise ``InvalidWriteStat`` unless what the request names was staged, and has each file once."""
     if request.staged and request.write_stats:
-        raise errors.InvalidWriteStat("staged: write_stats come with the request too; stage all, or none")
+        raise errors.InvalidWriteStat("staged: the request has write_stats too; stage all write stats, or none")
     if len(set(request.staged)) < len(request.staged):
         raise errors.InvalidWriteStat("staged: a version is named twice")
     missing = [version for version in request.staged if version not in staged.chunks]
@@ -144,7 +144,7 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -
         raise _invalid(index, stat, f"partition path and file name have more than {PATH_BYTES_MAX} bytes")
     parts = stat.partition_path.count("/") + 1 if stat.partition_path else 0
     if parts != len(table.definition.partition_fields):
-        raise _invalid(index, stat, "the partition path has one part for each partition field")
+        raise _invalid(index, stat, "the partition path must have one part for each partition field")
     _check_bucket(table, index, stat)
     return name.kind
 

@@ -72,14 +72,16 @@ def decode(name: str, content: bytes) -> Heads:
     try:
         document = msgspec.json.decode(content, type=Heads)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise ValueError(f"it is no document of heads: {exc}") from exc
+        raise ValueError(f"it is not a document of heads: {exc}") from exc
     if document.schema_version not in _SCHEMA_VERSIONS:
         known = " and ".join(map(str, _SCHEMA_VERSIONS))
-        raise ValueError(f"its form {document.schema_version} is not known here, only {known}")
+        raise ValueError(
+            f"its format version {document.schema_version} is not known to this release, only {known}"
+        )
     if document != _sealed(document):
-        raise ValueError("its digest does not fit what it says")
+        raise ValueError("its digest does not match its content")
     if document.name != name:
-        raise ValueError(f"it was written as {document.name}")
+        raise ValueError(f"it was written under the name {document.name}")
     return document
 
 

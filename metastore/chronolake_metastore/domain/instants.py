@@ -163,7 +163,12 @@ def return_to_requested(
     if not actions.RULES[instant.begun_as].keeps_plan:
         keepers = ", ".join(sorted(action for action, rules in actions.RULES.items() if rules.keeps_plan))
         raise illegal(
-            table, instant, f"only what keeps its plan ({keepers}) goes back to requested; roll it back instead"
+            table,
+            instant,
+            (
+                f"only an instant that keeps its plan ({keepers}) goes back to requested; roll this one back "
+                "instead"
+            ),
         )
     refuse_while_leased(instant, command.request.writer, now)
     return InstantReturnedToRequested(by=command.request.writer, reason=command.request.reason)
@@ -218,8 +223,8 @@ def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str
     if instant.state is State.ROLLED_BACK:
         reason = f" ({instant.rollback_reason})" if instant.rollback_reason else ""
         raise errors.InstantRolledBack(
-            f"the instant {requested_time} of {table.name!r} was rolled back{reason}; "
-            "stop writing and begin another",
+            f"the instant {requested_time} of {table.name!r} was rolled back{reason}; stop writing and begin a "
+            "new one",
             **context,
             reason=instant.rollback_reason,
         )
@@ -317,7 +322,7 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "writer": payload.writer or instant.writer,
             }
         case _:
-            raise ImpossibleEvent(f"{event.type} is no event of an instant")
+            raise ImpossibleEvent(f"{event.type} is not an event of an instant")
     return change
 
 
@@ -406,7 +411,7 @@ def _refuse_unsupported(table: Table, request: wire.BeginInstant, rules: actions
     table_type = table.definition.type
     supported = actions.supported(table_type)
     if table_type not in rules.table_types:
-        own = "" if rules.table_types else "; it has a request of its own"
+        own = "" if rules.table_types else "; there is another request for this action"
         raise errors.ActionNotSupported(
             f"a {table_type} table takes {', '.join(supported)}; "
             f"{request.action} cannot be begun on {table.name!r}{own}",

@@ -32,7 +32,7 @@ class Kind(enum.Enum):
     DATE = 'a string like "2026-01-31"'
     TIMESTAMP = 'a string like "2026-01-31T12:00:00.123456Z", or with an offset like +02:00'
     TIMESTAMP_NTZ = 'a string like "2026-01-31T12:00:00.123456", without a zone'
-    UNORDERED = "of use: such columns have no order, and can only be asked is_null"
+    UNORDERED = "allowed: a column of this type has no order, and can only be tested with is_null"
 
 
 DIGITS_MAX: Final = 38

@@ -42,7 +42,9 @@ def check(command: CreateMarkers) -> None:
             name = check_marker(marker)
             if name.requested_time not in times:
                 if parse_time(name.requested_time) != command.requested_time:
-                    raise ValueError(f"the name says instant {name.requested_time}, which is another")
+                    raise ValueError(
+                        f"the name says instant {name.requested_time}, but the request is for another one"
+                    )
                 times.add(name.requested_time)
         except ValueError as exc:
             raise errors.InvalidMarker(
@@ -75,7 +77,11 @@ def refuse_pending(table: Table, instant: Instant) -> None:
 def refuse_needed(table: Table, instant: Instant, rollback: Instant) -> None:
     """Raise ``IllegalTransition`` while a rollback goes by the instant's markers: they are its list."""
     if rollback.state in PENDING and rollback.plan is not None and rollback.plan.by_markers:
-        raise illegal(table, instant, "its markers stay until its rollback has completed, which goes by them")
+        raise illegal(
+            table,
+            instant,
+            "its rollback deletes the files of these markers, so they stay until the rollback has completed",
+        )
 
 
 def groups(table: Table, markers: Iterable[Marker]) -> list[FileGroup]:

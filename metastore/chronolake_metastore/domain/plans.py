@@ -26,7 +26,7 @@ def check(table: Table, request: wire.BeginInstant, rules: Rules, concurrent: Co
     """Raise ``InvalidPlan``, or ``WriteConflict`` when another plan has the same file groups."""
     groups = [] if request.plan is None else request.plan.file_groups
     if rules.needs_groups and not groups:
-        raise errors.InvalidPlan(f"a {request.action} is begun with a plan that names its file groups")
+        raise errors.InvalidPlan(f"a {request.action} must begin with a plan that names its file groups")
     if len(set(groups)) < len(groups):
         raise errors.InvalidPlan("the plan names a file group twice")
     if request.count is not None and request.plan is not None:
@@ -61,7 +61,8 @@ def check_touched(
     names = {name for _, name in written}
     if not names.isdisjoint(replaced):
         raise errors.InvalidPlan(
-            "a file group that is replaced cannot be written too: no reader would ever see it; write another",
+            "an instant cannot replace a file group and also write to it: no reader would see the file; write "
+            "to another file group",
             file_groups=[msgspec.to_builtins(name) for name in replaced if name in names][:GROUPS_NAMED_MAX],
         )
     planned = 0 if plan is None else plan.file_groups.count

@@ -144,10 +144,10 @@ class _Checker:
     def checked(self, wanted: Filter, place: str, *, depth: int, negated: bool) -> Condition:
         self._parts += len(wanted.values) if isinstance(wanted, wire.In) else 1
         if depth > wire.DEPTH_MAX:
-            raise _invalid(place, f"it nests deeper than {wire.DEPTH_MAX}")
+            raise _invalid(place, f"the filter nests deeper than {wire.DEPTH_MAX}")
         if self._parts > wire.PARTS_MAX:
             raise _invalid(
-                place, f"the filter is made of more than {wire.PARTS_MAX} parts, values of in included"
+                place, f"the filter has more than {wire.PARTS_MAX} parts, including the values of in"
             )
         match wanted:
             case wire.And() | wire.Or():
@@ -179,7 +179,7 @@ class _Checker:
                 return Test(column, Relation.NULL)
             case wire.StartsWith():
                 if column.kind is not Kind.STRING:
-                    raise self._mistyped(column, place, "starts_with is asked of string columns")
+                    raise self._mistyped(column, place, "starts_with works only on string columns")
                 return Test(column, Relation.PREFIXED, (self._value(column, wanted.prefix, f"{place}.prefix"),))
             case _:
                 assert_never(wanted)

@@ -77,7 +77,7 @@ def _unmarked(file: DeletedFile, stats: Sequence[WriteStat]) -> errors.InvalidWr
     index = next((at for at, stat in enumerate(stats) if (stat.partition_path, stat.file_name) == named), None)
     where = "staged" if index is None else f"write_stats[{index}]"
     return errors.InvalidWriteStat(
-        f"{where}: the file {file.path!r} has no marker, or was reported as deleted; a file is marked before "
-        "it is written",
+        f"{where}: the file {file.path!r} has no marker, or was reported as deleted; mark a file before you "
+        "write it",
         **msgspec.to_builtins(file),
     )

@@ -87,7 +87,7 @@ def _savepoint(table: Table, time: Micros, known: Sequence[Instant]) -> Instant:
         raise illegal(
             table,
             savepoint,
-            f"it is a {savepoint.action}; a table is restored to a savepoint that is not released",
+            f"it is a {savepoint.action}; restore the table to a savepoint that was not released",
         )
     return savepoint
 
@@ -99,8 +99,8 @@ def _refuse_pinned(table: Table, later: Sequence[Instant], known: Sequence[Insta
         tick = table.definition.tick
         times = [format_time(savepoint.requested_time, tick) for savepoint in in_the_way]
         raise errors.Savepointed(
-            f"{len(times)} later savepoint(s) of {table.name!r} pin what would be rolled back; release "
-            f"{times[0]} first, or restore to it",
+            f"{len(times)} later savepoint(s) of {table.name!r} pin instants that would be rolled back; "
+            f"release {times[0]} first, or restore to it",
             table=table.name,
             savepoint=times[0],
             savepoints=times[:100],

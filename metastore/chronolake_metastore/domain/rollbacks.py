@@ -50,14 +50,19 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
     instant that is rolled back already must not come here.
     """
     if target.state is State.COMPLETED:
-        raise illegal(
-            table, target, "what has completed is undone by restoring the table to a savepoint before it"
-        )
+        raise illegal(table, target, "a completed instant is undone only by a restore to an earlier savepoint")
     refuse_unless(table, target, PENDING, "be rolled back")
     if target.action in NEVER_ROLLED_BACK:
-        raise illegal(table, target, f"a {target.action} is not undone; execute its plan to the end")
+        raise illegal(table, target, f"a {target.action} cannot be rolled back; execute its plan to the end")
     if target.plan is not None and target.plan.cleaned_before is not None:
-        raise illegal(table, target, "what its plan names is not served any more; execute it to the end")
+        raise illegal(
+            table,
+            target,
+            (
+                "a planned clean cannot be rolled back, because the files of its plan are not served any more; "
+                "execute it to the end"
+            ),
+        )
     refuse_while_leased(target, command.request.writer, now)
     _refuse_files_of_others(table, target, command.request.files_to_delete)
 
@@ -72,8 +77,9 @@ def _refuse_files_of_others(table: Table, target: Instant, paths: Sequence[str])
     others = [path for path in paths if path.startswith("/") or not is_file_of(file_at(path), time)]
     if others:
         raise errors.InvalidPlan(
-            f"{len(others)} of files_to_delete are no data files of the instant {time} of {table.name!r} by "
-            f"their names; the first is {others[0][:200]!r}: a rollback deletes files of its own instant only",
+            f"{len(others)} of files_to_delete are not data files of the instant {time} of {table.name!r} by "
+            f"their names; the first is {others[0][:200]!r}. A rollback deletes only files of the instant that "
+            "it undoes",
             files_in_question=len(others),
             file=others[0],
         )

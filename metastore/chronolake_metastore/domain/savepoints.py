@@ -77,7 +77,9 @@ def release(table: Table, savepoint: Instant, command: ReleaseSavepoint) -> Save
     """Give a savepoint up; raises ``IllegalTransition`` when the instant is none, or is no more."""
     if not pins(savepoint):
         raise illegal(
-            table, savepoint, f"it is a {savepoint.action}; only a savepoint is released, and only once"
+            table,
+            savepoint,
+            f"it is a {savepoint.action}; only a savepoint that was not released can be released",
         )
     return SavepointReleased(by=command.request.writer, reason=command.request.reason)
 

@@ -46,7 +46,8 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
     expected, present = request.expected_schema_version, definition.schema_version
     if expected not in (None, present):
         raise errors.SchemaChanged(
-            f"the schema of {table.name!r} is of version {present}, not {expected}; look at it, and ask again",
+            f"the schema of {table.name!r} has version {present}, not {expected}; read it, and send the change "
+            "again",
             table=table.name,
             schema_version=present,
             expected_schema_version=expected,
@@ -131,7 +132,9 @@ class _Columns:
     def _add(self, schema_change: wire.AddColumn) -> None:
         tables.check_column(Field(schema_change.name, schema_change.type))
         if not schema_change.nullable:
-            raise self._refused(schema_change.name, "files that are there already lack it; add it nullable")
+            raise self._refused(
+                schema_change.name, ("existing files do not have it; add it as a nullable column")
+            )
         if len(self._fields) >= COLUMNS_MAX:
             raise self._refused(schema_change.name, f"a table has {COLUMNS_MAX:,} columns at most")
         self._refuse_taken(schema_change.name)
@@ -143,7 +146,7 @@ class _Columns:
         self._refuse_role(schema_change.name, "renamed")
         tables.check_column(Field(schema_change.new_name, field.type))
         if schema_change.new_name == schema_change.name:
-            raise self._refused(schema_change.name, "it is called so already")
+            raise self._refused(schema_change.name, "it already has this name")
         # Another case of its own name is no clash.
         del self._ids[schema_change.name.lower()]
         self._refuse_taken(schema_change.new_name)
@@ -158,7 +161,7 @@ class _Columns:
             advice = f"it may become {' or '.join(allowed)}" if allowed else "no type is wider"
             raise self._refused(
                 schema_change.name,
-                f"files that hold it as {field.type[:100]} cannot be read as {schema_change.type[:100]}; "
+                f"files that store it as {field.type[:100]} cannot be read as {schema_change.type[:100]}; "
                 f"{advice}",
                 type=field.type,
                 allowed=allowed,
@@ -168,7 +171,9 @@ class _Columns:
     def _set_nullable(self, schema_change: wire.SetNullable) -> None:
         field = self._found(schema_change.name)
         if not schema_change.nullable:
-            raise self._refused(schema_change.name, "there may be nulls in it: what is nullable stays so")
+            raise self._refused(
+                schema_change.name, ("there may be nulls in it, so a nullable column stays nullable")
+            )
         if field.nullable:
             raise self._refused(schema_change.name, "it is nullable already")
         self._put(msgspec.structs.replace(field, nullable=True))
@@ -189,15 +194,17 @@ class _Columns:
             return self._fields[field_id]
         names = [field.name for field in self._fields.values()]
         raise self._refused(
-            name, f"there is none; there are {_listed(names)}", columns=names[:_COLUMNS_NAMED_MAX]
+            name,
+            (f"there is no such column; the columns are {_listed(names)}"),
+            columns=names[:_COLUMNS_NAMED_MAX],
         )
 
     def _refuse_role(self, name: str, done: str) -> None:
         if role := self._roles.get(name):
             raise self._refused(
                 name,
-                f"{role} field cannot be {done}, for records are placed and compared by its name and type; "
-                "make another table, and write the records into that",
+                f"{role} field cannot be {done}, because records are placed and compared by its name and type; "
+                "create another table, and write the records into it",
             )
 
     def _refuse_taken(self, name: str) -> None:

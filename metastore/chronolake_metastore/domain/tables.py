@@ -322,7 +322,7 @@ def check_column(field: wire.Field) -> None:
     """Raise ``InvalidTable`` when no table could have such a column."""
     if field.name.lower().startswith(META_COLUMN_PREFIX):
         raise errors.InvalidTable(
-            f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is kept for meta columns",
+            f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is reserved for meta columns",
             column=field.name,
         )
     try:

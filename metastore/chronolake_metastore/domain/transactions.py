@@ -22,7 +22,8 @@ def check(command: CompleteTogether) -> None:
             raise errors.InvalidPlan(f"instants[{index}] is named twice", index=index)
         if member.request.staged:
             raise errors.InvalidWriteStat(
-                f"instants[{index}]: what was staged completes by itself; send write_stats instead",
+                f"instants[{index}]: an instant with staged write stats completes only alone; send its "
+                "write_stats instead",
                 index=index,
             )
         seen.add(key)

@@ -85,7 +85,7 @@ async def refuse_unfit(settings: Settings) -> None:
         if not role_exists:
             raise errors.ConfigurationError(
                 f"PostgreSQL has no role {settings.role!r}; run chronolake-metastore migrate as the owner of "
-                "the schema, which makes the roles of a restored dump anew, or name another with --role"
+                "the schema, which creates missing roles, or name another role with --role"
             )
         await _refuse_ungranted(connection, login, settings.role)
 
@@ -102,7 +102,7 @@ async def _refuse_ungranted(
     if not may_take_on:
         grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login))
         raise errors.ConfigurationError(
-            f"the login {login!r} may not take on the role {role!r}; have an administrator say: "
+            f"the login {login!r} may not take on the role {role!r}; have an administrator run: "
             f"{grant.as_string(connection)}"
         )
     if not may_use:

@@ -45,4 +45,4 @@ class Outages:
         self._last_failure_at = self._clock()
         if self._began_at is None and is_new:
             self._began_at = self._last_failure_at
-            _log.warning("database unavailable; what waits is tried again", reason=reason)
+            _log.warning("database unavailable; waiting requests are tried again", reason=reason)

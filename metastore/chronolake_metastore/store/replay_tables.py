@@ -211,7 +211,7 @@ async def opened(database: engine.Database) -> AsyncIterator[ReplaySession]:
                 await session._make()
             except (postgres_errors.InsufficientPrivilege, postgres_errors.ReadOnlySqlTransaction) as exc:
                 raise errors.ConfigurationError(
-                    "the log is replayed into temporary tables, and they cannot be made: "
+                    "the log is replayed into temporary tables, and these cannot be created: "
                     f"{exc.diag.message_primary}; use the primary, and GRANT TEMPORARY ON DATABASE to the role"
                 ) from exc
         yield session

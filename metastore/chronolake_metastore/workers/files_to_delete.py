@@ -173,7 +173,7 @@ async def delete_markers(files: TableFiles, table: str, instant: str, reported: 
             marker for marker in marked if DeletedFile(marker.partition_path, marker.file_name) in reported
         ]
         failures |= await files.delete_markers(instant, deletable)
-        failures |= dict.fromkeys(others, "it is no marker of the instant")
+        failures |= dict.fromkeys(others, "it is not a marker of the instant")
     if failures:
         path, reason = next(iter(failures.items()))
         _log.warning(

@@ -20,7 +20,7 @@ async def run_periodically(worker: str, look: Callable[[], Awaitable[object]], i
             # The outage is logged once, by the store.
             pass
         except errors.Unavailable as exc:
-            _log.warning(f"{worker} could not look", reason=exc.context.get("reason", exc.detail))
+            _log.warning(f"{worker} could not look for work", reason=exc.context.get("reason", exc.detail))
         except Exception:
             # The edge of a worker: a failure must not end the server, and the next look may succeed.
             _log.exception(f"{worker} failed")
