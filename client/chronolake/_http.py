@@ -18,7 +18,7 @@ import httpx
 import msgspec
 
 from chronolake import errors
-from chronolake.calls.base import Call
+from chronolake.calls.base import Call, renamed
 from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem
 
@@ -164,6 +164,18 @@ def arrow_headers_of(call: Call[Any]) -> dict[str, str]:
     """The headers of one call, no command, that is to be answered as an Arrow IPC stream."""
     assert not call.is_command
     return {**headers_of(call, key=""), "Accept": _ARROW_OR_PROBLEM}
+
+
+def followed(call: Call[_Answer], key: str, refused: errors.NotFound) -> tuple[Call[_Answer], str] | None:
+    """The call under the name that its table has got since, and a key for it; None if it was not renamed.
+
+    The first key is used up by the refusal. The next one follows from it, so that a repeated call is one
+    command.
+    """
+    call_again = renamed(call, refused.context.get("renamed_to"))
+    if call_again is None:
+        return None
+    return call_again, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key} {call_again.path}"))
 
 
 def new_key() -> str:

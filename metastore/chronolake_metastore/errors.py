@@ -99,19 +99,27 @@ class NamespaceNotFound(NotFound):
 class TableNotFound(NotFound):
     code = ProblemCode.TABLE_NOT_FOUND
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no table {name!r}; create it first, or check the name", table=name)
+    def __init__(self, name: str, renamed_to: str | None = None) -> None:
+        if renamed_to is None:
+            super().__init__(f"there is no table {name!r}; create it first, or check the name", table=name)
+        else:
+            super().__init__(
+                f"there is no table {name!r}; it was renamed to {renamed_to!r}, use that name",
+                table=name,
+                renamed_to=renamed_to,
+            )
 
 
 class InstantNotFound(NotFound):
     code = ProblemCode.INSTANT_NOT_FOUND
 
-    def __init__(self, table: str, requested_time: str) -> None:
-        super().__init__(
-            f"the timeline of {table!r} has no instant requested at {requested_time}",
-            table=table,
-            requested_time=requested_time,
-        )
+    def __init__(self, table: str, requested_time: str, renamed_to: str | None = None) -> None:
+        context = {"table": table, "requested_time": requested_time}
+        detail = f"the timeline of {table!r} has no instant requested at {requested_time}"
+        if renamed_to is not None:
+            context["renamed_to"] = renamed_to
+            detail += f"; a table that had this name was renamed to {renamed_to!r}, look there"
+        super().__init__(detail, **context)
 
 
 class SchemaNotFound(NotFound):

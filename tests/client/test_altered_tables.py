@@ -9,7 +9,8 @@ import pytest
 import chronolake
 from chronolake import errors
 from chronolake.cli import output
-from tests.client.conftest import Cli
+from tests.client.conftest import SCHEMA, Cli
+from tests.client.stored import Stored, base, in_storage, written
 
 
 def test_a_table_goes_by_its_new_definition_at_once(
@@ -28,6 +29,34 @@ def test_a_table_goes_by_its_new_definition_at_once(
         other.begin()
     table.alter(name=other.name, unset=["storage.region"])
     assert other.reload().definition == table.definition
+
+
+def test_a_write_follows_its_table_to_its_new_name(
+    client: chronolake.Client, table: chronolake.Table, tmp_path: Path
+) -> None:
+    name, elsewhere = table.name, tmp_path.with_name(f"{tmp_path.name}_other")
+    with table.begin() as write:
+        client.table(name).alter(name=f"{name}_moved")
+        client.table(f"{name}_moved").alter(name=f"{name}_old")
+        client.create_table(name, base_path=elsewhere.as_uri(), schema=SCHEMA, record_key_fields=["id"])
+        assert write.mark(base(write, 0, "")) == ["created"]
+        assert write.heartbeat().table == f"{name}_old"
+
+    assert (write.instant.state, write.table) == (chronolake.State.COMPLETED, f"{name}_old")
+    assert client.table(name).timeline.first() is None
+
+
+@pytest.mark.anyio
+async def test_a_rollback_under_the_name_before_deletes_the_files(server_url: str, stored: Stored) -> None:
+    write = stored.table.begin()
+    written(stored, write, 0, 0)
+    async with chronolake.connect_async(server_url, storage_options=stored.table.storage_options) as client:
+        pending = await (await client.table(stored.table.name)).write(write.requested_time)
+        await (await client.table(stored.table.name)).alter(name=f"{stored.table.name}_2")
+
+        await pending.rollback()
+
+    assert in_storage(stored) == set()
 
 
 @pytest.mark.anyio

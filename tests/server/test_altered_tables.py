@@ -169,8 +169,22 @@ def test_a_renamed_table_keeps_all_but_its_name(table: Table) -> None:
     assert [event["payload"] for event in events(new)[:-1]] == [event["payload"] for event in log]
     succeeded(new.heartbeat(pending))
     succeeded(new.complete(pending, write_stat(pending, 1)))
-    refused(table.begin(), 404, "table-not-found")
-    refused(table.complete(pending), 404, "table-not-found")
+    for response in (table.begin(), table.complete(pending), table.mark(pending, marker(pending))):
+        assert refused(response, 404, "table-not-found")["context"]["renamed_to"] == new.name
+    gone = table.http.get(f"/v1/tables/{table.name}")
+    assert refused(gone, 404, "table-not-found")["context"]["renamed_to"] == new.name
+
+
+def test_a_writer_whose_name_went_to_another_table_is_told_where_its_own_is(table: Table) -> None:
+    pending = table.begun()
+    replacement = beside(table)
+    old = renamed(renamed(table, f"{table.name}_2"), f"{table.name}_old")
+    renamed(replacement, table.name)
+
+    shown = table.http.get(f"/v1/tables/{table.name}/instants/{pending}")
+    for response in (table.heartbeat(pending), table.mark(pending, marker(pending)), shown):
+        assert refused(response, 404, "instant-not-found")["context"]["renamed_to"] == old.name
+    succeeded(old.complete(pending, write_stat(pending)))
 
 
 def test_a_table_moves_to_another_namespace_and_leaves_its_own_empty(table: Table) -> None:

@@ -20,6 +20,10 @@ _Page = TypeVar("_Page", bound=Page)
 _Entry = TypeVar("_Entry")
 
 
+_RENAMES_MAX = 3
+"""A table that is renamed again and again is followed at most this often in one call."""
+
+
 class Transport:
     """Sends calls. Threads may share it."""
 
@@ -38,9 +42,21 @@ class Transport:
         """The answer to ``call``; raises a ``ChronolakeError`` when there is none.
 
         ``key`` is the idempotency key of a command, a new one unless given; ``retry_seconds`` is the
-        endpoint's unless given, and 0 tries once.
+        endpoint's unless given, and 0 tries once. A call of an instant follows its table to a new name.
         """
-        headers = _http.headers_of(call, key or _http.new_key())
+        key = key or _http.new_key()
+        for _ in range(_RENAMES_MAX):
+            try:
+                return self._send(call, key, retry_seconds)
+            except errors.NotFound as refused:
+                followed = _http.followed(call, key, refused)
+                if followed is None:
+                    raise
+                call, key = followed
+        return self._send(call, key, retry_seconds)
+
+    def _send(self, call: Call[_Answer], key: str, retry_seconds: float | None) -> _Answer:
+        headers = _http.headers_of(call, key)
         return _http.answer_of(call, self._respond(call, headers, retry_seconds))
 
     def send_for_arrow(self, call: Call[Any]) -> bytes:

@@ -5,6 +5,7 @@ Names and times become parts of paths, so they are checked here: ``ValueError`` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ FILES_LIMIT_MAX = 10_000
 
 Answer = TypeVar("Answer")
 Listed = TypeVar("Listed", bound=msgspec.Struct)
+_OF_INSTANT = re.compile(r"/v1/tables/[^/]+(/instants/[0-9].*)")
 _Query = tuple[tuple[str, str], ...]
 
 
@@ -59,6 +61,17 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
             return self.with_query(cursor=cursor)
         body = msgspec.json.encode({**msgspec.json.decode(self.body), "cursor": cursor})
         return msgspec.structs.replace(self, body=body)
+
+
+def renamed(call: Call[Answer], renamed_to: object) -> Call[Answer] | None:
+    """The call under the name that its table has got since; None if it names no instant.
+
+    The new name is that of the same table: no other has an instant of this time, which would be pending.
+    """
+    found = _OF_INSTANT.fullmatch(call.path)
+    if found is None or not isinstance(renamed_to, str):
+        return None
+    return msgspec.structs.replace(call, path=f"{table_path(renamed_to)}{found[1]}")
 
 
 def merge_pages(pages: Sequence[Listed], entries: str) -> Listed:

@@ -26,6 +26,7 @@ from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.domain.state import Loaded, State
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import (
     answers,
     catalog,
@@ -195,7 +196,7 @@ def _catalog(names: Names) -> list[UUID]:
 async def _load_state(
     tx: Transaction, tasks: Sequence[Task]
 ) -> tuple[State, Micros, dict[str, outcomes.Outcome]]:
-    """Lock and read what the commands name, in one round trip."""
+    """Lock and read what the commands name, in one round trip, or two where something is missing."""
     named = [task.names for task in tasks]
     table_names = {table for names in named for table in names.tables}
     catalog_ids = [CATALOG_ID] if any(names.catalog for names in named) else []
@@ -226,12 +227,15 @@ async def _load_state(
         ]
     )
     results = [named_instants.result, *(query.result for query in further_instants)]
+    missing = _missing(named, tables.result, named_instants.result)
+    renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
     loaded = Loaded(
         clocks=locked.result,
         answer_heads=heads.result,
         namespaces={namespace.name: namespace for namespace, _ in namespaces.result},
         table_counts={namespace.name: count for namespace, count in namespaces.result},
         tables={table.name: table for table in tables.result},
+        renamed=renamed,
         instants={
             (table_id, instant.requested_time): instant
             for found_instants in results
@@ -241,6 +245,16 @@ async def _load_state(
         concurrent=concurrent.result,
     )
     return State(loaded), now.result, known.result
+
+
+def _missing(named: Sequence[Names], tables: Sequence[Table], found: FoundInstants) -> set[str]:
+    """The names that have no table, or not all instants that are named: the table may have been renamed."""
+    table_ids = {table.name: table.table_id for table in tables}
+    present = {(table_id, instant.requested_time) for table_id, instant in found.instants}
+    missing = {name for names in named for name in names.tables if name not in table_ids}
+    for names in named:
+        missing.update(name for name, time in names.instants if (table_ids.get(name), time) not in present)
+    return missing
 
 
 def _all_marks(all_found: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:

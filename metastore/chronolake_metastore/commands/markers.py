@@ -66,8 +66,11 @@ async def _create_checked(session: Session, table: str, requests: Sequence[Creat
     async with session.begin() as tx:
         known = await _load(tx, table, requests)
         if known is None:
-            return [errors.TableNotFound(table)] * len(requests)
-        refusals = [_refusal(known, request) for request in requests]
+            renamed = await tx.fetch_one(catalog.find_renamed([table]))
+            return [errors.TableNotFound(table, renamed.get(table))] * len(requests)
+        missing = [table for request in requests if request.requested_time not in known.instants]
+        renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
+        refusals = [_refusal(known, request, renamed.get(table)) for request in requests]
         admitted = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
         inserted = stored.insert(_new(known.table, admitted), admitted) if admitted else Query.known([])
         new = await tx.fetch_one(inserted)
@@ -96,11 +99,12 @@ async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -
     return _Known(table, by_time, now.result, concurrent.result, marked.result)
 
 
-def _refusal(known: _Known, request: CreateMarkers) -> errors.TimelineError | None:
+def _refusal(known: _Known, request: CreateMarkers, renamed_to: str | None) -> errors.TimelineError | None:
     """Why the markers of a request are not created; if they are, the next request finds their groups marked."""
     table, instant = known.table, known.instants.get(request.requested_time)
     if instant is None:
-        return errors.InstantNotFound(table.name, format_time(request.requested_time, table.definition.tick))
+        time = format_time(request.requested_time, table.definition.tick)
+        return errors.InstantNotFound(table.name, time, renamed_to)
     markers = request.request.markers
     try:
         domain.admit(table, instant, request)

@@ -64,8 +64,10 @@ ValueT = TypeVar("ValueT")
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """What was read under the locks. ``clocks`` are of the tables that are locked.
 
-    ``answer_heads`` are the heads of the chains of answers; a chain that is not there has no outcome yet.
-    ``table_counts`` says how many tables a namespace has. ``marks`` are of instants that may end.
+    ``renamed`` is by names without a table, or without an instant that is named: what the table is called now
+    that had the name last. ``answer_heads`` are the heads of the chains of answers; a chain that is not there
+    has no outcome yet. ``table_counts`` says how many tables a namespace has. ``marks`` are of instants that
+    may end.
     """
 
     clocks: Mapping[UUID, Clock] = {}
@@ -73,6 +75,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: Mapping[str, Namespace] = {}
     table_counts: Mapping[str, int] = {}
     tables: Mapping[str, Table] = {}
+    renamed: Mapping[str, str] = {}
     instants: Mapping[InstantKey, Instant] = {}
     marks: Mapping[InstantKey, Marks] = {}
     concurrent: Mapping[FileGroup, Sequence[ConcurrentInstant]] = {}
@@ -87,6 +90,7 @@ class State:
 
     def __init__(self, loaded: Loaded) -> None:
         self.marks = loaded.marks
+        self.renamed = loaded.renamed
         self.clocks = dict(loaded.clocks)
         self.answer_heads = dict(loaded.answer_heads)
         self.namespaces = dict(loaded.namespaces)
@@ -100,7 +104,7 @@ class State:
         """A table whose clock is locked; raises ``TableNotFound``."""
         table = self.locked_table(name)
         if table is None:
-            raise errors.TableNotFound(name)
+            raise errors.TableNotFound(name, self.renamed.get(name))
         return table
 
     def locked_table(self, name: str) -> Table | None:
@@ -115,7 +119,8 @@ class State:
         """An instant of a table; raises ``InstantNotFound``."""
         instant = self.instants.get((table.table_id, requested_time))
         if instant is None:
-            raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
+            time = format_time(requested_time, table.definition.tick)
+            raise errors.InstantNotFound(table.name, time, self.renamed.get(table.name))
         return instant
 
     def find_instant(self, table: str, requested_time: Micros) -> tuple[Table, Instant] | None:

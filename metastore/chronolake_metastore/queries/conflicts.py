@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import clocks, file_groups, instants
@@ -20,7 +19,7 @@ async def find(
         table = await tables.find(connection, table_name)
         instant = await instants.get(connection, table.table_id, requested_time)
         if instant is None:
-            raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
+            raise await tables.instant_not_found(connection, table, requested_time)
         others = await file_groups.concurrent_in(connection, table_name, body.file_groups)
         now = await clocks.now(connection)
     touched = [

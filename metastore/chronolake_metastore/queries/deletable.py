@@ -14,7 +14,7 @@ from chronolake_metastore.store import clocks, deletable as stored, instants
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, Refusal, RefusedDeletion
 from chronolake_model.markers import DeletedFile
-from chronolake_model.times import Micros, format_time
+from chronolake_model.times import Micros
 
 
 async def find_deletable(
@@ -51,7 +51,7 @@ async def refusals(
     table = await _own(connection, table_id)
     instant = await instants.get(connection, table_id, requested_time)
     if instant is None:
-        raise errors.InstantNotFound(table.name, format_time(requested_time, table.definition.tick))
+        raise await tables.instant_not_found(connection, table, requested_time)
     return await _judge(
         connection, table, files, lambda known: domain.refusal_for_instant(instant, writer, known)
     )

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore import errors
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored
@@ -31,8 +30,8 @@ async def get(database: Database, table_name: str, requested_time: Micros) -> wi
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         instant = await stored.get(connection, table.table_id, requested_time)
-    if instant is None:
-        raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
+        if instant is None:
+            raise await tables.instant_not_found(connection, table, requested_time)
     return instants.document(table, instant)
 
 

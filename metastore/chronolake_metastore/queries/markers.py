@@ -7,7 +7,6 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore import errors
 from chronolake_metastore.domain import markers as domain
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
@@ -97,5 +96,5 @@ async def find_instant(connection: Reader, table_name: str, requested_time: Micr
     table = await tables.find(connection, table_name)
     instant = await stored_instants.get(connection, table.table_id, requested_time)
     if instant is None:
-        raise errors.InstantNotFound(table_name, format_time(requested_time, table.definition.tick))
+        raise await tables.instant_not_found(connection, table, requested_time)
     return table, instant

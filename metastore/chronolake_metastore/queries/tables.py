@@ -10,15 +10,27 @@ from chronolake_metastore.store import base_paths, catalog, clocks, identity, in
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros, ReadTime
+from chronolake_model.times import Micros, ReadTime, format_time
 
 
 async def find(connection: Reader, name: str) -> tables.Table:
     """One table, on a connection that goes on reading; raises ``TableNotFound``."""
     table = await catalog.get_table(connection, name)
     if table is None:
-        raise errors.TableNotFound(name)
+        raise errors.TableNotFound(name, await _renamed_to(connection, name))
     return table
+
+
+async def instant_not_found(
+    connection: Reader, table: tables.Table, requested_time: Micros
+) -> errors.InstantNotFound:
+    """The refusal of an instant that a table does not have: a table that had its name before may have it."""
+    time = format_time(requested_time, table.definition.tick)
+    return errors.InstantNotFound(table.name, time, await _renamed_to(connection, table.name))
+
+
+async def _renamed_to(connection: Reader, name: str) -> str | None:
+    return (await transaction.read(connection, catalog.find_renamed([name]))).get(name)
 
 
 async def last_time(

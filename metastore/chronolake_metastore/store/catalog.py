@@ -22,6 +22,7 @@ _SAVE_NAMESPACES: Final = statements.load("namespaces/save")
 _DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
 _FIND_TABLES: Final = statements.load("tables/find")
 _FIND_FORMER_HOLDERS: Final = statements.load("tables/find_former_holders")
+_FIND_RENAMED: Final = statements.load("tables/find_renamed")
 _FIND_PENDING: Final = """
     SELECT micros(requested_time)
     FROM instant
@@ -81,6 +82,14 @@ def find_former_holders(name: str, table_id: UUID | None = None) -> Query[Former
 def _former_holders(rows: Rows) -> FormerHolders:
     [[last_time, shared]] = rows
     return FormerHolders(None if last_time is None else Micros(last_time), [Micros(time) for time in shared])
+
+
+def find_renamed(names: Iterable[str]) -> Query[dict[str, str]]:
+    """By former name, what the table is called now that had the name last."""
+    named = sorted(set(names))
+    if not named:
+        return Query.known({})
+    return Query(_FIND_RENAMED, {"names": named}, lambda rows: {name: present for name, present in rows})
 
 
 def find_pending(table_id: UUID) -> Query[list[Micros]]:
