@@ -9,6 +9,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
 import chronolake_migrations
+from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.store import migrations, schema
 from chronolake_metastore.store.migrations import Migrated
 
@@ -29,6 +30,11 @@ def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
     # What differs in a column comes as a list of its own.
     flat = [one for found in differences for one in (found if isinstance(found, list) else [found])]
     assert [one for one in flat if "comment" not in one[0]] == []
+
+
+def test_an_instant_has_a_field_for_each_of_its_columns() -> None:
+    columns = {column.name for column in schema.instant.columns}
+    assert columns == {"table_id", *Instant.__struct_fields__}
 
 
 def test_the_last_migration_is_the_one_that_the_server_knows(empty_database: str) -> None:

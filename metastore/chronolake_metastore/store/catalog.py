@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
 from chronolake_metastore.store import schema, statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement
+from chronolake_metastore.store.transaction import Query, Rows, Statement, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -142,7 +142,14 @@ async def page_of_tables(
     """Live tables, of one namespace or of all, behind ``after`` (namespace, table) in the order of names."""
     table = schema.lake_table.c
     names = tuple_(table.namespace, table.name)
-    query = _select_tables().where(names > after).order_by(table.namespace, table.name).limit(limit)
+    columns = (
+        table.table_id,
+        cast(table.definition, Text),
+        func.micros(table.created_at),
+        func.micros(table.cleaned_before),
+    )
+    query = select(*columns).where(table.dropped_at.is_(None), names > after)
+    query = query.order_by(table.namespace, table.name).limit(limit)
     if namespace is not None:
         query = query.where(table.namespace == namespace)
     return [table_of(*row) for row in await connection.execute(query)]
@@ -150,11 +157,8 @@ async def page_of_tables(
 
 async def get_table(connection: AsyncConnection, name: str) -> Table | None:
     """The live table of this name, if there is one."""
-    namespace, table = split_table_name(name)
-    columns = schema.lake_table.c
-    query = _select_tables().where(columns.namespace == namespace, columns.name == table)
-    row = (await connection.execute(query)).one_or_none()
-    return None if row is None else table_of(*row)
+    tables = await read(connection, find_tables([name]))
+    return tables[0] if tables else None
 
 
 def _select_namespaces() -> Select[Any]:
@@ -165,13 +169,3 @@ def _select_namespaces() -> Select[Any]:
 def _namespace(row: Row[Any]) -> Namespace:
     name, properties, created_at = tuple(row)
     return Namespace(name, msgspec.json.decode(properties), Micros(created_at))
-
-
-def _select_tables() -> Select[Any]:
-    table = schema.lake_table.c
-    return select(
-        table.table_id,
-        cast(table.definition, Text),
-        func.micros(table.created_at),
-        func.micros(table.cleaned_before),
-    ).where(table.dropped_at.is_(None))

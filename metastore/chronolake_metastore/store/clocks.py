@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.store import advisory_locks, statements
 from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows
+from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
 
@@ -83,7 +83,7 @@ async def advance_wall_clock(connection: AsyncConnection) -> tuple[Micros, Micro
 
 async def now(connection: AsyncConnection) -> Micros:
     """The wall clock of the database, never behind what was told, for reading."""
-    return Micros((await statements.execute(connection, _NOW)).scalar_one())
+    return await read(connection, read_now())
 
 
 async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.store import statements
 from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.pending_plans import Place, place_of
-from chronolake_metastore.store.transaction import Query, Rows
+from chronolake_metastore.store.transaction import Query, Rows, read
 
 _GET: Final = (
     "SELECT metastore_id, database = this_database()"
@@ -46,7 +46,7 @@ def _identity(rows: Rows) -> Identity:
 
 async def get(connection: Reader) -> Identity:
     """The present identity."""
-    return _identity([tuple(row) for row in await statements.execute(connection, _GET)])
+    return await read(connection, find())
 
 
 async def all_identities(connection: Reader) -> list[UUID]:

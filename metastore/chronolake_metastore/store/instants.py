@@ -7,21 +7,18 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, cast, func, null, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.instants import Instant, Marks
-from chronolake_metastore.store import schema, statements
+from chronolake_metastore.store import instant_columns, schema, statements
 from chronolake_metastore.store.transaction import Query, Rows, Statement
-from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 _FIND: Final = statements.load("instants/find")
-_COLUMNS: Final = 19
-"""The table's id and the columns of an instant, in the order of ``statements.py``."""
 _FIND_BY_ID: Final = statements.load("instants/find_by_id")
 _FIND_ROLLBACKS: Final = statements.load("instants/find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("instants/find_savepoints")
@@ -115,101 +112,16 @@ def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
 def decode(rows: Rows) -> FoundInstants:
     """Each instant with the id of its table, and the marks where the statement has them."""
     marks = {
-        (row[0], Micros(row[1])): Marks(row[_COLUMNS], row[_COLUMNS + 1])
+        (row[0], Micros(row[1])): Marks(row[instant_columns.COUNT], row[instant_columns.COUNT + 1])
         for row in rows
-        if len(row) > _COLUMNS and row[_COLUMNS] is not None
+        if len(row) > instant_columns.COUNT and row[instant_columns.COUNT] is not None
     }
-    return FoundInstants([(row[0], instant_of(row[1:_COLUMNS])) for row in rows], marks)
-
-
-def instant_of(columns: Sequence[object]) -> Instant:
-    """An instant from its columns, in the order of ``statements.py``."""
-    (
-        requested_time,
-        action,
-        operation,
-        state,
-        writer,
-        lease_seconds,
-        lease_expires_at,
-        version,
-        completion_time,
-        rollback_reason,
-        summary,
-        extra_metadata,
-        target,
-        rolled_back_by,
-        undone_completion_time,
-        plan,
-        schema_version,
-        unswept_since,
-    ) = columns
-    assert isinstance(extra_metadata, str)
-    return msgspec.convert(
-        {
-            "requested_time": requested_time,
-            "action": action,
-            "operation": operation,
-            "state": state,
-            "writer": writer,
-            "lease_seconds": lease_seconds,
-            "lease_expires_at": lease_expires_at,
-            "version": version,
-            "completion_time": completion_time,
-            "rollback_reason": rollback_reason,
-            "summary": _summary(summary),
-            "extra_metadata": msgspec.json.decode(extra_metadata),
-            "target": target,
-            "rolled_back_by": rolled_back_by,
-            "undone_completion_time": undone_completion_time,
-            "plan": None if plan is None else msgspec.json.decode(str(plan)),
-            "schema_version": schema_version,
-            "unswept_since": unswept_since,
-        },
-        Instant,
-    )
+    return FoundInstants(list(map(instant_columns.decode, rows)), marks)
 
 
 def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     """Save instants in their present state."""
-    columns = (
-        "requested_time",
-        "action",
-        "operation",
-        "state",
-        "writer",
-        "lease_seconds",
-        "lease_expires_at",
-    )
-    further_columns = (
-        "version",
-        "completion_time",
-        "rollback_reason",
-        "target",
-        "rolled_back_by",
-        "undone_completion_time",
-        "schema_version",
-        "unswept_since",
-    )
-    parameters: dict[str, list[object]] = {
-        name: [getattr(instant, name) for _, instant in instants] for name in columns + further_columns
-    }
-    parameters["table_id"] = [table_id for table_id, _ in instants]
-    parameters["summary"] = [
-        None if instant.summary is None else msgspec.json.encode(instant.summary).decode()
-        for _, instant in instants
-    ]
-    parameters["extra_metadata"] = [
-        msgspec.json.encode(instant.extra_metadata).decode() for _, instant in instants
-    ]
-    parameters["plan"] = [
-        None if instant.plan is None else msgspec.json.encode(instant.plan).decode() for _, instant in instants
-    ]
-    return _SAVE, parameters
-
-
-def _summary(text: object) -> WriteSummary | None:
-    return None if text is None else msgspec.json.decode(str(text), type=WriteSummary)
+    return _SAVE, instant_columns.encode(instants)
 
 
 async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
@@ -218,7 +130,7 @@ async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micro
         schema.instant.c.requested_time == to_datetime(requested_time)
     )
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else instant_of(row)
+    return None if row is None else instant_columns.decode(row)[1]
 
 
 async def are_there(connection: AsyncConnection, table_id: UUID) -> bool:
@@ -241,7 +153,7 @@ async def page(
     if after is not None:
         behind = to_datetime(after)
         query = query.where(ordered > behind if ascending else ordered < behind)
-    return [instant_of(row) for row in await connection.execute(query)]
+    return [instant_columns.decode(row)[1] for row in await connection.execute(query)]
 
 
 async def completion_times(
@@ -343,25 +255,5 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
 
 
 def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
-    """The columns in the order of ``statements.py``, without the table's id."""
-    columns = schema.instant.c
-    return select(
-        func.micros(columns.requested_time),
-        columns.action,
-        columns.operation,
-        columns.state,
-        columns.writer,
-        columns.lease_seconds,
-        func.micros(columns.lease_expires_at),
-        columns.version,
-        func.micros(columns.completion_time),
-        columns.rollback_reason,
-        cast(columns.summary, Text),
-        cast(columns.extra_metadata, Text),
-        func.micros(columns.target),
-        func.micros(columns.rolled_back_by),
-        func.micros(columns.undone_completion_time),
-        cast(columns.plan, Text) if with_plans else null(),
-        columns.schema_version,
-        func.micros(columns.unswept_since),
-    ).where(columns.table_id == table_id)
+    columns = instant_columns.selected(without=() if with_plans else ("plan",))
+    return select(*columns).where(schema.instant.c.table_id == table_id)

@@ -12,13 +12,7 @@ from psycopg import sql
 from sqlalchemy import CursorResult
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-_INSTANT: Final = """
-    i.table_id, micros(i.requested_time), i.action, i.operation, i.state, i.writer, i.lease_seconds,
-    micros(i.lease_expires_at), i.version, micros(i.completion_time), i.rollback_reason, i.summary::text,
-    i.extra_metadata::text, micros(i.target), micros(i.rolled_back_by), micros(i.undone_completion_time),
-    i.plan::text, i.schema_version, micros(i.unswept_since)
-"""
-"""An instant's columns, in the order in which ``store.instants`` reads them."""
+from chronolake_metastore.store import instant_columns
 
 _PENDING: Final = """
     i.requested_time <= moment(%(as_of)s)
@@ -40,14 +34,19 @@ _FILE: Final = """
 """A data file's columns, in the order in which ``store.files.PublishedFile`` has them."""
 
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
-_FRAGMENTS: Final = {"{instant}": _INSTANT.strip(), "{file}": _FILE.strip(), "{pending}": _PENDING.strip()}
+_FRAGMENTS: Final = {
+    **instant_columns.FRAGMENTS,
+    "{file}": _FILE.strip(),
+    "{pending}": _PENDING.strip(),
+}
 
 
 def load(name: str) -> str:
     """The statement in ``sql/<name>.sql``; ``name`` is ``noun/what it does``.
 
     ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``, ``{file}`` for
-    those of the file ``f``, ``{pending}`` for whether the instant was pending.
+    those of the file ``f``, ``{pending}`` for whether the instant was pending, ``{instant_...}`` for parts of
+    the statement that saves instants.
     """
     statement = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
     for placeholder, fragment in _FRAGMENTS.items():
