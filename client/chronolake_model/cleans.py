@@ -15,11 +15,11 @@ FILES_TO_CLEAN_MAX: Final = 10_000
 
 
 class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a clean leaves: one of the three; without any the last 10 commits.
+    """What a clean keeps: one of three policies. Default: the last 10 commits.
 
-    ``retain_commits`` keeps what the table held since the last so many completed writes, ``retain_hours`` what
-    was live in the last so many hours, ``retain_versions`` so many file slices of each file group, and nothing
-    of the groups that were replaced.
+    ``retain_commits`` keeps files that were live at the N-th newest completed write or later, ``retain_hours``
+    files that were live in the last H hours, ``retain_versions`` the newest V file slices of each file group,
+    and nothing of replaced groups.
     """
 
     retain_commits: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
@@ -40,7 +40,7 @@ class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class PlanClean(CleanPolicy, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """Plan a clean, or go on with the one that is pending."""
+    """Plan a clean, or continue the pending one."""
 
     writer: Writer
     lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
@@ -54,17 +54,17 @@ class PlanClean(CleanPolicy, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class PlannedClean(msgspec.Struct, frozen=True):
-    """The clean that was planned, or was pending: its plan names the files. Null when none is needed."""
+    """The clean that was planned or pending; its plan names the files. Null if there is nothing to clean."""
 
     table: str
     clean: Instant | None
 
 
 class CleanPreview(msgspec.Struct, frozen=True):
-    """What a clean would delete as things stand: no promise.
+    """What a clean would delete now. The next clean may differ.
 
     ``cleaned_before`` is the first completion time that the table would be served as of. ``more`` says that
-    files would be left for the next clean, 10,000 being the most of one.
+    files would be left for the next clean: one clean deletes at most 10,000.
     """
 
     table: str

@@ -40,9 +40,9 @@ class Refusal(enum.StrEnum):
 
 
 class FindDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ask which files may be deleted in the name of an instant; ``writer`` is who would delete them.
+    """Ask which files may be deleted for an instant; ``writer`` is the client that would delete them.
 
-    Without a writer nothing of an instant that is pending may.
+    Without a ``writer``, no file of a pending instant may be deleted.
     """
 
     files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
@@ -50,9 +50,10 @@ class FindDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class FindDeletableOrphans(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ask which files may be deleted that nothing accounts for, each by the instant in its own name.
+    """Ask which orphans may be deleted, each by the instant in its name.
 
-    With ``unknown_instants`` those too whose instant the table's timeline does not have, if it is in the past.
+    With ``unknown_instants``, this includes files whose instant the table's timeline does not have, if its time
+    is in the past.
     """
 
     files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
@@ -73,7 +74,7 @@ class RefusedDeletion(msgspec.Struct, frozen=True):
 
 
 class Deletable(msgspec.Struct, frozen=True):
-    """Which of the files may not be deleted; the others may, as of the question.
+    """The files that may not be deleted. All others may, at the moment of the question.
 
     ``table_id`` and ``metastore_id`` are what the claim in the table's storage must say.
     """

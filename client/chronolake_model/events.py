@@ -34,9 +34,10 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """Events in the order of the log; ``cursor`` is the place to go on from, also when there are none yet.
+    """Events in the order of the log.
 
-    ``caught_up`` says that the log had no further events at the time of the request.
+    ``cursor`` is the place from which to continue, also if there are no events yet. ``caught_up`` says that the
+    log had no further events at the time of the request.
     """
 
     events: list[LoggedEvent]

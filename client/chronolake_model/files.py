@@ -26,7 +26,7 @@ Bound = bool | int | float | Annotated[str, Meta(max_length=256)]
 
 
 class ColumnStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is known of one column of a data file; what is left out is not known.
+    """Statistics of one column of a data file. A field that is left out is unknown.
 
     Every value that is not null lies between ``min`` and ``max``, which are literals as filters have them. They
     need not be values themselves: a long string may be cut off in ``min``, and cut off and raised in ``max``.
@@ -115,7 +115,7 @@ class CompletedInstant(msgspec.Struct, frozen=True):
 class ChangedFileGroup(msgspec.Struct, frozen=True):
     """A file group written to, replaced or restored in the range: its slice at the range's start and end.
 
-    ``before`` is null when the group did not exist yet, ``after`` when it no longer does.
+    ``before`` is null if the group did not exist yet, ``after`` if it no longer exists.
     """
 
     partition_path: str
@@ -127,9 +127,9 @@ class ChangedFileGroup(msgspec.Struct, frozen=True):
 class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """What completed in the range (from, to].
 
-    ``to`` is the completion time that the answer is complete up to: the next range starts there. The records
-    of ``instants`` count; what a restore in the range undid is not among them. Where there are ``restores``,
-    records came back that none of ``instants`` wrote: take the slices ``after`` whole.
+    ``to`` is the completion time up to which the answer is complete: the next range starts there. ``instants``
+    leaves out instants that a restore in the range undid. If there are ``restores``, records came back that
+    none of ``instants`` wrote: read the slices ``after`` completely.
 
     Pages name ``instants`` and ``restores`` first, each once, and then the file groups. Instants and restores
     are 100,000 at most: a longer range is answered up to the last of them, which is ``to``.

@@ -73,7 +73,7 @@ class Or(_Filter, frozen=True, tag="or"):
 
 
 class Not(_Filter, frozen=True, tag="not"):
-    """This is false. (Neither true nor false stays so.)"""
+    """This is false. (Unknown stays unknown.)"""
 
     filter: Filter
 

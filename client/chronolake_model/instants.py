@@ -45,10 +45,10 @@ FileGroups = Annotated[list[FileGroupName], Meta(max_length=FILE_GROUPS_MAX)]
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an instant is to do: the file groups that it will touch, and whatever else its executor needs.
+    """The plan of an instant: the file groups that it will change, and details for its executor.
 
-    Of a compaction the groups whose logs it merges, of a clustering those that it replaces, of a write (then
-    called the workload profile) those that it expects to write.
+    A compaction names the groups whose logs it merges, a clustering the groups that it replaces, a write the
+    groups that it expects to write (its workload profile).
     """
 
     file_groups: FileGroups = []
@@ -61,13 +61,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 class RecordedPlan(msgspec.Struct, frozen=True):
     """A plan as the timeline keeps it.
 
-    Of each list it has the first entries, 100 and 8 KiB at most, and the count of all; other requests give all
-    of them, page by page. ``instants`` are those that a restore rolls back, in that order; ``files_to_delete``
-    is what the executor of a rollback or a clean has to delete, relative to the table's base path. When a
-    rollback goes ``by_markers`` the markers of its target are that list, as long as they are there: each is
-    gone when its file was reported as deleted. With ``direct_markers`` those of the instant, or of the target,
-    are in storage.
-    ``cleaned_before`` is the first completion time that the table is served as of from a clean's plan on.
+    It has the first entries of each list, at most 100 and 8 KiB, and the count of all; other requests give all
+    entries, page by page. ``instants`` are the instants that a restore rolls back, in that order.
+    ``files_to_delete`` are the files that the executor of a rollback or a clean has to delete, relative to the
+    table's base path. A rollback with ``by_markers`` deletes the files of the markers of its target instead; a
+    marker is removed when its file was reported as deleted. With ``direct_markers``, the markers of the
+    instant, or of the target, are in storage. ``cleaned_before`` is the first completion time that the table is
+    served as of after the plan of a clean.
     """
 
     file_groups: list[FileGroupName] = []
@@ -110,7 +110,7 @@ class PlannedInstants(msgspec.Struct, frozen=True):
 
 
 class FileGroupsReplaced(msgspec.Struct, frozen=True):
-    """File groups that disappeared with the completion of an instant, in the order of the request."""
+    """File groups that an instant replaced when it completed, in the order of the request."""
 
     table: str
     requested_time: str
@@ -139,14 +139,17 @@ class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
 
 class TakeInflight(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Take an instant inflight. Whoever executes a plan names itself: it need not have made the plan."""
+    """Take an instant inflight.
+
+    ``writer`` is the executor of the plan; another writer may have made the plan.
+    """
 
     writer: Writer | None = None
     lease_seconds: LeaseSeconds | None = None
 
 
 class ReturnToRequested(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give up executing a plan and keep it. Another than its writer may do so only when its lease has ended."""
+    """Stop executing a plan, and keep the plan. Another writer may do so only if the lease has ended."""
 
     writer: Writer
     reason: Reason = ""
@@ -166,8 +169,8 @@ class WriteSummary(msgspec.Struct, frozen=True):
 class StageWriteStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Report files that an instant wrote before it completes, thousands at a time.
 
-    Nobody sees them before the instant completes and names the answer's ``version`` in ``staged``; what it does
-    not name never counts.
+    The files are invisible until the instant completes and names the answer's ``version`` in ``staged``.
+    Versions that it does not name never count.
     """
 
     write_stats: Annotated[list[WriteStat], Meta(min_length=1, max_length=STAGED_MAX)]
@@ -178,7 +181,7 @@ class StageWriteStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class StagedWriteStats(msgspec.Struct, frozen=True):
-    """Write stats that were staged: ``version`` is what completing the instant names them by."""
+    """Staged write stats. The complete request names them by ``version``."""
 
     table: str
     requested_time: str
@@ -189,8 +192,8 @@ class StagedWriteStats(msgspec.Struct, frozen=True):
 class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Publish an instant with the files it wrote, all at once.
 
-    A replacecommit or a clustering names the file groups that disappear with its completion, a clean the time
-    before which the table's history is gone.
+    A replacecommit or a clustering names the file groups that it replaces, a clean the time before which the
+    table is not served any more.
     """
 
     write_stats: Annotated[list[WriteStat], Meta(max_length=WRITE_STATS_MAX)] = []
@@ -227,12 +230,12 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give an instant up. Another than its writer may do so only when its lease has ended.
+    """Roll an instant back. Another writer may do so only if the lease has ended.
 
-    With ``files_to_delete`` the rollback stays inflight until the client has deleted them and completes it.
-    Each is the path, relative to the table's base path, of a data file that has the instant's requested time in
-    its name. Without, the files to delete are those that the instant has marked, and each deletion is to be
-    reported; if there are none the rollback completes at once.
+    With ``files_to_delete``, the rollback stays inflight until the client has deleted these files and completes
+    it. Each is the path, relative to the table's base path, of a data file that has the instant's requested
+    time in its name. Otherwise the files to delete are those that the instant has marked, and each deletion
+    must be reported. Without markers the rollback completes at once.
     """
 
     writer: Writer
@@ -251,7 +254,7 @@ class RollbackInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class CreateSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Pin a completed instant, the latest unless one is named: what it shows can be gone back to."""
+    """Pin a completed instant, so that the table can be restored to it. Default: the latest one."""
 
     writer: Writer
     instant: InstantTime | None = None
@@ -259,15 +262,14 @@ class CreateSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class ReleaseSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give a savepoint up."""
+    """Release a savepoint."""
 
     writer: Writer
     reason: Reason = ""
 
 
 class RestoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Go back to a savepoint: all that completed after the instant that it pins, and all that is pending, is
-    rolled back."""
+    """Restore to a savepoint: roll back pending instants, and those that completed after its instant."""
 
     writer: Writer
     savepoint: InstantTime
@@ -282,7 +284,7 @@ class CompleteOne(CompleteInstant, frozen=True, forbid_unknown_fields=True, omit
 
 
 class CompleteTogether(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Publish several instants, of several tables if need be: all of them, or none."""
+    """Publish several instants, of one or several tables: all of them, or none."""
 
     instants: Annotated[list[CompleteOne], Meta(min_length=1, max_length=COUNT_MAX)]
 
@@ -292,19 +294,19 @@ class CompleteTogether(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TouchedFileGroup(FileGroupName, frozen=True, forbid_unknown_fields=True):
-    """A file group that an instant would touch: by a new base file, by a log file, or by replacing it."""
+    """A file group that an instant would change: by a new base file, by a log file, or by replacing it."""
 
     how: Touch = Touch.BASE
 
 
 class FindConflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ask whether completing an instant that touches these file groups would conflict, as things stand."""
+    """Ask whether completing an instant that changes these file groups would conflict now."""
 
     file_groups: Annotated[list[TouchedFileGroup], Meta(min_length=1, max_length=FILE_GROUPS_MAX)]
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Another instant that a completion would lose against.
+    """Another instant against which a completion would lose.
 
     ``rebase_on`` is the completion time to read the table as of before writing again; null when the winner is
     pending. ``file_groups`` are the groups in common, the first hundred of them.
@@ -319,7 +321,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class Conflicts(msgspec.Struct, frozen=True):
-    """Whether a completion would conflict: a snapshot of the moment, no promise."""
+    """Whether a completion would conflict now. Later the answer may differ."""
 
     table: str
     requested_time: str
@@ -340,10 +342,10 @@ class Instant(msgspec.Struct, frozen=True):
     """One instant of a table's timeline.
 
     ``version`` is the version of the table's log that brought the instant to this state. ``target`` is the
-    instant that a rollback undoes, a savepoint pins, or the savepoint that a restore goes back to;
-    ``rolled_back_by`` the rollback or restore that undid this one. ``plan`` is left out of lists.
-    ``schema_version`` is the version of the table's schema that it writes with: the present one when it was
-    begun, or its plan taken, unless completing said another; null for what writes no files.
+    instant that a rollback undoes or a savepoint pins, or the savepoint of a restore; ``rolled_back_by`` is the
+    rollback or restore that undid this instant. Lists leave ``plan`` out. ``schema_version`` is the version of
+    the table's schema that it writes with: the present one when the instant began, or when its plan was taken,
+    unless the complete request stated another. It is null for instants that write no files.
     """
 
     table: str

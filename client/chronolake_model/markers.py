@@ -40,7 +40,7 @@ _SUFFIX: Final = re.compile(r"(?P<path>.+)\.marker\.(?P<kind>[A-Z]+)", re.DOTALL
 
 
 class MarkerKind(enum.StrEnum):
-    """What is done to the file group (Hudi: IOType)."""
+    """How a write changes the file group (Hudi: IOType)."""
 
     CREATE = "CREATE"
     """A base file of a file group that is new, or that the writer does not read before."""
@@ -95,7 +95,7 @@ class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True
 class CreateMarkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Create markers: all of them, or none when the request is refused.
 
-    ``writer`` says in whose name: when the instant is another's by now, the markers are refused.
+    ``writer`` is the sender. The markers are refused if another writer has taken the instant over.
     """
 
     markers: Annotated[list[Marker], Meta(min_length=1, max_length=MARKERS_MAX)]
@@ -103,9 +103,9 @@ class CreateMarkers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CreatedMarkers(msgspec.Struct, frozen=True):
-    """What became of each marker, in the order of the request.
+    """The result of each marker, in the order of the request.
 
-    ``existed`` is what a request that is sent again gets for what an earlier try of it had created.
+    A repeated request gets ``existed`` for markers that an earlier attempt had created.
     """
 
     outcomes: list[MarkerOutcome]
@@ -129,7 +129,7 @@ class MarkerPage(msgspec.Struct, frozen=True):
 
 
 class DeletedMarkers(msgspec.Struct, frozen=True):
-    """How many markers an instant had that are gone now."""
+    """The number of markers that were deleted."""
 
     deleted: int
 
@@ -147,9 +147,9 @@ class DeletedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order
 
 
 class ReportDeletions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Say which files were deleted from storage: all of them are recorded, and their markers gone, or none.
+    """Report deleted files. Either all are recorded and their markers are removed, or none.
 
-    ``writer`` says in whose name: when the instant is another's by now, the report is refused.
+    ``writer`` is the sender. The report is refused if another writer has taken the instant over.
     """
 
     files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
@@ -157,7 +157,7 @@ class ReportDeletions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class ReportedDeletions(msgspec.Struct, frozen=True):
-    """Deletions as they were recorded: under which version of the table's log, and of how many files."""
+    """Recorded deletions: the version of the table's log, and the number of files."""
 
     table: str
     requested_time: str

@@ -9,11 +9,11 @@ import msgspec
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a request, kept under its idempotency key as long as the log.
+    """The outcome of a request, kept under its idempotency key as long as the log exists.
 
-    ``status`` and ``answer`` are what the request was answered: of a refusal (400 or more) the problem
-    document; null where there was no body. ``table`` is the table that was meant, null when there was none.
-    ``version`` is that of its log (for a namespace, the catalog's) once the request was decided.
+    ``status`` and ``answer`` are the answer to the request. For a refusal (400 or more), ``answer`` is the
+    problem document; it is null if there was no body. ``table`` is the named table, or null. ``version`` is the
+    version of its log (for a namespace, of the catalog's) after the request was decided.
     """
 
     request_id: str

@@ -84,9 +84,9 @@ class ProblemCode(enum.StrEnum):
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A problem document (RFC 9457), as ``application/problem+json``.
 
-    ``code`` is the stable name to program against; ``detail`` says what, which and what to do;
-    ``context`` holds what a program may need of it (the present state, the winner of a conflict);
-    ``idempotency_key`` names the command that was refused, also when the server had to make one up.
+    ``code`` is the stable name to program against; ``detail`` says what failed, with which id, and what to do.
+    ``context`` has the same facts for programs (the present state, the winner of a conflict).
+    ``idempotency_key`` is that of the refused command, also if the server made it.
     """
 
     type: str

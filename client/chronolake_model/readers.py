@@ -17,7 +17,7 @@ ReaderLeaseSeconds = Annotated[
 
 
 class BeginReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Take a lease: as long as it runs no clean deletes what the table held as of a completion time."""
+    """Take a lease: while it runs, no clean deletes the files of the table as of a completion time."""
 
     reader: Annotated[
         str, Meta(min_length=1, max_length=255, description="The reader: a job, a host, a process.")
@@ -47,7 +47,7 @@ class ReaderLease(msgspec.Struct, frozen=True):
 
 
 class EndedReading(msgspec.Struct, frozen=True):
-    """Whether there was a lease that is gone now."""
+    """Whether there was a lease, which has ended now."""
 
     released: bool
 

@@ -17,7 +17,7 @@ PARTITIONS_MAX = 10_000
 
 
 class Scan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ask for the file slices that could hold a record that matches the filter.
+    """Ask for the file slices that may have a record that matches the filter.
 
     The filter may name partition columns, which are judged by partition paths, and others, which are judged by
     column stats. Every slice with a record that matches is in the answer; one in the answer need not have any:

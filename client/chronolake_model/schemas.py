@@ -15,7 +15,7 @@ CHANGES_MAX = 1_000
 
 
 class AddColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="add"):
-    """Add a column, behind the others. It must be nullable: files that are there already lack it."""
+    """Add a column, after the others. It must be nullable, because existing files do not have it."""
 
     name: ColumnName
     type: ColumnType
@@ -23,7 +23,7 @@ class AddColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 
 
 class RenameColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="rename"):
-    """Call a column otherwise; its field id stays."""
+    """Rename a column; its field id stays."""
 
     name: ColumnName
     new_name: ColumnName
@@ -50,14 +50,14 @@ class WidenColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
 
 class SetNullable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="nullable"):
-    """Let a column be null. The other way round is refused: there may be nulls already."""
+    """Make a column nullable. The reverse is refused, because there may be nulls."""
 
     name: ColumnName
     nullable: bool = True
 
 
 class DropColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="drop"):
-    """Take a column out. Its field id is not used again, not even for a column of the same name."""
+    """Drop a column. Its field id is not used again, not even for a column of the same name."""
 
     name: ColumnName
 
@@ -68,7 +68,7 @@ SchemaChange = AddColumn | RenameColumn | WidenColumn | SetNullable | DropColumn
 class ChangeSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Change a table's schema: all changes in their order, or none.
 
-    With ``expected_schema_version`` only if that is still the present version.
+    With ``expected_schema_version``, only if this is still the present version.
     """
 
     changes: Annotated[list[SchemaChange], Meta(min_length=1, max_length=CHANGES_MAX)]

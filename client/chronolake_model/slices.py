@@ -15,7 +15,10 @@ from chronolake_model.vocabulary import Action, Operation
 
 
 class HistoricSlice(msgspec.Struct, frozen=True):
-    """A slice that a file group has or had. ``pending`` is that of a compaction that has not completed."""
+    """A slice that a file group has or had.
+
+    ``pending`` marks the slice of a compaction that has not completed.
+    """
 
     base_instant_time: str
     base_file: DataFile | None
@@ -70,7 +73,7 @@ class Partitions(msgspec.Struct, frozen=True):
 
 
 class ReplacedFileGroup(msgspec.Struct, frozen=True):
-    """A file group that is gone, and by what."""
+    """A replaced file group, and its replacement."""
 
     partition_path: str
     file_id: str
@@ -87,7 +90,7 @@ class ReplacedFileGroups(msgspec.Struct, frozen=True):
 
 
 class PendingFileGroup(msgspec.Struct, frozen=True):
-    """A file group for which a table service is planned: the plan is the instant's of ``requested_time``."""
+    """A file group in the plan of a table service; the instant is that of ``requested_time``."""
 
     partition_path: str
     file_id: str

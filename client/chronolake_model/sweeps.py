@@ -18,10 +18,10 @@ GRACE_SECONDS_MAX: Final = 365 * 86_400
 
 
 class UnsweptInstant(msgspec.Struct, frozen=True):
-    """An instant that has ended, and the time of the last deletion that was reported of it.
+    """An ended instant, and the time of its last reported deletion.
 
-    ``direct_markers_of`` is the instant whose markers in storage have to be read too, if there is one: the
-    server does not know the markers that its writer has created there since.
+    ``direct_markers_of`` is the instant whose markers in storage must be read too, or null: the server does not
+    know markers that its writer has created there since.
     """
 
     requested_time: str
@@ -52,7 +52,7 @@ class RecordSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class RecordedSweep(msgspec.Struct, frozen=True):
-    """A sweep as it was recorded; ``unswept_since`` is null when nothing is left to be looked for."""
+    """A recorded sweep; ``unswept_since`` is null if no name is left to check."""
 
     table: str
     requested_time: str

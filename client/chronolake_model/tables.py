@@ -37,7 +37,7 @@ def refuse_larger(name: str, document: object, bytes_max: int) -> None:
 
 
 class CreateNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Make a namespace."""
+    """Create a namespace."""
 
     name: Name
     properties: Properties = {}
@@ -79,7 +79,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class NewField(Field, frozen=True, forbid_unknown_fields=True):
-    """A column of a table that is to be made."""
+    """A column of a new table."""
 
     @classmethod
     def of(cls, field: Field) -> NewField:
@@ -101,7 +101,7 @@ class BucketIndex(msgspec.Struct, frozen=True):
     """How record keys find their file groups.
 
     Bucket: simple hash buckets, bucket = pmod(xxhash64(record key fields), buckets), Spark's xxhash64, seed 42.
-    Any other type takes no notice of ``buckets``.
+    Other types ignore ``buckets``.
     """
 
     type: IndexType = IndexType.BUCKET
@@ -109,7 +109,7 @@ class BucketIndex(msgspec.Struct, frozen=True):
 
 
 class NewBucketIndex(BucketIndex, frozen=True, forbid_unknown_fields=True):
-    """The index of a table that is to be made."""
+    """The index of a new table."""
 
     @classmethod
     def of(cls, index: BucketIndex) -> NewBucketIndex:
@@ -178,8 +178,8 @@ class Table(msgspec.Struct, frozen=True):
 
     ``metastore_id`` is the identity of the metastore's database; it changes when the database is moved.
     ``schema`` is the present one, ``schema_version`` its version. ``cleaned_before`` is the first completion
-    time that the table is served as of; null as long as all of its history is. ``took_over`` are the ids of the
-    dropped tables whose base paths it took over; given only where one table is read by its name.
+    time that the table is served as of; null if it was never cleaned. ``took_over`` are the ids of the dropped
+    tables whose base paths it took over; only the answer for a single table has it.
     """
 
     name: str

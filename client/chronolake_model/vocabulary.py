@@ -25,7 +25,7 @@ class Action(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """Where an instant stands; ``rolled_back`` is, in Hudi, the absence of its files."""
+    """The state of an instant. Hudi has no ``rolled_back``: it removes the instant's files instead."""
 
     REQUESTED = "requested"
     INFLIGHT = "inflight"
@@ -54,7 +54,7 @@ class Operation(enum.StrEnum):
 
 
 class TableType(enum.StrEnum):
-    """How a table keeps its updates."""
+    """How a table stores updates."""
 
     COPY_ON_WRITE = "copy_on_write"
     MERGE_ON_READ = "merge_on_read"
@@ -82,7 +82,7 @@ class Yields(enum.StrEnum):
 
 
 class Touch(enum.StrEnum):
-    """How an instant touches a file group: with a new base file, with a log file, or by replacing it."""
+    """How an instant changes a file group: with a new base file, with a log file, or by replacing it."""
 
     BASE = "base"
     LOG = "log"
@@ -107,7 +107,7 @@ class View(enum.StrEnum):
     """Which slice of each file group a snapshot shows (Hudi: TableFileSystemView).
 
     Merged: what a reader reads; while a compaction is pending, the base file before it with the logs of both
-    slices. Latest: the newest slice, be it the empty one that a pending compaction opened. Read optimised: the
+    slices. Latest: the newest slice, also the empty one that a pending compaction opened. Read optimised: the
     latest base file without logs.
     """
 

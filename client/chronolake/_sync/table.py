@@ -70,7 +70,7 @@ class Table(StoredTable):
     ) -> TableSchema:
         """Change columns: all ``changes``, or none; ``definition`` has the new schema afterwards.
 
-        With ``expected_schema_version`` only if that is still the present version. No file is touched. Raises
+        With ``expected_schema_version``, only if this is still the present version. No file is touched. Raises
         ``IncompatibleSchema``, which says why and what is allowed, ``SchemaChanged``, ``InvalidTable``.
         """
         call = calls.schemas.change(self.name, ChangeSchema(list(changes), expected_schema_version))

@@ -27,13 +27,13 @@ TAGS = ["Cleans"]
 async def plan_clean(
     table: TableInPath, data: JSONBody[PlanClean], caller: NamedDependency[Caller]
 ) -> Response[PlannedClean]:
-    """Plan which files of the past to delete; or go on with the plan that is pending.
+    """Plan which old files to delete, or continue the plan that is pending.
 
-    The clean's `plan` names up to 10,000 files, and from its request on the table is served as of its
-    `cleaned_before` and later times only. Its executor deletes the files from storage, reports that, and
-    completes it; it cannot be rolled back. A table has one such clean at a time: a pending one is answered with
-    status 200, and taken over if it has no executor. With nothing to clean `clean` is null, and
-    the status 200.
+    The clean's `plan` names up to 10,000 files. From its request on, the table is served only as of its
+    `cleaned_before` and later times. Its executor deletes the files from storage, reports them, and completes
+    the clean; it cannot be rolled back. A table has one such clean at a time: if one is pending, it is the
+    answer, with status 200, and the caller takes it over if it has no executor. If there is nothing to clean,
+    `clean` is null, and the status is 200.
     """
     return await submit(caller, cleans.PlanClean(parameters.table(table), data))
 
@@ -50,5 +50,5 @@ async def plan_clean(
 async def preview_clean(
     table: TableInPath, data: JSONBody[CleanPolicy], database: NamedDependency[Database]
 ) -> CleanPreview:
-    """What a clean by this policy would delete as things stand. Nothing changes."""
+    """What a clean by this policy would delete now. Nothing changes."""
     return await queries.preview(database, parameters.table(table), data)

@@ -32,7 +32,7 @@ async def find_conflicts(
     data: JSONBody[FindConflicts],
     database: NamedDependency[Database],
 ) -> Conflicts:
-    """Whether completing the instant with these file groups would conflict as things stand; changes nothing."""
+    """Whether completing the instant with these file groups would conflict now. Nothing changes."""
     refuse_nul(msgspec.json.encode(data))
     time = parameters.instant_time("requested_time", requested_time)
     return await queries.find(database, parameters.table(table), time, data)

@@ -39,10 +39,10 @@ async def find_deletable(
     data: JSONBody[FindDeletable],
     database: NamedDependency[Database],
 ) -> Deletable:
-    """Which files of a list may not be deleted in the name of an instant, and why; all others may.
+    """Which files of a list may not be deleted for an instant, and why. All others may.
 
     A rollback deletes files of its target, a clean those of its plan, and a write those of its own attempts
-    that it does not publish. To be asked before each deletion. Nothing changes.
+    that it does not publish. Ask before each deletion. Nothing changes.
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data.files, data.writer)
@@ -59,9 +59,9 @@ async def find_deletable(
 async def find_deletable_orphans(
     table: TableInPath, data: JSONBody[FindDeletableOrphans], database: NamedDependency[Database]
 ) -> Deletable:
-    """Which files of a list may not be deleted as orphans, each by the instant in its own name; all others may.
+    """Which files of a list may not be deleted as orphans, each by the instant in its name. All others may.
 
-    To be asked before each deletion. Nothing changes.
+    Ask before each deletion. Nothing changes.
     """
     _refuse_nul(data.files)
     return await queries.find_deletable_orphans(database, parameters.table(table), data)

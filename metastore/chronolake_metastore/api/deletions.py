@@ -39,12 +39,12 @@ async def report_deletions(
     data: JSONBody[wire.ReportDeletions],
     caller: NamedDependency[Caller],
 ) -> Response[ReportedDeletions]:
-    """Record that files, which were marked or planned, have been deleted from storage; their markers go.
+    """Record that marked or planned files were deleted from storage, and remove their markers.
 
-    A write reports what its failed attempts had left, before it completes; a rollback the files that its target
-    has marked, or those data files of its target that its plan names; a clean those of its plan. All may go on
-    after they have completed, with files that came late; what was reported once may be reported again, and is
-    recorded again.
+    A write reports files of its failed attempts, before it completes. A rollback reports the files that its
+    target has marked, or the data files of its target that its plan names. A clean reports the files of its
+    plan. Late files may be reported after the completion too. A file may be reported again, and is recorded
+    again.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, ReportDeletions(parameters.table(table), time, data))
@@ -73,9 +73,9 @@ async def list_deletions(
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> DeletedFilePage:
-    """The files of an instant that were reported deleted, each once, by partition path and file name.
+    """The files of an instant that were reported as deleted, each once, by partition path and file name.
 
-    Of a rollback those of its target. A writer that did not hear of its end may finish a file of such a name.
+    For a rollback, the files of its target. A late task may finish a file of such a name again.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await queries.page(database, parameters.table(table), time, limit, cursor, unpublished=unpublished)

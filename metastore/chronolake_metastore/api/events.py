@@ -80,10 +80,10 @@ async def follow_events(
         ),
     ] = None,
 ) -> Stream:
-    """Server-sent events: one for each event of the log, with its cursor as the id, as they come.
+    """Server-sent events: one for each new event of the log, with its cursor as the id.
 
-    The server ends a stream that is not read, or that falls too far behind: connect again with the id of the
-    last event. After a table's last event, when it was dropped, its stream ends.
+    The server ends a stream that the client reads too slowly: connect again with the id of the last event. The
+    stream of a table ends after the event that drops the table.
     """
     name = _table(table)
     place = after if last_event_id is None else last_event_id

@@ -36,7 +36,7 @@ async def get_history(
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> FileGroupHistory:
-    """All slices that a file group has or had, the oldest first, and what replaced it; page by page."""
+    """All slices that a file group has or had, the oldest first, and its replacement, page by page."""
     group = parameters.plain_text("partition_path", partition_path), parameters.plain_text("file_id", file_id)
     time = parameters.optional_read_time("as_of", as_of)
     return await queries.history(database, parameters.table(table), group, time, limit, cursor)
@@ -55,7 +55,7 @@ async def list_replaced(
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> ReplacedFileGroups:
-    """The file groups that are gone as of a completion time, each with what replaced it, page by page."""
+    """The file groups that were replaced as of a completion time, each with its replacement, page by page."""
     time = parameters.optional_read_time("as_of", as_of)
     return await queries.replaced(database, parameters.table(table), time, limit, cursor)
 

@@ -56,7 +56,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> Snapshot | Stream:
-    """The file slices that are live as of a completion time, now unless one is given, page by page.
+    """The file slices that are live as of a completion time (default: now), page by page.
 
     A request that accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for
     each data file; of the merged view only.
@@ -88,8 +88,8 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
 async def get_published(table: TableInPath, database: NamedDependency[Database]) -> Stream:
     """A row for each data file that was ever published and is not cleaned, in no order, always as Arrow.
 
-    Those of superseded slices, of replaced file groups and of what a restore undid are among them: it tells
-    what in storage belongs to the table.
+    The list includes superseded slices, replaced file groups, and files of instants that a restore undid: all
+    files in storage that belong to the table.
     """
     return streams.Arrow(await (await streams.queries()).published(database, parameters.table(table)))
 

@@ -26,7 +26,7 @@ class Health(msgspec.Struct, frozen=True):
 
 @get("/health", summary="Is the process alive?", tags=TAGS)
 async def get_health() -> Health:
-    """Answers as long as the process does, whatever the database does."""
+    """Answers as long as the process runs, also without a database."""
     return Health()
 
 
@@ -34,7 +34,7 @@ async def get_health() -> Health:
 async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
     """Answers 200 when the database answers and has the schema that this server knows, else 503.
 
-    It does so within a few seconds, whatever the database does.
+    The answer comes within a few seconds, also without a database.
     """
     await probe.check()
     return Health()

@@ -58,7 +58,7 @@ async def begin_instant(
 ) -> Response[Instant | InstantPage]:
     """Issue a requested time, unique and later than every time of the table before it.
 
-    With `count` in the request so many of them at once, and the answer is a list of instants.
+    With `count` in the request, it issues that many at once, and the answer is a list of instants.
     """
     return await submit(caller, instants.BeginInstant(parameters.table(table), data))
 
@@ -79,7 +79,7 @@ async def take_inflight(
 ) -> Response[Instant]:
     """requested -> inflight: the writer has its plan and begins to write.
 
-    A plan that waits, of a compaction, a clustering or a rollback, is taken over by the writer who asks.
+    The writer of the request takes over a waiting plan of a compaction, a clustering or a rollback.
     """
     command = instants.TakeInflight(parameters.table(table), _time(requested_time), data)
     return await submit(caller, command)
@@ -98,7 +98,7 @@ async def return_to_requested(
     data: JSONBody[ReturnToRequested],
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
-    """inflight -> requested: the execution of a plan has failed, the plan waits for the next."""
+    """inflight -> requested: the execution of a plan has failed, and the plan waits for the next executor."""
     command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), data)
     return await submit(caller, command)
 
@@ -127,8 +127,8 @@ async def complete_instant(
 ) -> Response[Instant]:
     """inflight -> completed: publish all files of the instant at once, under a completion time.
 
-    An instant that has markers completes when they add up: each file that it publishes has one, and what else
-    it has marked was deleted from storage and reported so.
+    An instant with markers completes only if each published file has a marker, and every other marked file was
+    deleted from storage and reported as deleted.
     """
     refuse_no_time("cleaned_before", data.cleaned_before)
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
@@ -241,7 +241,7 @@ async def look_up_completion_times(
 ) -> CompletionTimes:
     """The completion times of up to 10,000 instants at once, by their requested times.
 
-    What a reader needs that knows files by the requested times in their names, and must put them in order.
+    It is for readers that know files by the requested times in their names, and need their order of completion.
     """
     times = [time_in_body(f"requested_times[{index}]", text) for index, text in enumerate(data.requested_times)]
     return await queries.completion_times(database, parameters.table(table), times)

@@ -34,6 +34,6 @@ async def renew_lease(
     data: JSONBody[Heartbeat],
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
-    """The writer lives: its lease runs anew from now. 410 tells a writer that was rolled back to stop."""
+    """Renew the lease from now on. 410 means that the instant was rolled back, and the writer must stop."""
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, RenewLease(parameters.table(table), time, data))

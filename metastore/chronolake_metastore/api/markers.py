@@ -53,12 +53,12 @@ async def create_markers(
     data: JSONBody[wire.CreateMarkers],
     request: Request[Any, Any, Any],
 ) -> Response[CreatedMarkers]:
-    """Say which data files are about to be written, before they are; answered when that is durable.
+    """Announce data files before they are written. The answer comes when the markers are durable.
 
-    All of them are created, or none. It may be sent again as it is: what is there already is told apart, and
-    stays. 410 tells a writer that was rolled back to stop. A table with the property
-    `markers.early-conflict-detection` answers 409 when another instant has one of the file groups in hand, or
-    has written it since.
+    All of them are created, or none. The request may be repeated: the answer distinguishes new and existing
+    markers. 410 means that the instant was rolled back, and the writer must stop. If the table has the property
+    `markers.early-conflict-detection`, the answer is 409 if another pending instant has marked one of the file
+    groups, or another instant has written it since this one began.
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data)
@@ -94,7 +94,7 @@ async def list_markers(
 ) -> MarkerPage:
     """The markers of an instant, by partition path and file name, page by page.
 
-    Of a pending instant more may come, on pages that were read too; once it has ended there are no others.
+    A pending instant may get more markers, also on pages that were already read. An ended one gets no more.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await queries.page(database, parameters.table(table), time, limit, cursor, unpublished=unpublished)
@@ -130,9 +130,9 @@ async def find_marker(
 async def delete_markers(
     table: TableInPath, requested_time: RequestedTimeInPath, database: NamedDependency[Database]
 ) -> DeletedMarkers:
-    """All of them, of an instant that has completed or was rolled back: when what they name is dealt with.
+    """Delete all markers of an instant that has ended, after its files were published or deleted.
 
-    It may be sent again as it is; what was deleted before is not counted.
+    The request may be repeated. Markers that were deleted before are not counted.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await queries.delete(database, parameters.table(table), time)

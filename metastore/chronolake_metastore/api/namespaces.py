@@ -27,7 +27,7 @@ TAGS = ["Namespaces"]
 async def create_namespace(
     data: JSONBody[CreateNamespace], caller: NamedDependency[Caller]
 ) -> Response[Namespace]:
-    """Make a namespace to hold tables."""
+    """Create a namespace."""
     return await submit(caller, namespaces.CreateNamespace(data))
 
 
@@ -62,5 +62,5 @@ async def get_namespace(namespace: FromPath[str], database: NamedDependency[Data
     responses=problems.of_command(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.NAMESPACE_NOT_EMPTY),
 )
 async def drop_namespace(namespace: FromPath[str], caller: NamedDependency[Caller]) -> Response[None]:
-    """Drop a namespace that holds no tables."""
+    """Drop a namespace that has no tables."""
     return await submit(caller, namespaces.DropNamespace(parameters.namespace(namespace)))

@@ -26,9 +26,9 @@ from chronolake_model.problems import ProblemCode
 async def get_outcome(
     key: FromPath[Path], request: Request[Any, Any, Any], database: NamedDependency[Database]
 ) -> Outcome:
-    """The answer that a request got under its idempotency key, be it a success or a refusal.
+    """The answer that a request got under its idempotency key, a success or a refusal.
 
-    404 says that it was not carried out *so far*: a request that is under way may still be. To be sure, send
+    404 means that the request was not executed *so far*: it may still be under way. For a definite answer, send
     the same request again under its key.
     """
     return await queries.get(database, parameters.header("key", _exact(request)))

@@ -40,9 +40,9 @@ async def list_planned_files(
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> PlannedFiles:
-    """All files that the plan of a rollback or a clean deletes, page by page, as it names them.
+    """All files that the plan of a rollback or a clean deletes, page by page, in the order of the plan.
 
-    Those that were reported deleted are among them.
+    The list includes files that were reported as deleted.
     """
     return await queries.planned_files(database, _request_of(table, requested_time, limit, cursor))
 
@@ -72,7 +72,7 @@ async def list_replaced_by_instant(
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> FileGroupsReplaced:
-    """All file groups that disappeared with the completion of an instant, page by page."""
+    """All file groups that an instant replaced when it completed, page by page."""
     return await queries.replaced_file_groups(database, _request_of(table, requested_time, limit, cursor))
 
 

@@ -37,9 +37,10 @@ LeaseInPath = FromPath[str]
 async def begin_reading(
     table: TableInPath, data: JSONBody[BeginReading], database: NamedDependency[Database]
 ) -> ReaderLease:
-    """Take a lease of a completion time: no clean deletes what the table held as of it before the lease ends.
+    """Take a lease of a completion time.
 
-    A second request takes a second lease. A lease that is not renewed ends by itself.
+    Until the lease ends, no clean deletes the files of the table as of that time. A second request takes a
+    second lease. A lease that is not renewed ends by itself.
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)
@@ -62,9 +63,9 @@ async def renew_reading(
     data: JSONBody[RenewReading],
     database: NamedDependency[Database],
 ) -> ReaderLease:
-    """From now on, for as long as before unless the request says otherwise.
+    """Renew a lease from now on, for the same duration unless the request has another.
 
-    One that has ended is renewed too, as long as no clean was planned since; then it is not found.
+    An ended lease is renewed too, unless a clean was planned since; then it is not found.
     """
     return await queries.renew(database, parameters.table(table), _lease(lease_id), data)
 
@@ -79,7 +80,7 @@ async def renew_reading(
 async def end_reading(
     table: TableInPath, lease_id: LeaseInPath, database: NamedDependency[Database]
 ) -> EndedReading:
-    """Give a lease up. It may be sent again as it is."""
+    """End a lease. The request may be repeated."""
     return await queries.end(database, parameters.table(table), _lease(lease_id))
 
 

@@ -33,7 +33,7 @@ async def restore_table(
     data: JSONBody[RestoreTable],
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
-    """Roll back what is pending, then all that completed after the pinned instant, newest first.
+    """Roll back pending instants, then those that completed after the pinned instant, newest first.
 
     The answer is the restore; its plan names the instants in that order.
     """

@@ -35,8 +35,8 @@ async def roll_back_instant(
 ) -> Response[wire.Instant]:
     """requested or inflight -> rolled_back, by an instant of its own that `rolled_back_by` names.
 
-    There is one rollback per instant. A second request gets the instant as it stands, and takes the rollback
-    over when its executor has lost its lease.
+    There is one rollback for each instant. A second request gets the instant in its present state, and takes
+    the rollback over if the lease of its executor has ended.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, RollbackInstant(parameters.table(table), time, data))

@@ -33,7 +33,7 @@ async def create_savepoint(
     data: JSONBody[CreateSavepoint],
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
-    """Pin a completed instant. One that is pinned already is answered with its savepoint, and status 200."""
+    """Pin a completed instant. If it is already pinned, the answer is its savepoint, with status 200."""
     target = None if data.instant is None else time_in_body("instant", data.instant)
     return await submit(caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
 
@@ -53,6 +53,6 @@ async def release_savepoint(
     data: JSONBody[ReleaseSavepoint],
     caller: NamedDependency[Caller],
 ) -> Response[Instant]:
-    """Give a savepoint up, by its own requested time: what it pinned may be rolled back and cleaned again."""
+    """Release a savepoint, by its own requested time: its instant may be rolled back and cleaned again."""
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))

@@ -41,7 +41,7 @@ async def scan(
 ) -> Snapshot | Stream:
     """The snapshot of a table, page by page, without the slices that could not match the filter.
 
-    It is pruned by partition paths and by column stats; a slice of which too little is known stays.
+    It is pruned by partition paths and by column stats. A slice without enough information stays.
 
     A request that accepts `application/vnd.apache.arrow.stream` gets them all in one answer instead, a row for
     each data file; `limit` is ignored.

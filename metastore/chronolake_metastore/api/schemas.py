@@ -37,9 +37,10 @@ async def change_schema(
     data: JSONBody[ChangeSchema],
     caller: NamedDependency[Caller],
 ) -> Response[TableSchema]:
-    """Change columns, all that is asked for or nothing: the next version of the schema. No file is touched.
+    """Change columns, all of the request or nothing: this is the next version of the schema. No file changes.
 
-    What would make files unreadable is refused with `incompatible-schema`, which says why and what is allowed.
+    A change that would make files unreadable is refused with `incompatible-schema`, which says why and what is
+    allowed.
     """
     return await submit(caller, schemas.ChangeSchema(parameters.table(table), data))
 

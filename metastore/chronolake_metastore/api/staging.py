@@ -36,9 +36,9 @@ async def stage_write_stats(
     data: JSONBody[wire.StageWriteStats],
     caller: NamedDependency[Caller],
 ) -> Response[StagedWriteStats]:
-    """Report files before the instant completes: with very many of them, other writers hardly wait for it.
+    """Report files before the instant completes, so that other writers do not wait for very large instants.
 
-    Completing names the `version` of each answer in `staged`. A conflict that it would lose is told here.
+    The complete request names the `version` of each answer in `staged`. A conflict is already refused here.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await submit(caller, StageWriteStats(parameters.table(table), time, data))

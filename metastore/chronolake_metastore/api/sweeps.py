@@ -45,10 +45,10 @@ async def list_unswept(
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> UnsweptPage:
-    """Instants that have ended and of which files were deleted so long ago that a late one shows by now.
+    """Ended instants whose deleted names must be checked again, because the grace period has passed.
 
-    A task that did not hear that its attempt, or its instant, was given up may have finished a file after that
-    was deleted. The names to look for are the deletions of the instant with `unpublished=true`.
+    A late task may have finished a file after the file was deleted. The names to check are the deletions of the
+    instant with `unpublished=true`.
     """
     return await queries.page(database, parameters.table(table), grace_seconds, limit, cursor)
 
@@ -71,10 +71,10 @@ async def record_sweep(
     data: JSONBody[wire.RecordSweep],
     caller: NamedDependency[Caller],
 ) -> Response[RecordedSweep]:
-    """Record that all names of files deleted of an instant were looked at once more, and what was there.
+    """Record that all deleted names of an instant were checked once more, and which files existed.
 
-    Files that were found, and deleted again, are recorded as deletions are; the instant is due again after
-    another grace period. When nothing was found it is not due any more.
+    Files that existed and were deleted again are recorded as deletions, and the instant is due again after
+    another grace period. If no file existed, it is not due any more.
     """
     time = parameters.instant_time("requested_time", requested_time)
     time_in_body("unswept_since", data.unswept_since)

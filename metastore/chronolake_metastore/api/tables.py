@@ -36,10 +36,10 @@ _REFUSALS: Final = (
     responses=problems.of_command(*_REFUSALS),
 )
 async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> Response[Table]:
-    """Make a table; its first event is version 1 of its log.
+    """Create a table; its first event is version 1 of its log.
 
-    Its base path neither is nor lies in nor contains that of another table, however it is spelt. That of a
-    dropped table is taken over only with `reuse_base_path`: nothing of the dropped table is deleted there then.
+    Its base path must not overlap with that of another table, in whatever spelling. The base path of a dropped
+    table is taken over only with `reuse_base_path`. From then on nothing of the dropped table is deleted there.
     """
     return await submit(caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
 
@@ -52,9 +52,9 @@ async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Call
     responses=problems.of_body(*_REFUSALS),
 )
 async def check_new_table(data: JSONBody[CreateTable], database: NamedDependency[Database]) -> None:
-    """Answer as creating the table would be answered now; nothing is created.
+    """Give the answer that creating the table would get now; create nothing.
 
-    `namespace-not-found` comes last: with it, everything else holds.
+    `namespace-not-found` is checked last: every other condition holds then.
     """
     refuse_nul(msgspec.json.encode(data))
     command = tables.CreateTable(data, await local_paths.resolved_key(data.base_path))
@@ -104,7 +104,7 @@ async def get_table(table: TableInPath, database: NamedDependency[Database]) -> 
 async def alter_table(
     table: TableInPath, data: JSONBody[AlterTable], caller: NamedDependency[Caller]
 ) -> Response[Table]:
-    """Rename a table, set properties, remove others: all that is asked for, or nothing.
+    """Rename a table, set properties, remove others: all of the request, or nothing.
 
     The table keeps its id, its files, its timeline and its pending instants. Writers go on under the new name.
     """

@@ -13,5 +13,5 @@ from chronolake_model.instants import TimeInterval
 
 @get("/time", summary="The TrueTime interval", tags=["Time"], responses=problems.of_query())
 async def get_time(database: NamedDependency[Database]) -> TimeInterval:
-    """Between which two times now is, for every table and every server."""
+    """An interval that contains the present time, for every table and every server."""
     return await queries.interval(database)

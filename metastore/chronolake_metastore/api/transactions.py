@@ -35,7 +35,7 @@ from chronolake_model.problems import ProblemCode
 async def complete_together(
     data: JSONBody[CompleteTogether], caller: NamedDependency[Caller]
 ) -> Response[CompletedTogether]:
-    """Publish instants of one table or several: all of them or none, at one place in the order of the log."""
+    """Publish instants of one or several tables, all or none, at one position in the order of the log."""
     for index, member in enumerate(data.instants):
         refuse_no_time(f"instants[{index}].cleaned_before", member.cleaned_before)
     members = [

@@ -35,7 +35,7 @@ class NamespaceDropped(Payload, frozen=True, kw_only=True):
 
 
 class TableCreated(Payload, frozen=True, kw_only=True):
-    """``base_path_key`` is the base path in its one form; without it overlaps were not looked for.
+    """``base_path_key`` is the base path in its normal form. Without it, overlaps were not checked.
 
     ``took_over`` are the dropped tables whose base paths this one took over.
     """
@@ -46,7 +46,7 @@ class TableCreated(Payload, frozen=True, kw_only=True):
 
 
 class TableSchemaChanged(Payload, frozen=True, kw_only=True):
-    """``fields`` is the whole new schema, ``changes`` what was asked for, in that order.
+    """``fields`` is the whole new schema, ``changes`` are the requested changes, in that order.
 
     ``last_field_id`` is the greatest field id that was ever given to a column of the table.
     """
@@ -59,9 +59,10 @@ class TableSchemaChanged(Payload, frozen=True, kw_only=True):
 
 
 class TableAltered(Payload, frozen=True, kw_only=True):
-    """What changed of a table's name and properties. ``name`` is the one before, ``new_name`` the one since.
+    """The name or the properties of a table have changed.
 
-    Without a ``new_name`` the table was not renamed. Properties that stayed as they were are not named.
+    ``name`` is the former name, ``new_name`` the new one. Without a ``new_name`` the table was not renamed.
+    Unchanged properties are not listed.
     """
 
     name: str
@@ -84,11 +85,12 @@ class BasePathTakenOver(Payload, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an instant is to do. The entries of its lists are rows beside the event (lists.py).
 
-    ``instants`` are those that a restore rolls back, in that order; ``files_to_delete`` is what the executor of
-    a rollback or a clean has to delete, relative to the table's base path; or a rollback goes ``by_markers``,
-    those of its target. With ``direct_markers`` those of the instant, or of the target, are in storage. A clean
-    that the server planned has ``cleaned_before``: from its request on that is the first completion time that
-    the table is served as of, unless another clean went further.
+    ``instants`` are the instants that a restore rolls back, in that order. ``files_to_delete`` are the files
+    that the executor of a rollback or a clean has to delete, relative to the table's base path. A rollback with
+    ``by_markers`` deletes the files of the markers of its target instead. With ``direct_markers``, the markers
+    of the instant, or of the target, are in storage. A clean that the server planned has ``cleaned_before``:
+    from its request on, this is the first completion time that the table is served as of, unless another clean
+    has a later one.
     """
 
     file_groups: Sealed[FileGroupName] = Sealed()
@@ -101,11 +103,11 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):
-    """``state`` is inflight when the writer went there at once; the lease ends by the wall clock.
+    """``state`` is inflight if the instant began inflight. The lease ends by the wall clock.
 
-    A plan that waits for somebody to execute it has no lease. ``target`` is the instant that a rollback undoes,
-    a savepoint pins, or the savepoint that a restore goes back to. ``schema_version`` is that of the table's
-    schema then; events without it are older than schema versions.
+    A plan that waits for an executor has no lease. ``target`` is the instant that a rollback undoes or a
+    savepoint pins, or the savepoint of a restore. ``schema_version`` is the version of the table's schema at
+    that time; events without it are older than schema versions.
     """
 
     action: Action
@@ -122,7 +124,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
 class InstantInflight(Payload, frozen=True, kw_only=True):
     """The executor of a plan takes it over, with a lease of its own, and writes with the present schema.
 
-    Without a writer all stays as it was.
+    Without a ``writer``, the holder and the lease do not change.
     """
 
     writer: str | None = None
@@ -132,16 +134,16 @@ class InstantInflight(Payload, frozen=True, kw_only=True):
 
 
 class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
-    """The execution of a plan was given up; the plan is kept, and has no lease."""
+    """The execution of a plan ended without completion. The plan is kept, and has no lease."""
 
     by: str
     reason: str
 
 
 class WriteStatsStaged(Payload, frozen=True, kw_only=True):
-    """Files that are written, and not visible before the instant completes and names this event's version.
+    """Files that were written. They are invisible until the instant completes and names this event's version.
 
-    They are rows of ``write_stat`` under it; ``write_stats_digest`` seals them.
+    They are rows of ``write_stat`` under this version; ``write_stats_digest`` is the digest over them.
     """
 
     summary: WriteSummary
@@ -149,11 +151,13 @@ class WriteStatsStaged(Payload, frozen=True, kw_only=True):
 
 
 class InstantCompleted(Payload, frozen=True, kw_only=True):
-    """The files are rows of ``write_stat`` under this event's version; ``write_stats_digest`` seals them.
+    """An instant has published its files.
 
-    Or they were ``staged`` under these versions. ``summary`` is of all of them, ``schema_version`` that of the
-    schema that they were written with. After a clean with ``cleaned_before`` that is the first completion time
-    that the table is served as of, unless another clean went further.
+    They are rows of ``write_stat`` under this event's version; ``write_stats_digest`` is the digest over them.
+    ``staged`` are the versions of staged files instead. ``summary`` has the totals of all files,
+    ``schema_version`` is the version of the schema that they were written with. After a clean,
+    ``cleaned_before`` is the first completion time that the table is served as of, unless another clean has a
+    later one.
     """
 
     summary: WriteSummary
@@ -174,11 +178,12 @@ class InstantRolledBack(Payload, frozen=True, kw_only=True):
 
 
 class FilesDeleted(Payload, frozen=True, kw_only=True):
-    """Files that were marked, or planned, are not in storage any more: a write, a rollback or a clean did it.
+    """A write, a rollback or a clean has deleted files from storage that were marked or planned.
 
-    They are ``files`` rows of ``deleted_file`` under this event's version, sealed by ``deletions_digest``;
-    ``of`` is the instant that had marked them, of a clean itself. Nothing else changes, but that they are to be
-    looked for once more, unless by a clean: a task that did not hear of it may finish such a file late.
+    They are rows of ``deleted_file`` under this event's version; ``files`` is their number and
+    ``deletions_digest`` the digest over them. ``of`` is the instant that had marked them; for a clean, it is
+    the clean itself. Except after a clean, their names are checked once more later, because a task may finish
+    such a file late.
     """
 
     of: Micros
@@ -187,9 +192,9 @@ class FilesDeleted(Payload, frozen=True, kw_only=True):
 
 
 class DeletionsSwept(Payload, frozen=True, kw_only=True):
-    """The files that were deleted of an instant were looked for once more, and none was there.
+    """The names of the deleted files of an instant were checked once more, and no file was found.
 
-    ``since`` is the time of the last deletion that was known then.
+    ``since`` is the time of the last deletion that the sweeper knew.
     """
 
     since: Micros
@@ -203,7 +208,7 @@ class SavepointReleased(Payload, frozen=True, kw_only=True):
 class LeaseRenewed(Payload, frozen=True, kw_only=True):
     """The lease ends by the wall clock, not by the table's, which may be ahead of it.
 
-    ``writer`` is who took the lease over, if somebody did.
+    ``writer`` is the writer that took the lease over, if one did.
     """
 
     lease_seconds: int
