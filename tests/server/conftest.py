@@ -12,9 +12,9 @@ import pytest
 from tests.fix_s3 import S3
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
-from tests.server import deleting, rest, stored
+from tests.server import database, deleting, rest, stored
 from tests.server.operations import TABLE, Operation
-from tests.server.refusals import Lake, is_decision
+from tests.server.refusals import ServedTable, is_decision
 from tests.server.rest import Table, marker, succeeded, write_stat
 from tests.server.stored import StoredTable
 
@@ -64,17 +64,17 @@ def table(shared_http: httpx.Client) -> Table:
 
 
 @pytest.fixture(scope="module")
-def lake(shared_server: ServerProcess) -> Iterator[Lake]:
+def served(shared_server: ServerProcess) -> Iterator[ServedTable]:
     """The module's server, with a table whose timeline has an instant in each state."""
-    with rest.connect(shared_server.url) as http:
+    with rest.connect(shared_server.url) as http, database.connected(shared_server.dsn) as connection:
         table = rest.make_table(http, TABLE)
         completed, rolled_back = table.begun(), table.begun()
         succeeded(table.complete(completed, write_stat(completed)))
         succeeded(table.roll_back(rolled_back))
         inflight = table.begun()
         assert table.marked(inflight, marker(inflight)) == ["created"]
-        yield Lake(
-            dsn=shared_server.dsn,
+        yield ServedTable(
+            connection=connection,
             http=http,
             openapi=succeeded(http.get("/openapi.json")),
             requested=table.begun(inflight=False),
@@ -85,7 +85,7 @@ def lake(shared_server: ServerProcess) -> Iterator[Lake]:
 
 
 @pytest.fixture
-def refuse(lake: Lake) -> Iterator[Callable[..., None]]:
+def refuse(served: ServedTable) -> Iterator[Callable[..., None]]:
     """Asserts that a request is refused with a status and a code.
 
     At the end nothing has changed; each command that was decided against is recorded, and nothing else is.
@@ -94,14 +94,14 @@ def refuse(lake: Lake) -> Iterator[Callable[..., None]]:
 
     def check(tried: Operation, status: int, code: str, path: str | None = None, **request: Any) -> None:
         nonlocal refused
-        problem = lake.check_problem(tried, lake.send(tried, path=path, **request))
+        problem = served.check_problem(tried, served.send(tried, path=path, **request))
         assert (problem.status, problem.code) == (status, code), problem
         refused += is_decision(tried, problem)
 
-    before, decided = lake.timelines(), lake.decided()
+    before, decided = served.timelines(), served.decided()
     yield check
-    assert lake.timelines() == before
-    assert lake.decided() == {name: rows + refused for name, rows in decided.items()}
+    assert served.timelines() == before
+    assert served.decided() == {name: rows + refused for name, rows in decided.items()}
 
 
 @pytest.fixture(scope="module")

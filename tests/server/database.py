@@ -84,12 +84,22 @@ def counts(dsn: str) -> dict[str, int]:
 def contents(dsn: str, *names: str) -> dict[str, list[str]]:
     """All rows of tables, as text and sorted, to be compared."""
     with connected(dsn) as connection:
-        return {
-            name: sorted(
-                row["whole"] for row in connection.execute(f"SELECT t::text AS whole FROM {name} t".encode())
-            )
-            for name in names
-        }
+        return rows_of(connection, *names)
+
+
+def rows_of(connection: psycopg.Connection[Row], *names: str) -> dict[str, list[str]]:
+    """As ``contents``, on a connection of ``connected``."""
+    statement = " UNION ALL ".join(f"SELECT '{name}' AS name, t::text AS whole FROM {name} t" for name in names)
+    contents: dict[str, list[str]] = {name: [] for name in names}
+    for row in connection.execute(statement.encode()):
+        contents[row["name"]].append(row["whole"])
+    return {name: sorted(rows) for name, rows in contents.items()}
+
+
+def counts_of(connection: psycopg.Connection[Row], *names: str) -> dict[str, int]:
+    """How many rows tables have, on a connection of ``connected``."""
+    statement = " UNION ALL ".join(f"SELECT '{name}' AS name, count(*) AS rows FROM {name}" for name in names)
+    return {row["name"]: row["rows"] for row in connection.execute(statement.encode())}
 
 
 def set_wall_clock(dsn: str, expression: str) -> None:

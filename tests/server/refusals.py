@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import msgspec
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 
@@ -34,10 +35,10 @@ FUZZ = settings(
 
 
 @dataclass
-class Lake:
+class ServedTable:
     """A server with a table whose timeline has an instant in each state, and what its OpenAPI document says."""
 
-    dsn: str
+    connection: psycopg.Connection[database.Row]
     http: httpx.Client
     openapi: Json
     requested: str
@@ -51,15 +52,15 @@ class Lake:
 
     def contents(self) -> dict[str, list[str]]:
         """All that the database holds."""
-        return database.contents(self.dsn, *database.LOG, *database.PROJECTIONS, database.MARKERS)
+        return database.rows_of(self.connection, *database.LOG, *database.PROJECTIONS, database.MARKERS)
 
     def timelines(self) -> dict[str, list[str]]:
         """All that the database holds of what happened to tables, and nothing of what was refused."""
-        return database.contents(self.dsn, *database.EVENTS, *database.PROJECTIONS, database.MARKERS)
+        return database.rows_of(self.connection, *database.EVENTS, *database.PROJECTIONS, database.MARKERS)
 
     def decided(self) -> dict[str, int]:
         """How many commands were decided, and how many of them refused."""
-        return {name: len(rows) for name, rows in database.contents(self.dsn, *database.DECISIONS).items()}
+        return database.counts_of(self.connection, *database.DECISIONS)
 
     def documented(self, operation: Operation) -> Json:
         """The responses that the OpenAPI document gives an operation, by status."""

@@ -17,14 +17,16 @@ from chronolake_model.markers import CreateMarkers
 from tests.fix_server import ServerProcess
 from tests.server import bad_bodies, operations, rest
 from tests.server.operations import OPERATIONS, Operation
-from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, Lake, named
+from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, ServedTable, named
 
 MAX_BODY_BYTES = 2_048
 
 
-def test_these_tests_cover_every_operation_of_the_openapi_document(lake: Lake) -> None:
+def test_these_tests_cover_every_operation_of_the_openapi_document(served: ServedTable) -> None:
     documented = {
-        (method.upper(), template) for template, methods in lake.openapi["paths"].items() for method in methods
+        (method.upper(), template)
+        for template, methods in served.openapi["paths"].items()
+        for method in methods
     }
 
     assert {(tried.method, tried.template) for tried in (*OPERATIONS, *operations.STREAMS)} == documented
@@ -54,10 +56,10 @@ def test_a_body_of_another_form_is_refused(refuse: Callable[..., None], tried: O
     ],
 )
 def test_a_field_of_another_type_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, at: bad_bodies.Path, raw: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, at: bad_bodies.Path, raw: str
 ) -> None:
     assert tried.body is not None
-    body = bad_bodies.with_raw(tried.body(lake.inflight), at, raw)
+    body = bad_bodies.with_raw(tried.body(served.inflight), at, raw)
 
     refuse(tried, 400, "invalid-request", content=body, headers={"Content-Type": "application/json"})
 
@@ -71,20 +73,20 @@ def test_a_field_of_another_type_is_refused(
     ],
 )
 def test_a_missing_field_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, at: bad_bodies.Path
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, at: bad_bodies.Path
 ) -> None:
     assert tried.body is not None
 
-    refuse(tried, 400, "invalid-request", json=bad_bodies.without(tried.body(lake.inflight), at))
+    refuse(tried, 400, "invalid-request", json=bad_bodies.without(tried.body(served.inflight), at))
 
 
 @named(operations.WITH_BODY)
 def test_an_unknown_field_beside_the_known_ones_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
 ) -> None:
     assert tried.body is not None
 
-    refuse(tried, 400, "invalid-request", json=tried.body(lake.inflight) | {"nobody_knows_this": 1})
+    refuse(tried, 400, "invalid-request", json=tried.body(served.inflight) | {"nobody_knows_this": 1})
 
 
 @pytest.mark.parametrize(
@@ -110,24 +112,26 @@ def test_the_refusal_of_a_body_lists_what_is_known_there(body: str, wanted: type
     assert given_advice.startswith(f"; {advice}") if advice else not given_advice
 
 
-def test_a_misspelt_field_is_refused_with_the_known_ones(lake: Lake) -> None:
-    response = lake.http.post("/v1/namespaces", json={"nme": "n"})
+def test_a_misspelt_field_is_refused_with_the_known_ones(served: ServedTable) -> None:
+    response = served.http.post("/v1/namespaces", json={"nme": "n"})
 
     assert response.json()["detail"] == (
         "body: Object contains unknown field `nme`; the fields are name, properties"
     )
 
 
-def test_an_unknown_address_is_refused_with_the_place_of_the_list(lake: Lake) -> None:
-    assert lake.http.get("/v1/table").json()["detail"].endswith("; GET /openapi.json lists all addresses")
+def test_an_unknown_address_is_refused_with_the_place_of_the_list(served: ServedTable) -> None:
+    assert served.http.get("/v1/table").json()["detail"].endswith("; GET /openapi.json lists all addresses")
 
 
 # ---------------------------------------------------------------------------------- bodies too large
 
 
 @pytest.fixture(scope="module")
-def narrow(shared_dsn: str, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A client of another server on the same lake, which takes small bodies only."""
+def narrow(
+    shared_dsn: str, served: ServedTable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    """A client of another server on the same database, which takes small bodies only."""
     log = tmp_path_factory.mktemp("narrow") / "server.log"
     server = ServerProcess(shared_dsn, log, "--max-body-bytes", str(MAX_BODY_BYTES))
     try:
@@ -140,58 +144,58 @@ def narrow(shared_dsn: str, lake: Lake, tmp_path_factory: pytest.TempPathFactory
 @named(operations.WITH_BODY)
 @pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "chunked"])
 def test_a_body_that_is_too_large_is_refused(
-    lake: Lake, narrow: httpx.Client, tried: Operation, chunked: bool
+    served: ServedTable, narrow: httpx.Client, tried: Operation, chunked: bool
 ) -> None:
     assert tried.body is not None
-    whole = json.dumps(tried.body(lake.inflight)).encode().ljust(4 * MAX_BODY_BYTES)
+    whole = json.dumps(tried.body(served.inflight)).encode().ljust(4 * MAX_BODY_BYTES)
     content: Any = iter([whole[:100], whole[100:]]) if chunked else whole
-    before = lake.contents()
+    before = served.contents()
 
     response = narrow.request(
         tried.method,
-        tried.path(lake.inflight),
+        tried.path(served.inflight),
         content=content,
         headers={"Content-Type": "application/json"},
     )
 
-    assert lake.check_problem(tried, response).code == "body-too-large"
-    assert lake.contents() == before
+    assert served.check_problem(tried, response).code == "body-too-large"
+    assert served.contents() == before
 
 
 # ---------------------------------------------------------------------------------- fuzz
 
 
-def send_fuzz(lake: Lake, tried: Operation, content: bytes) -> None:
+def send_fuzz(served: ServedTable, tried: Operation, content: bytes) -> None:
     """Send bytes as a body: an answer that is no success must be a documented problem."""
-    response = lake.send(
+    response = served.send(
         tried, path=tried.path(NEVER_BEGUN), content=content, headers={"Content-Type": "application/json"}
     )
     if not response.is_success:
-        lake.check_problem(tried, response)
+        served.check_problem(tried, response)
 
 
 @named(operations.WITH_BODY)
 @FUZZ
 @given(value=JSON_VALUES)
-def test_no_json_breaks_an_endpoint(lake: Lake, tried: Operation, value: object) -> None:
-    send_fuzz(lake, tried, json.dumps(value).encode())
+def test_no_json_breaks_an_endpoint(served: ServedTable, tried: Operation, value: object) -> None:
+    send_fuzz(served, tried, json.dumps(value).encode())
 
 
 @named(operations.WITH_BODY)
 @FUZZ
 @given(choice=st.data())
 def test_no_change_of_a_valid_body_breaks_an_endpoint(
-    lake: Lake, tried: Operation, choice: st.DataObject
+    served: ServedTable, tried: Operation, choice: st.DataObject
 ) -> None:
     assert tried.body is not None
     body = tried.body(NEVER_BEGUN)
     at = choice.draw(st.sampled_from([at for at, _ in bad_bodies.places(body)]))
 
-    send_fuzz(lake, tried, json.dumps(bad_bodies.replaced(body, at, choice.draw(JSON_VALUES))).encode())
+    send_fuzz(served, tried, json.dumps(bad_bodies.replaced(body, at, choice.draw(JSON_VALUES))).encode())
 
 
 @named(operations.WITH_BODY)
 @FUZZ
 @given(content=st.binary(max_size=200))
-def test_no_bytes_break_an_endpoint(lake: Lake, tried: Operation, content: bytes) -> None:
-    send_fuzz(lake, tried, content)
+def test_no_bytes_break_an_endpoint(served: ServedTable, tried: Operation, content: bytes) -> None:
+    send_fuzz(served, tried, content)

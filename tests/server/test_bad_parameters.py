@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from tests.server import operations, rest
 from tests.server.operations import OPERATIONS, TABLE, Operation
-from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, Lake, cursor_of, named, operation
+from tests.server.refusals import FUZZ, JSON_VALUES, NEVER_BEGUN, ServedTable, cursor_of, named, operation
 from tests.server.rest import Table, new_key, succeeded
 
 SNAPSHOT = operation("GET", "/v1/tables/{table}/snapshot")
@@ -68,47 +68,51 @@ BAD_TIMES = (
 @named(operations.OF_A_TABLE)
 @pytest.mark.parametrize("name", BAD_TABLE_NAMES, ids=lambda name: repr(name[:20]))
 def test_what_names_no_table_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, name: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, name: str
 ) -> None:
-    body = None if tried.body is None else tried.body(lake.inflight)
+    body = None if tried.body is None else tried.body(served.inflight)
 
     refuse(
         tried,
         400,
         "invalid-parameter",
-        path=tried.path(lake.inflight, table=operations.quoted(name)),
+        path=tried.path(served.inflight, table=operations.quoted(name)),
         json=body,
     )
 
 
 @named(operations.OF_A_TABLE)
-def test_an_unknown_table_is_not_found(lake: Lake, refuse: Callable[..., None], tried: Operation) -> None:
-    body = None if tried.body is None else tried.body(lake.inflight)
+def test_an_unknown_table_is_not_found(
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
+) -> None:
+    body = None if tried.body is None else tried.body(served.inflight)
 
-    refuse(tried, 404, "table-not-found", path=tried.path(lake.inflight, table="shop.nothing"), json=body)
+    refuse(tried, 404, "table-not-found", path=tried.path(served.inflight, table="shop.nothing"), json=body)
 
 
 @named(operations.OF_A_NAMESPACE)
 @pytest.mark.parametrize("name", ["a.b", "a b", "é", "\0", "-a", "x" * 129], ids=repr)
 def test_what_names_no_namespace_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, name: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, name: str
 ) -> None:
-    path = tried.path(lake.inflight, namespace=operations.quoted(name))
+    path = tried.path(served.inflight, namespace=operations.quoted(name))
 
     refuse(tried, 400, "invalid-parameter", path=path)
 
 
 @named(operations.OF_A_NAMESPACE)
-def test_an_unknown_namespace_is_not_found(lake: Lake, refuse: Callable[..., None], tried: Operation) -> None:
-    refuse(tried, 404, "namespace-not-found", path=tried.path(lake.inflight, namespace="nothing"))
+def test_an_unknown_namespace_is_not_found(
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
+) -> None:
+    refuse(tried, 404, "namespace-not-found", path=tried.path(served.inflight, namespace="nothing"))
 
 
 @named(operations.OF_AN_INSTANT)
 @pytest.mark.parametrize("time", BAD_TIMES, ids=lambda time: repr(time[:20]))
 def test_what_is_no_time_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, time: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, time: str
 ) -> None:
-    body = None if tried.body is None else tried.body(lake.inflight)
+    body = None if tried.body is None else tried.body(served.inflight)
 
     refuse(tried, 400, "invalid-parameter", path=tried.path(operations.quoted(time)), json=body)
 
@@ -118,7 +122,7 @@ def test_what_is_no_time_is_refused(
     "time", [NEVER_BEGUN, "00010101000000000", "99991231235959999", "20260101000000000001"]
 )
 def test_an_instant_that_was_never_begun_is_not_found(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, time: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, time: str
 ) -> None:
     body = None if tried.body is None else tried.body(time)
 
@@ -126,10 +130,10 @@ def test_an_instant_that_was_never_begun_is_not_found(
 
 
 @pytest.mark.parametrize("key", ["é", "\0", " a", "a ", "\x7f", "x" * 256, "\t", "\udcff"], ids=ascii)
-def test_what_is_no_key_is_refused(lake: Lake, refuse: Callable[..., None], key: str) -> None:
+def test_what_is_no_key_is_refused(served: ServedTable, refuse: Callable[..., None], key: str) -> None:
     quoted = quote(key, safe="", errors="surrogateescape")
 
-    refuse(OUTCOME, 400, "invalid-parameter", path=OUTCOME.path(lake.inflight, key=quoted))
+    refuse(OUTCOME, 400, "invalid-parameter", path=OUTCOME.path(served.inflight, key=quoted))
 
 
 def test_a_key_that_nobody_used_is_not_found(refuse: Callable[..., None]) -> None:
@@ -140,16 +144,16 @@ def test_a_key_that_nobody_used_is_not_found(refuse: Callable[..., None]) -> Non
     "path",
     ["/v1", "/v2/tables", "/v1/tables/shop%2Forders", "/v1/tables/%FF/x"],
 )
-def test_an_address_without_anything_is_not_found(lake: Lake, path: str) -> None:
-    response = lake.http.get(path)
+def test_an_address_without_anything_is_not_found(served: ServedTable, path: str) -> None:
+    response = served.http.get(path)
 
     assert response.status_code in (400, 404)
     assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_a_method_that_an_address_does_not_take_is_refused(lake: Lake, method: str) -> None:
-    response = lake.http.request(method, "/v1/tables")
+def test_a_method_that_an_address_does_not_take_is_refused(served: ServedTable, method: str) -> None:
+    response = served.http.request(method, "/v1/tables")
 
     assert rest.refused(response, 405, "method-not-allowed")
     assert "POST" in response.headers["allow"]
@@ -161,9 +165,9 @@ def test_a_method_that_an_address_does_not_take_is_refused(lake: Lake, method: s
 @named(operations.LISTS)
 @pytest.mark.parametrize("limit", ["0", "-1", "1000000", "9" * 40, "x", "1.5", "", "NaN", "%00"])
 def test_a_limit_out_of_bounds_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, limit: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, limit: str
 ) -> None:
-    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(lake.inflight)}?limit={limit}")
+    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(served.inflight)}?limit={limit}")
 
 
 BAD_CURSORS = {
@@ -191,9 +195,9 @@ BAD_CURSORS = {
 @named(operations.LISTS)
 @pytest.mark.parametrize("cursor", BAD_CURSORS.values(), ids=BAD_CURSORS.keys())
 def test_a_cursor_that_no_list_gave_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, cursor: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, cursor: str
 ) -> None:
-    refuse(tried, 400, "invalid-cursor", path=f"{tried.path(lake.inflight)}?cursor={cursor}")
+    refuse(tried, 400, "invalid-cursor", path=f"{tried.path(served.inflight)}?cursor={cursor}")
 
 
 @pytest.mark.parametrize("cursor", BAD_CURSORS.values(), ids=BAD_CURSORS.keys())
@@ -212,9 +216,12 @@ def test_a_cursor_that_no_list_gave_is_refused_wherever_else_one_is_taken(
 )
 @named((*LISTS_OF_PLACES, FEED))
 def test_a_cursor_with_a_part_too_few_or_too_many_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, shape: Callable[[list[object]], list[object]]
+    served: ServedTable,
+    refuse: Callable[..., None],
+    tried: Operation,
+    shape: Callable[[list[object]], list[object]],
 ) -> None:
-    page = succeeded(lake.send(tried, params={"limit": 1}))
+    page = succeeded(served.send(tried, params={"limit": 1}))
     given = page["cursor"] if tried is FEED else page["next_cursor"]
     place = json.loads(base64.urlsafe_b64decode(given + "===")) if given else ["v", 1]
     name = "after" if tried is FEED else "cursor"
@@ -232,9 +239,9 @@ def test_a_cursor_with_a_part_too_few_or_too_many_is_refused(
     ],
 )
 def test_a_cursor_of_another_list_is_refused(
-    lake: Lake, refuse: Callable[..., None], given_by: Operation, tried: Operation
+    served: ServedTable, refuse: Callable[..., None], given_by: Operation, tried: Operation
 ) -> None:
-    cursor = succeeded(lake.send(given_by, params={"limit": 1}))["next_cursor"]
+    cursor = succeeded(served.send(given_by, params={"limit": 1}))["next_cursor"]
 
     refuse(tried, 400, "invalid-cursor", params={"cursor": cursor})
 
@@ -283,9 +290,9 @@ def test_a_time_in_a_query_that_is_none_is_refused(
     ids=str,
 )
 def test_a_filter_that_makes_no_sense_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, query: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, query: str
 ) -> None:
-    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(lake.inflight)}?{query}")
+    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(served.inflight)}?{query}")
 
 
 @pytest.mark.parametrize(
@@ -302,18 +309,18 @@ def test_a_filter_that_makes_no_sense_is_refused(
     ids=lambda query: query[:20],
 )
 def test_a_history_of_what_is_no_file_group_is_refused(
-    lake: Lake, refuse: Callable[..., None], query: str
+    served: ServedTable, refuse: Callable[..., None], query: str
 ) -> None:
-    path = HISTORY.path(lake.inflight).partition("?")[0]
+    path = HISTORY.path(served.inflight).partition("?")[0]
 
     refuse(HISTORY, 400, "invalid-parameter", path=f"{path}?{query}")
 
 
-def test_a_history_goes_on_with_its_own_cursor_only(lake: Lake, refuse: Callable[..., None]) -> None:
-    cursor = succeeded(lake.send(SNAPSHOT, params={"limit": 1}))["next_cursor"]
+def test_a_history_goes_on_with_its_own_cursor_only(served: ServedTable, refuse: Callable[..., None]) -> None:
+    cursor = succeeded(served.send(SNAPSHOT, params={"limit": 1}))["next_cursor"]
 
     for other in (cursor, cursor_of(b"nonsense")):
-        path = f"{HISTORY.path(lake.inflight)}&cursor={other}"
+        path = f"{HISTORY.path(served.inflight)}&cursor={other}"
         refuse(HISTORY, 400, "invalid-cursor", path=path)
 
 
@@ -328,24 +335,24 @@ def test_tables_of_an_unknown_namespace_are_not_found(refuse: Callable[..., None
 @pytest.mark.parametrize("header", ["Idempotency-Key", "Chronolake-Actor"])
 @pytest.mark.parametrize("value", [b"", b"x" * 256, b"a\tb", b"\xff", "é".encode()], ids=repr)
 def test_a_header_of_another_form_is_refused(
-    lake: Lake, refuse: Callable[..., None], tried: Operation, header: str, value: bytes
+    served: ServedTable, refuse: Callable[..., None], tried: Operation, header: str, value: bytes
 ) -> None:
-    body = None if tried.body is None else tried.body(lake.inflight)
+    body = None if tried.body is None else tried.body(served.inflight)
 
     refuse(tried, 400, "invalid-parameter", json=body, headers=[(header.encode(), value)])
 
 
 @named(operations.COMMANDS)
-def test_a_key_that_was_used_is_refused(lake: Lake, tried: Operation) -> None:
+def test_a_key_that_was_used_is_refused(served: ServedTable, tried: Operation) -> None:
     key = new_key()
-    succeeded(Table(lake.http, TABLE).begin(key=key, writer="somebody"))
-    before = lake.contents()
-    body = None if tried.body is None else tried.body(lake.inflight)
+    succeeded(Table(served.http, TABLE).begin(key=key, writer="somebody"))
+    before = served.contents()
+    body = None if tried.body is None else tried.body(served.inflight)
 
-    problem = lake.check_problem(tried, lake.send(tried, json=body, headers=rest.keyed(key)))
+    problem = served.check_problem(tried, served.send(tried, json=body, headers=rest.keyed(key)))
 
     assert problem.code == "idempotency-key-reused"
-    assert lake.contents() == before
+    assert served.contents() == before
 
 
 # ---------------------------------------------------------------------------------- fuzz
@@ -354,21 +361,21 @@ def test_a_key_that_was_used_is_refused(lake: Lake, tried: Operation) -> None:
 @named(operations.LISTS)
 @FUZZ
 @given(cursor=JSON_VALUES)
-def test_no_cursor_breaks_a_list(lake: Lake, tried: Operation, cursor: object) -> None:
-    response = lake.send(tried, params={"cursor": cursor_of(json.dumps(cursor).encode())})
+def test_no_cursor_breaks_a_list(served: ServedTable, tried: Operation, cursor: object) -> None:
+    response = served.send(tried, params={"cursor": cursor_of(json.dumps(cursor).encode())})
 
     if not response.is_success:
-        lake.check_problem(tried, response)
+        served.check_problem(tried, response)
 
 
 @named(OPERATIONS)
 @FUZZ
 @given(segment=st.text(min_size=1, max_size=30))
-def test_no_path_breaks_an_endpoint(lake: Lake, tried: Operation, segment: str) -> None:
+def test_no_path_breaks_an_endpoint(served: ServedTable, tried: Operation, segment: str) -> None:
     quoted = operations.quoted(segment)
     path = tried.path(quoted, table=quoted, namespace=quoted, key=quoted)
 
-    response = lake.send(tried, path=path, json={})
+    response = served.send(tried, path=path, json={})
 
     assert response.status_code < 500, response.text
 
@@ -388,8 +395,8 @@ def test_no_path_breaks_an_endpoint(lake: Lake, tried: Operation, segment: str) 
         ("20260101", "17 or 20 digits"),
     ],
 )
-def test_which_part_of_a_time_is_wrong_is_said(lake: Lake, time: str, said: str) -> None:
-    problem = rest.refused(lake.send(SNAPSHOT, params={"as_of": time}), 400, "invalid-parameter")
+def test_which_part_of_a_time_is_wrong_is_said(served: ServedTable, time: str, said: str) -> None:
+    problem = rest.refused(served.send(SNAPSHOT, params={"as_of": time}), 400, "invalid-parameter")
 
     assert said in problem["detail"]
 
@@ -403,8 +410,8 @@ def test_which_part_of_a_time_is_wrong_is_said(lake: Lake, time: str, said: str)
         ("action", "commit, deltacommit"),
     ],
 )
-def test_the_words_that_a_parameter_takes_are_listed(lake: Lake, parameter: str, words: str) -> None:
-    problem = rest.refused(lake.send(TIMELINE, params={parameter: "foo"}), 400, "invalid-parameter")
+def test_the_words_that_a_parameter_takes_are_listed(served: ServedTable, parameter: str, words: str) -> None:
+    problem = rest.refused(served.send(TIMELINE, params={parameter: "foo"}), 400, "invalid-parameter")
 
     assert problem["detail"].startswith(f"{parameter}: Invalid enum value 'foo'; it is one of {words}")
 

@@ -1,4 +1,4 @@
-"""Well-formed requests that the state of the lake, or they themselves, contradict."""
+"""Well-formed requests that the state of the served, or they themselves, contradict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from chronolake_model.file_names import bucket_file_id
 from tests.server import rest
 from tests.server.operations import TABLE
-from tests.server.refusals import NEVER_BEGUN, Lake, operation
+from tests.server.refusals import NEVER_BEGUN, ServedTable, operation
 from tests.server.rest import Json, log_stat, succeeded, write_stat
 
 CREATE_TABLE = operation("POST", "/v1/tables")
@@ -35,17 +35,17 @@ COMPLETE = operation("POST", "/v1/tables/{table}/instants/{requested_time}/compl
     ],
 )
 def test_an_illegal_transition_is_refused_and_names_the_state(
-    lake: Lake, state: str, verb: str, status: int, code: str
+    served: ServedTable, state: str, verb: str, status: int, code: str
 ) -> None:
-    requested_time = getattr(lake, state)
+    requested_time = getattr(served, state)
     tried = operation("POST", f"/v1/tables/{{table}}/instants/{{requested_time}}/{verb}")
-    before = lake.timelines()
+    before = served.timelines()
 
     body = None if tried.body is None else tried.body(requested_time)
-    problem = lake.check_problem(tried, lake.send(tried, path=tried.path(requested_time), json=body))
+    problem = served.check_problem(tried, served.send(tried, path=tried.path(requested_time), json=body))
 
     assert (problem.status, problem.code, problem.context["state"]) == (status, code, state)
-    assert lake.timelines() == before
+    assert served.timelines() == before
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_an_illegal_transition_is_refused_and_names_the_state(
         ("rolled_back", "rollback", "rolled_back"),
     ],
 )
-def test_a_legal_transition_is_made(lake: Lake, state: str, verb: str, after: str) -> None:
-    table = rest.make_table(lake.http)
+def test_a_legal_transition_is_made(served: ServedTable, state: str, verb: str, after: str) -> None:
+    table = rest.make_table(served.http)
     requested_time = table.begun(inflight=state != "requested")
     if state == "rolled_back":
         succeeded(table.roll_back(requested_time))
@@ -71,7 +71,7 @@ def test_a_legal_transition_is_made(lake: Lake, state: str, verb: str, after: st
     if body is not None and verb == "complete":
         # A commit replaces nothing and cleans nothing.
         del body["replaced_file_groups"], body["cleaned_before"]
-    answer = lake.send(tried, path=tried.path(requested_time, table=table.name), json=body)
+    answer = served.send(tried, path=tried.path(requested_time, table=table.name), json=body)
 
     assert succeeded(answer)["state"] == after
 
@@ -205,16 +205,16 @@ MISFITS: dict[str, Callable[[str], list[Json]]] = {
 
 @pytest.mark.parametrize("stats", MISFITS.values(), ids=MISFITS.keys())
 def test_a_write_stat_that_does_not_fit_is_refused(
-    lake: Lake, refuse: Callable[..., None], stats: Callable[[str], list[Json]]
+    served: ServedTable, refuse: Callable[..., None], stats: Callable[[str], list[Json]]
 ) -> None:
-    refuse(COMPLETE, 422, "invalid-write-stat", json={"write_stats": stats(lake.inflight)})
+    refuse(COMPLETE, 422, "invalid-write-stat", json={"write_stats": stats(served.inflight)})
 
 
 @pytest.mark.parametrize(
     "partition_path", ["", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "a/./b", "../../etc", "é" * 3_000]
 )
-def test_a_partition_path_that_is_none_is_refused(lake: Lake, partition_path: str) -> None:
-    table = rest.make_table(lake.http, partition_fields=["day"])
+def test_a_partition_path_that_is_none_is_refused(served: ServedTable, partition_path: str) -> None:
+    table = rest.make_table(served.http, partition_fields=["day"])
     requested_time = table.begun()
 
     answer = table.complete(requested_time, write_stat(requested_time, partition_path=partition_path))
@@ -223,13 +223,13 @@ def test_a_partition_path_that_is_none_is_refused(lake: Lake, partition_path: st
     assert table.state(requested_time) == "inflight"
 
 
-def test_totals_beyond_64_bits_are_added_up(lake: Lake) -> None:
-    table = rest.make_table(lake.http)
+def test_totals_beyond_64_bits_are_added_up(served: ServedTable) -> None:
+    table = rest.make_table(served.http)
     requested_time = table.begun()
     stats = [write_stat(requested_time, bucket, size_bytes=2**62) for bucket in range(4)]
 
     completed = succeeded(table.complete(requested_time, *stats))
 
     assert completed["summary"]["size_bytes"] == 2**64
-    shown = lake.http.get(f"/v1/tables/{table.name}/instants/{requested_time}")
+    shown = served.http.get(f"/v1/tables/{table.name}/instants/{requested_time}")
     assert succeeded(shown)["summary"]["size_bytes"] == 2**64

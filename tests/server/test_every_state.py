@@ -6,7 +6,7 @@ import pytest
 
 from tests.server import operations
 from tests.server.operations import Operation
-from tests.server.refusals import Lake, named
+from tests.server.refusals import ServedTable, named
 from tests.server.rest import Json, Table, keyed, marker, new_key, refused, succeeded, write_stat
 
 ON_AN_INSTANT = tuple(tried for tried in operations.OF_AN_INSTANT if tried.method != "GET")
@@ -49,19 +49,19 @@ def _completed(table: Table) -> str:
 @named(ON_AN_INSTANT)
 @pytest.mark.parametrize("state", STATES)
 def test_a_command_is_done_or_refused_in_every_state(
-    lake: Lake, table: Table, tried: Operation, state: str
+    served: ServedTable, table: Table, tried: Operation, state: str
 ) -> None:
     instant = begun(table, state)
     key = new_key()
     path = tried.path(instant, table=table.name)
     body = None if tried.body is None else tried.body(instant)
 
-    first = lake.send(tried, path=path, json=body, headers=keyed(key))
-    again = lake.send(tried, path=path, json=body, headers=keyed(key))
+    first = served.send(tried, path=path, json=body, headers=keyed(key))
+    again = served.send(tried, path=path, json=body, headers=keyed(key))
 
     if not first.is_success:
-        assert lake.check_problem(tried, first).status in (404, 409, 410, 422)
-    assert str(first.status_code) in lake.documented(tried)
+        assert served.check_problem(tried, first).status in (404, 409, 410, 422)
+    assert str(first.status_code) in served.documented(tried)
     if tried in operations.COMMANDS:
         assert (again.status_code, again.content) == (first.status_code, first.content)
 

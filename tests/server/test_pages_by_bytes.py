@@ -44,7 +44,7 @@ LISTS = {
 }
 
 
-class Lake:
+class ServedTable:
     """A small server, one with the bounds that are usual, and instants of the table."""
 
     def __init__(self, small: httpx.Client, usual: httpx.Client) -> None:
@@ -71,13 +71,13 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def served(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedTable]:
     folder = tmp_path_factory.mktemp("pages")
     small = ServerProcess(shared_dsn, folder / "small.log", "--page-bytes-max", str(PAGE_BYTES))
     usual = ServerProcess(shared_dsn, folder / "usual.log")
     try:
         with rest.connect(small.start().url) as one, rest.connect(usual.start().url) as other:
-            made = Lake(one, other)
+            made = ServedTable(one, other)
             _fill(made)
             yield made
     finally:
@@ -85,8 +85,8 @@ def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         usual.stop()
 
 
-def _fill(lake: Lake) -> None:
-    http, table = lake.small, lake.table
+def _fill(served: ServedTable) -> None:
+    http, table = served.small, served.table
     for number in range(12):
         body = {"name": f"big-{number}", "properties": {"note": TEXT}}
         succeeded(http.post("/v1/namespaces", json=body))
@@ -105,51 +105,53 @@ def _fill(lake: Lake) -> None:
     for _ in range(10):
         succeeded(table.complete(table.begun(action="deltacommit"), extra_metadata={"note": TEXT}))
     groups = [{"partition_path": path, "file_id": bucket_file_id(0)} for path in paths]
-    lake.instants["replaced"] = table.begun(action="replacecommit", operation="delete_partition")
-    succeeded(table.complete(lake.instants["replaced"], replaced_file_groups=groups[:30]))
+    served.instants["replaced"] = table.begun(action="replacecommit", operation="delete_partition")
+    succeeded(table.complete(served.instants["replaced"], replaced_file_groups=groups[:30]))
     plan = {"file_groups": groups[30:]}
-    lake.instants["planned"] = table.begun(action="compaction", plan=plan, inflight=False)
-    marked = lake.instants["marked"] = table.begun(action="deltacommit")
+    served.instants["planned"] = table.begun(action="compaction", plan=plan, inflight=False)
+    marked = served.instants["marked"] = table.begun(action="deltacommit")
     table.marked(marked, *(marker(marked, 1, path) for path in paths))
-    reported = lake.instants["reported"] = table.begun(action="deltacommit")
+    reported = served.instants["reported"] = table.begun(action="deltacommit")
     named = [marker(reported, 1, path) for path in paths]
     table.marked(reported, *named)
     succeeded(table.report(reported, *named))
     undone = table.begun(action="deltacommit")
     written = [f"{path}/{write_stat(undone)['file_name']}" for path in paths]
-    lake.instants["undone"] = succeeded(table.roll_back(undone, files_to_delete=written))["rolled_back_by"]
+    served.instants["undone"] = succeeded(table.roll_back(undone, files_to_delete=written))["rolled_back_by"]
 
 
 @pytest.mark.parametrize(("path", "name"), LISTS.items())
-def test_pages_of_a_list_end_at_their_bytes_and_have_all_entries_once(lake: Lake, path: str, name: str) -> None:
-    path = path.format(**lake.instants)
+def test_pages_of_a_list_end_at_their_bytes_and_have_all_entries_once(
+    served: ServedTable, path: str, name: str
+) -> None:
+    path = path.format(**served.instants)
 
-    entries, sizes = lake.walk(path, name)
+    entries, sizes = served.walk(path, name)
 
-    assert entries == succeeded(lake.usual.get(path, params={"limit": 1_000}))[name]
+    assert entries == succeeded(served.usual.get(path, params={"limit": 1_000}))[name]
     assert max(sizes) <= PAGE_BYTES + ENTRY_BYTES
     assert len(sizes) > 1
 
 
-def test_pages_of_changes_end_at_the_bytes_of_their_instants_and_name_each_once(lake: Lake) -> None:
-    table = rest.make_table(lake.small, "big.busy")
+def test_pages_of_changes_end_at_the_bytes_of_their_instants_and_name_each_once(served: ServedTable) -> None:
+    table = rest.make_table(served.small, "big.busy")
     path = "/v1/tables/big.busy/changes"
     saved = table.begun()
     succeeded(table.complete(saved, *(write_stat(saved, bucket) for bucket in range(4))))
-    savepoint = succeeded(lake.small.post("/v1/tables/big.busy/savepoints", json={"writer": "w"}))
+    savepoint = succeeded(served.small.post("/v1/tables/big.busy/savepoints", json={"writer": "w"}))
     restore = {"writer": "w", "savepoint": savepoint["requested_time"]}
     for _ in range(3):
-        succeeded(lake.small.post("/v1/tables/big.busy/restore", json=restore))
+        succeeded(served.small.post("/v1/tables/big.busy/restore", json=restore))
         begun = succeeded(table.begin(count=300))["instants"]
         together = [{"table": table.name, "requested_time": one["requested_time"]} for one in begun]
-        succeeded(lake.small.post("/v1/transactions/complete", json={"instants": together}))
+        succeeded(served.small.post("/v1/transactions/complete", json={"instants": together}))
 
-    instants, sizes = lake.walk(path, "instants")
-    whole = succeeded(lake.usual.get(path))
+    instants, sizes = served.walk(path, "instants")
+    whole = succeeded(served.usual.get(path))
 
     assert instants == whole["instants"]
     assert len(instants) == 301
-    assert [lake.walk(path, name)[0] for name in ("restores", "file_groups")] == [
+    assert [served.walk(path, name)[0] for name in ("restores", "file_groups")] == [
         whole["restores"],
         whole["file_groups"],
     ]
@@ -175,21 +177,23 @@ def read_log(http: httpx.Client, table: str | None) -> tuple[list[Any], list[int
 
 
 @pytest.mark.parametrize("table", [None, NAME])
-def test_pages_of_the_log_end_at_their_bytes_and_have_all_events_once(lake: Lake, table: str | None) -> None:
-    events, sizes = read_log(lake.small, table)
+def test_pages_of_the_log_end_at_their_bytes_and_have_all_events_once(
+    served: ServedTable, table: str | None
+) -> None:
+    events, sizes = read_log(served.small, table)
     # The events of one request are never parted, and other tests of this database may have large requests.
     bytes_of_request: Counter[str] = Counter()
     for event in events:
         bytes_of_request[event["request_id"]] += len(msgspec.json.encode(event)) + 1
 
-    assert events == read_log(lake.usual, table)[0]
+    assert events == read_log(served.usual, table)[0]
     assert max(sizes) <= PAGE_BYTES + 3 * ENTRY_BYTES + max(bytes_of_request.values())
     assert len(sizes) > 1
 
 
-def test_an_instant_shows_the_first_of_a_long_plan_and_the_number_of_all(lake: Lake) -> None:
-    shown = succeeded(lake.small.get(INSTANT.format(instant=lake.instants["undone"])))["plan"]
-    entries, _ = lake.walk(INSTANT.format(instant=lake.instants["undone"]) + "/plan/files", "files")
+def test_an_instant_shows_the_first_of_a_long_plan_and_the_number_of_all(served: ServedTable) -> None:
+    shown = succeeded(served.small.get(INSTANT.format(instant=served.instants["undone"])))["plan"]
+    entries, _ = served.walk(INSTANT.format(instant=served.instants["undone"]) + "/plan/files", "files")
 
     assert shown["files_to_delete_count"] == len(entries) == 60
     assert shown["files_to_delete"] == entries[: len(shown["files_to_delete"])]

@@ -1,0 +1,69 @@
+"""Server processes, forked from a process that has imported the server: imports take longer than a short test.
+
+Each has its own arguments, environment and log, as if ``python -m chronolake_metastore`` had started it. The
+tests of starting and stopping (``test_starting.py``) run that command too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+_CONTEXT: Final = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["chronolake_metastore.cli.main"])
+
+
+class ForkedServer:
+    """What ``subprocess.Popen`` offers, as far as tests use it."""
+
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        # Daemonic: if the tests end without stopping it, it ends with them.
+        self._process = _CONTEXT.Process(
+            target=_run, args=([*arguments], str(log), dict(os.environ)), daemon=True
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended; minus the number of the signal that killed it."""
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, when it has ended. Raises ``subprocess.TimeoutExpired``."""
+        self._process.join(timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("chronolake_metastore", timeout or 0)
+        return code
+
+
+def _run(arguments: list[str], log: str, environment: Mapping[str, str]) -> None:
+    """Be the server, in the process that was forked."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["chronolake-metastore", *arguments]
+
+    from chronolake_metastore.cli.main import main  # noqa: PLC0415  # the process that runs the tests does without it
+
+    main()
