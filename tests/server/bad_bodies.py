@@ -59,21 +59,23 @@ _OPTIONAL_OF_STATS = {
     "write_stats.0.column_stats",
     "write_stats.0.column_stats.0.nulls",
 }
+_OPTIONAL_OF_TABLES = {
+    "type",
+    "partition_fields",
+    "ordering_field",
+    "index",
+    "index.type",
+    "index.buckets",
+    "tick",
+    "properties",
+    "schema.0.nullable",
+}
 # By the names of the fields, dotted; properties may hold anything.
 _OPTIONAL = {
     "/v1/tables/{table}": {"name", "set", "set.owner", "unset"},
     "/v1/namespaces": {"properties"},
-    "/v1/tables": {
-        "type",
-        "partition_fields",
-        "ordering_field",
-        "index",
-        "index.type",
-        "index.buckets",
-        "tick",
-        "properties",
-        "schema.0.nullable",
-    },
+    "/v1/tables": _OPTIONAL_OF_TABLES,
+    "/v1/tables/dry-run": _OPTIONAL_OF_TABLES,
     "/v1/tables/{table}/instants": {
         "action",
         "operation",
@@ -127,7 +129,7 @@ _OPTIONAL = {
     READER_HEARTBEAT: {"lease_seconds"},
     MARKERS: {"writer"},
     DELETIONS: {"writer"},
-    SWEEP: {"found"},
+    SWEEP: {"late_files"},
 }
 _MARK = "the place to be filled"
 

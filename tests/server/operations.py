@@ -90,6 +90,19 @@ OPERATIONS = (
             properties={"owner": "me"},
         ),
     ),
+    Operation(
+        "POST",
+        "/v1/tables/dry-run",
+        lambda _: table_body(
+            "shop.other",
+            type="merge_on_read",
+            partition_fields=["day"],
+            ordering_field="at",
+            index={"type": "bucket", "buckets": 8},
+            tick="1us",
+            properties={"owner": "me"},
+        ),
+    ),
     Operation("GET", "/v1/tables/{table}"),
     Operation("DELETE", "/v1/tables/{table}"),
     Operation(
@@ -303,6 +316,7 @@ OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
 NO_COMMANDS = (
     "/deletable",
+    "/dry-run",
     *("/conflicts", "/completion-times", "/scan", "/markers", "/clean-plans"),
     *("/readers", "/{lease_id}", "/{lease_id}/heartbeat"),
 )
