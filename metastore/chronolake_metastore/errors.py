@@ -99,8 +99,14 @@ class NamespaceNotFound(NotFound):
 class TableNotFound(NotFound):
     code = ProblemCode.TABLE_NOT_FOUND
 
-    def __init__(self, name: str, renamed_to: str | None = None) -> None:
-        if renamed_to is None:
+    def __init__(self, name: str, renamed_to: str | None = None, *, other_id: str | None = None) -> None:
+        if other_id is not None:
+            super().__init__(
+                f"the name {name!r} is another table's by now, with the id {other_id}; open the table again",
+                table=name,
+                table_id=other_id,
+            )
+        elif renamed_to is None:
             super().__init__(f"there is no table {name!r}; create it first, or check the name", table=name)
         else:
             super().__init__(

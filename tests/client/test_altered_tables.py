@@ -46,6 +46,22 @@ def test_a_write_follows_its_table_to_its_new_name(
     assert client.table(name).timeline.first() is None
 
 
+def test_no_write_begins_in_the_table_that_has_the_name_by_now(
+    client: chronolake.Client, table: chronolake.Table, clicks: chronolake.Table
+) -> None:
+    name = table.name
+    stale = client.table(name)
+    table.alter(name=f"{name}_old")
+    clicks.alter(name=name)
+
+    for begin in (stale.begin, lambda: stale.begin_many(2), lambda: stale.plan(chronolake.Action.CLEAN)):
+        with pytest.raises(errors.TableNotFound, match="open the table again"):
+            begin()
+
+    assert client.table(name).begin().table == name
+    assert client.table(name).definition.table_id == clicks.definition.table_id
+
+
 @pytest.mark.anyio
 async def test_a_rollback_under_the_name_before_deletes_the_files(server_url: str, stored: Stored) -> None:
     write = stored.table.begin()

@@ -102,7 +102,8 @@ class AsyncTable(AsyncStoredTable):
         a deltacommit to a merge-on-read table. ``plan`` says which file groups it will touch; compaction, log
         compaction and clustering need one. ``markers`` says where the markers of this write are; unless given,
         the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
-        ``WriteConflict`` (another pending plan has the same file groups), ``TableNotFound``.
+        ``WriteConflict`` (another pending plan has the same file groups), and ``TableNotFound``, also when the
+        name is another table's by now.
 
         Use the result as a context manager, ``async with await table.begin() as write``, and its lease is
         renewed; see ``AsyncWrite``.
@@ -115,6 +116,7 @@ class AsyncTable(AsyncStoredTable):
             inflight,
             plan,
             markers=markers,
+            table_id=self._definition.table_id,
         )
         return self._as_write(await self._transport.send(calls.instants.begin(self.name, body)))
 
@@ -138,6 +140,7 @@ class AsyncTable(AsyncStoredTable):
             inflight,
             count=count,
             markers=markers,
+            table_id=self._definition.table_id,
         )
         page = await self._transport.send(calls.instants.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
@@ -162,6 +165,7 @@ class AsyncTable(AsyncStoredTable):
             inflight=False,
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
+            table_id=self._definition.table_id,
         )
         return await self._transport.send(calls.instants.begin(self.name, body))
 

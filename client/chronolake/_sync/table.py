@@ -103,7 +103,8 @@ class Table(StoredTable):
         a deltacommit to a merge-on-read table. ``plan`` says which file groups it will touch; compaction, log
         compaction and clustering need one. ``markers`` says where the markers of this write are; unless given,
         the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
-        ``WriteConflict`` (another pending plan has the same file groups), ``TableNotFound``.
+        ``WriteConflict`` (another pending plan has the same file groups), and ``TableNotFound``, also when the
+        name is another table's by now.
 
         Use the result as a context manager, ``with table.begin() as write``, and its lease is
         renewed; see ``Write``.
@@ -116,6 +117,7 @@ class Table(StoredTable):
             inflight,
             plan,
             markers=markers,
+            table_id=self._definition.table_id,
         )
         return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
 
@@ -139,6 +141,7 @@ class Table(StoredTable):
             inflight,
             count=count,
             markers=markers,
+            table_id=self._definition.table_id,
         )
         page = self._transport.send(calls.instants.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
@@ -163,6 +166,7 @@ class Table(StoredTable):
             inflight=False,
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
+            table_id=self._definition.table_id,
         )
         return self._transport.send(calls.instants.begin(self.name, body))
 
