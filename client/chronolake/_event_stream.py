@@ -12,12 +12,12 @@ import time
 import msgspec
 
 from chronolake import calls, errors
-from chronolake._http import Backoff
+from chronolake._http import Retries
 from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
 
 _LIVED_SECONDS = 5.0
-"""After a connection that lasted so long, the backoff starts anew."""
+"""After a connection that lasted so long, retries are counted anew."""
 
 
 class Position:
@@ -26,7 +26,7 @@ class Position:
     def __init__(self, start: Call[LoggedEvent], retry_seconds: float) -> None:
         self._call = start
         self._retry_seconds = retry_seconds
-        self._backoff: Backoff | None = None
+        self._retries: Retries | None = None
         self._connected_at = 0.0
         self._parts: list[str] = []
 
@@ -38,7 +38,7 @@ class Position:
 
     def take(self, line: str) -> LoggedEvent | None:
         """Read a line of the stream; gives the event that it completes."""
-        self._backoff = None
+        self._retries = None
         field, _, value = line.partition(":")
         if field == "data":
             self._parts.append(value.removeprefix(" "))
@@ -55,9 +55,9 @@ class Position:
 
     def pause_after(self, failure: errors.ConnectionFailed | errors.ServerUnavailable) -> float | None:
         """Seconds until the next try; None when the retries are used up."""
-        if self._backoff is None or time.monotonic() - self._connected_at > _LIVED_SECONDS:
-            self._backoff = Backoff(self._retry_seconds)
-        return self._backoff.pause_after(failure)
+        if self._retries is None or time.monotonic() - self._connected_at > _LIVED_SECONDS:
+            self._retries = Retries(self._retry_seconds)
+        return self._retries.pause_after(failure)
 
     def pause_after_end(self) -> float:
         """Seconds until the next try after the server ended the stream, as it does when it is stopped."""

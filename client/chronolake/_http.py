@@ -12,21 +12,21 @@ import time
 import urllib.parse
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
 
 from chronolake import errors
 from chronolake.calls.base import Call, renamed
+from chronolake_model.backoff import Backoff
 from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem
 
 URL_VARIABLE = "CHRONOLAKE_URL"
 URL_DEFAULT = "http://127.0.0.1:7077"
 
-_PAUSE_FIRST_SECONDS = 0.1
-_PAUSE_MAX_SECONDS = 5.0
+_BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
 _STREAM_SILENT_SECONDS = 60.0
 """A server says every fifteen seconds that its stream lives."""
 _UNAVAILABLE_STATUS = frozenset({502, 503, 504})
@@ -68,7 +68,7 @@ class LineSplitter:
         return [line.removesuffix("\r") for line in lines]
 
 
-class Backoff:
+class Retries:
     """The pauses between the tries of one request, until ``retry_seconds`` after the first try."""
 
     def __init__(self, retry_seconds: float) -> None:
@@ -78,18 +78,9 @@ class Backoff:
     def pause_after(self, failure: errors.ConnectionFailed | errors.ServerUnavailable) -> float | None:
         """Seconds to pause; None when it is time to give up."""
         retry_after = failure.retry_after_seconds if isinstance(failure, errors.ServerUnavailable) else 0.0
-        pause = pause_seconds(self._tries, retry_after, random.uniform(0.5, 1.0))
+        pause = retry_after + _BACKOFF.pause_seconds(self._tries, random.uniform(0.5, 1.0))
         self._tries += 1
         return pause if time.monotonic() + pause < self._deadline else None
-
-
-def pause_seconds(tries: int, retry_after_seconds: float, jitter: float) -> float:
-    """Exponential in ``tries``, bounded, spread by ``jitter`` (0.5..1); at least ``retry_after_seconds``.
-
-    Without the jitter all clients of a restarted server would send their requests at the same moments.
-    """
-    backoff: float = min(_PAUSE_FIRST_SECONDS * 2 ** min(tries, 30), _PAUSE_MAX_SECONDS)
-    return retry_after_seconds + backoff * jitter
 
 
 @contextlib.contextmanager

@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import msgspec
+
+from chronolake_model.problems import ProblemCode, problem
 
 
 class Fault(enum.Enum):
@@ -21,6 +24,7 @@ class Fault(enum.Enum):
     LOSE_ANSWER = enum.auto()
     BAD_GATEWAY = enum.auto()
     BUSY = enum.auto()
+    TOO_MANY_STREAMS = enum.auto()
     HOLD_ANSWER = enum.auto()
     """The request is executed; ``held`` is set, and the answer waits for ``go_on``."""
 
@@ -84,6 +88,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self._answer(httpx.Response(502, content=b"<html>bad gateway</html>"))
             case Fault.BUSY:
                 self._answer(httpx.Response(503, content=b"busy", headers={"Retry-After": "0"}))
+            case Fault.TOO_MANY_STREAMS:
+                content = msgspec.json.encode(
+                    problem(ProblemCode.TOO_MANY_STREAMS, "close some", self.path, {})
+                )
+                self._answer(httpx.Response(429, content=content, headers={"Retry-After": "0"}))
 
     do_DELETE = do_POST
 

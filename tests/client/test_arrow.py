@@ -53,6 +53,37 @@ def test_a_scan_has_the_files_of_the_other(table: chronolake.Table) -> None:
         table.scan_batches(col("amount") > 1)
 
 
+REFUSED_STREAMS = (Fault.TOO_MANY_STREAMS, Fault.BUSY, Fault.LOSE_REQUEST, Fault.TOO_MANY_STREAMS)
+
+
+def test_a_stream_that_the_server_has_no_room_for_is_asked_for_again(
+    table: chronolake.Table, troubled: chronolake.Table, gateway: Gateway
+) -> None:
+    written(table, 0, 1)
+    wanted = col("id") >= 0
+    rows = table.scan_arrow(wanted)
+
+    gateway.faults.extend(REFUSED_STREAMS)
+    assert troubled.scan_arrow(wanted) == rows
+    gateway.faults.extend(REFUSED_STREAMS)
+    assert troubled.scan_batches(wanted).read_all() == rows
+    assert gateway.faults == []
+
+
+@pytest.mark.anyio
+async def test_an_awaited_stream_that_the_server_has_no_room_for_is_asked_for_again(
+    table: chronolake.Table, gateway: Gateway
+) -> None:
+    written(table, 0, 1)
+    wanted = col("id") >= 0
+    gateway.faults.extend(REFUSED_STREAMS)
+    async with chronolake.connect_async(gateway.url) as client:
+        awaited = await client.table(table.name)
+        batches = [batch async for batch in awaited.scan_batches(wanted)]
+    assert pa.Table.from_batches(batches).num_rows == table.scan_arrow(wanted).num_rows
+    assert gateway.faults == []
+
+
 @pytest.mark.anyio
 async def test_they_can_be_awaited(server_url: str, table: chronolake.Table) -> None:
     written(table, 0)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def batches(transport: AsyncTransport, call: Call[Any]) -> concurrency.RecordBatches:
-    """The answer in record batches, each fetched when it is needed; one try."""
+    """The answer in record batches, each fetched when it is needed. Retried until it begins."""
     _record_batches.pyarrow()
     return concurrency.reader_of(stream(transport, call))
 
@@ -27,7 +27,7 @@ async def table(transport: AsyncTransport, call: Call[Any]) -> pa.Table:
 
 
 async def stream(transport: AsyncTransport, call: Call[Any]) -> concurrency.Stream[Any]:
-    """The schema of the answer, then its record batches, each fetched when it is needed; one try."""
+    """The schema of the answer, then its record batches, each fetched when needed. Retried until it begins."""
     pa = _record_batches.pyarrow()
     schema, splitter = None, MessageSplitter()
     async with transport.chunks(call) as chunks:

@@ -298,7 +298,8 @@ class AsyncTable(AsyncStoredTable):
     ) -> concurrency.RecordBatches:
         """The snapshot in record batches, a row for each data file; needs pyarrow.
 
-        Each batch is fetched when it is needed, in one try: ``ConnectionFailed`` may be raised between two.
+        Each batch is fetched when it is needed. Retries end with the first one:
+        ``ConnectionFailed`` may be raised between two.
         """
         return arrow.batches(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
 

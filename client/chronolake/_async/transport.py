@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import httpx
 
 from chronolake import _http, errors
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._http import Backoff, Endpoint, LineSplitter
+from chronolake._http import Endpoint, LineSplitter, Retries
 from chronolake.calls.base import Call, Page
 
 _Answer = TypeVar("_Answer")
@@ -65,18 +65,27 @@ class AsyncTransport:
     async def _respond(
         self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
     ) -> httpx.Response:
+        with _http.failures_with_key(headers):
+            return await self._retried(
+                lambda: self._http.request(
+                    call.method, call.path, params=call.query, content=call.body, headers=headers
+                ),
+                retry_seconds,
+            )
+
+    async def _retried(
+        self, send: Callable[[], Awaitable[httpx.Response]], retry_seconds: float | None = None
+    ) -> httpx.Response:
+        """The first successful response of ``send``."""
         # A POST is retried as safely as a GET: all tries of a command carry one idempotency key, and the
         # server answers each of them with the answer to the first.
-        backoff = Backoff(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        retries = Retries(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
-                with _http.failures_with_key(headers), _http.connection_failures(self.endpoint.url):
-                    response = await self._http.request(
-                        call.method, call.path, params=call.query, content=call.body, headers=headers
-                    )
-                    return _http.successful(response)
+                with _http.connection_failures(self.endpoint.url):
+                    return _http.successful(await send())
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
-                pause = backoff.pause_after(failure)
+                pause = retries.pause_after(failure)
                 if pause is None:
                     raise
             await concurrency.sleep(pause)
@@ -125,13 +134,21 @@ class AsyncTransport:
 
     @contextlib.asynccontextmanager
     async def chunks(self, call: Call[Any]) -> concurrency.Stream[AsyncIterator[bytes]]:
-        """The bytes of an answer as an Arrow IPC stream, as they come; one try."""
-        with _http.connection_failures(self.endpoint.url):
-            async with self._http.stream(**_http.arrow_request(call, self.endpoint)) as response:
-                if not response.is_success:
-                    await response.aread()
-                    raise _http.error_of(response)
+        """The bytes of an answer as an Arrow IPC stream, as they come. Retried until the answer begins."""
+        response = await self._retried(lambda: self._begin(call))
+        try:
+            with _http.connection_failures(self.endpoint.url):
                 yield response.aiter_bytes()
+        finally:
+            await response.aclose()
+
+    async def _begin(self, call: Call[Any]) -> httpx.Response:
+        """The response to a call for Arrow; its body is read if it is an error."""
+        request = self._http.build_request(**_http.arrow_request(call, self.endpoint))
+        response = await self._http.send(request, stream=True)
+        if not response.is_success:
+            await response.aread()
+        return response
 
     async def close(self) -> None:
         """Close the connections."""

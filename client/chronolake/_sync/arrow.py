@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def batches(transport: Transport, call: Call[Any]) -> concurrency.RecordBatches:
-    """The answer in record batches, each fetched when it is needed; one try."""
+    """The answer in record batches, each fetched when it is needed. Retried until it begins."""
     _record_batches.pyarrow()
     return concurrency.reader_of(stream(transport, call))
 
@@ -28,7 +28,7 @@ def table(transport: Transport, call: Call[Any]) -> pa.Table:
 
 
 def stream(transport: Transport, call: Call[Any]) -> concurrency.Stream[Any]:
-    """The schema of the answer, then its record batches, each fetched when it is needed; one try."""
+    """The schema of the answer, then its record batches, each fetched when needed. Retried until it begins."""
     pa = _record_batches.pyarrow()
     schema, splitter = None, MessageSplitter()
     with transport.chunks(call) as chunks:

@@ -12,7 +12,7 @@ import httpx
 
 from chronolake import _http, errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._http import Backoff, Endpoint, LineSplitter
+from chronolake._http import Endpoint, LineSplitter, Retries
 from chronolake.calls.base import Call, Page
 
 _Answer = TypeVar("_Answer")
@@ -66,18 +66,27 @@ class Transport:
     def _respond(
         self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
     ) -> httpx.Response:
+        with _http.failures_with_key(headers):
+            return self._retried(
+                lambda: self._http.request(
+                    call.method, call.path, params=call.query, content=call.body, headers=headers
+                ),
+                retry_seconds,
+            )
+
+    def _retried(
+        self, send: Callable[[], httpx.Response], retry_seconds: float | None = None
+    ) -> httpx.Response:
+        """The first successful response of ``send``."""
         # A POST is retried as safely as a GET: all tries of a command carry one idempotency key, and the
         # server answers each of them with the answer to the first.
-        backoff = Backoff(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        retries = Retries(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
-                with _http.failures_with_key(headers), _http.connection_failures(self.endpoint.url):
-                    response = self._http.request(
-                        call.method, call.path, params=call.query, content=call.body, headers=headers
-                    )
-                    return _http.successful(response)
+                with _http.connection_failures(self.endpoint.url):
+                    return _http.successful(send())
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
-                pause = backoff.pause_after(failure)
+                pause = retries.pause_after(failure)
                 if pause is None:
                     raise
             concurrency.sleep(pause)
@@ -126,13 +135,21 @@ class Transport:
 
     @contextlib.contextmanager
     def chunks(self, call: Call[Any]) -> concurrency.Stream[Iterator[bytes]]:
-        """The bytes of an answer as an Arrow IPC stream, as they come; one try."""
-        with _http.connection_failures(self.endpoint.url):
-            with self._http.stream(**_http.arrow_request(call, self.endpoint)) as response:
-                if not response.is_success:
-                    response.read()
-                    raise _http.error_of(response)
+        """The bytes of an answer as an Arrow IPC stream, as they come. Retried until the answer begins."""
+        response = self._retried(lambda: self._begin(call))
+        try:
+            with _http.connection_failures(self.endpoint.url):
                 yield response.iter_bytes()
+        finally:
+            response.close()
+
+    def _begin(self, call: Call[Any]) -> httpx.Response:
+        """The response to a call for Arrow; its body is read if it is an error."""
+        request = self._http.build_request(**_http.arrow_request(call, self.endpoint))
+        response = self._http.send(request, stream=True)
+        if not response.is_success:
+            response.read()
+        return response
 
     def close(self) -> None:
         """Close the connections."""

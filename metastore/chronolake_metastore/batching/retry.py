@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store.transaction import TransactionRaced
+from chronolake_model.backoff import Backoff
 
-WAIT_SECONDS: Final = 0.05
-WAIT_SECONDS_MAX: Final = 1.0
+BACKOFF: Final = Backoff(first_seconds=0.05, max_seconds=1.0)
 RACES_MAX: Final = 20
 """How often a batch is run again at once because another transaction came first; then it waits."""
 
@@ -26,8 +26,9 @@ async def run_until(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, giv
     Raises ``DatabaseUnavailable`` or ``Overloaded`` at ``give_up_at``, by ``time.monotonic``. It is run twice
     at least: the first failure may be that of a connection which was lost long ago.
     """
-    wait, races, is_retried = WAIT_SECONDS, 0, False
+    tries = races = 0
     while True:
+        pause = BACKOFF.pause_seconds(tries)
         try:
             return await run()
         except TransactionRaced as exc:
@@ -37,14 +38,13 @@ async def run_until(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, giv
             failure: errors.Unavailable = errors.Overloaded(
                 "other transactions keep changing the rows that this request needs; send it again later"
             )
-            _log.warning("other transactions came first; trying again", reason=type(exc).__name__, wait=wait)
+            _log.warning("other transactions came first; trying again", reason=type(exc).__name__, wait=pause)
         except errors.DatabaseUnavailable as exc:
             failure = exc
             if not isinstance(exc, errors.ConnectionLost):
-                _log.warning("database too busy; trying again", reason=exc.context.get("reason"), wait=wait)
-        if is_retried and time.monotonic() + wait > give_up_at:
+                _log.warning("database too busy; trying again", reason=exc.context.get("reason"), wait=pause)
+        if tries and time.monotonic() + pause > give_up_at:
             raise failure
-        is_retried = True
+        tries += 1
         metrics.database_retries.inc()
-        await asyncio.sleep(wait)
-        wait = min(2 * wait, WAIT_SECONDS_MAX)
+        await asyncio.sleep(pause)

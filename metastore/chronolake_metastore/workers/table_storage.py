@@ -25,6 +25,7 @@ from chronolake_metastore.store import base_paths, catalog, identity
 from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.workers.threads import in_thread
+from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
 from chronolake_model.storage import options_of
@@ -36,8 +37,7 @@ from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
 from chronolake_storage.overlaps import TablePlace
 
-BACKOFF_SECONDS: Final = 1.0
-BACKOFF_SECONDS_MAX: Final = 600.0
+BACKOFF: Final = Backoff(first_seconds=1.0, max_seconds=600.0)
 CHECK_SECONDS_MAX: Final = 20.0
 
 LISTED_AT_ONCE: Final = 1_000
@@ -154,7 +154,7 @@ class TableStorage:
     def __init__(self, database: Database, storage_endpoints: Collection[str]) -> None:
         self._database = database
         self._storage_endpoints = storage_endpoints
-        self._backoff: dict[UUID, tuple[float, float]] = {}
+        self._backoff: dict[UUID, tuple[float, int]] = {}
 
     def tables_in_backoff(self) -> list[UUID]:
         """The tables that this worker must not access yet."""
@@ -163,9 +163,9 @@ class TableStorage:
 
     def back_off(self, place: Place) -> float:
         """Begin a backoff, longer than the last one of the table; gives its seconds."""
-        _, last = self._backoff.get(place.table_id, (0.0, 0.0))
-        seconds = min(max(last * 2, BACKOFF_SECONDS), BACKOFF_SECONDS_MAX)
-        self._backoff[place.table_id] = (time.monotonic() + seconds, seconds)
+        _, failures = self._backoff.get(place.table_id, (0.0, 0))
+        seconds = BACKOFF.pause_seconds(failures)
+        self._backoff[place.table_id] = (time.monotonic() + seconds, failures + 1)
         return seconds
 
     def end_backoff(self, place: Place) -> None:

@@ -15,11 +15,12 @@ from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import following
 from chronolake_metastore.queries.following import Position
 from chronolake_metastore.store.engine import Database
+from chronolake_model.backoff import Backoff
 
 POLL_SECONDS: Final = 0.5
 """How long the tail sleeps at most before it looks again; a command of this server wakes it at once."""
-HELD_BACK_SECONDS: Final = 0.02
-"""How long it sleeps at first when an open transaction holds events back; then twice as long, and so on."""
+HELD_BACK: Final = Backoff(first_seconds=0.02, max_seconds=POLL_SECONDS)
+"""How long it sleeps while an open transaction holds events back."""
 REST_SECONDS: Final = 0.02
 """How long it rests between two looks, so that commands in quick succession are one look."""
 RETRY_SECONDS: Final = 1.0
@@ -35,7 +36,7 @@ class Tail:
         self._database = database
         self._followers = followers
         self._notifier = notifier
-        self._held_back_seconds = HELD_BACK_SECONDS
+        self._times_held_back = 0
 
     async def run(self) -> None:
         """Fill the ring, until the server stops. A database that is away is tried again."""
@@ -81,11 +82,10 @@ class Tail:
         self._followers.database_is_away = False
         if events:
             self._followers.publish(events)
-            self._held_back_seconds = HELD_BACK_SECONDS
+            self._times_held_back = 0
             return 0.0
         if not await following.is_held_back(self._database):
-            self._held_back_seconds = HELD_BACK_SECONDS
+            self._times_held_back = 0
             return POLL_SECONDS
-        seconds = self._held_back_seconds
-        self._held_back_seconds = min(2 * seconds, POLL_SECONDS)
-        return seconds
+        self._times_held_back += 1
+        return HELD_BACK.pause_seconds(self._times_held_back - 1)
