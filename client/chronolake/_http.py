@@ -28,7 +28,7 @@ URL_DEFAULT = "http://127.0.0.1:7077"
 
 _BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
 _STREAM_SILENT_SECONDS = 60.0
-"""A server says every fifteen seconds that its stream lives."""
+"""A server sends a comment every fifteen seconds, to show that its stream is alive."""
 _UNAVAILABLE_STATUS = frozenset({502, 503, 504})
 _BODY_SHOWN_CHARS = 200
 _KEY_HEADER = "Idempotency-Key"

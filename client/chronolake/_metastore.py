@@ -45,7 +45,7 @@ class RestMetastore:
             call = None if page.next_cursor is None else call.page_at(page.next_cursor)
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed_files``. Raises ``ClaimRefused`` if the name is another table's by now."""
+        """As ``Metastore.needed_files``. Raises ``ClaimRefused`` if another table has the name now."""
         reasons: dict[str, str] = {}
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]

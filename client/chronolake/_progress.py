@@ -233,7 +233,7 @@ class Progress:
     def rollback_call(self, reason: str, *, execute: bool) -> Call[Instant]:
         """Roll the instant back, in its writer's name: the writer's own lease does not prevent that.
 
-        Without ``execute`` the rollback waits for another executor, who deletes its files.
+        Without ``execute``, the rollback waits for another executor, which deletes its files.
         """
         body = RollbackInstant(self._writer, _storable(reason), execute=execute)
         return calls.instants.rollback(*self._name, body)

@@ -317,7 +317,7 @@ _CLASS_OF_STATUS: dict[int, type[ChronolakeError]] = {
 
 
 def error_of(problem: Problem) -> ChronolakeError:
-    """The typed error of ``problem``; a code that only a newer server knows goes by its status."""
+    """The typed error of ``problem``; for a code that only a newer server knows, the status decides."""
     return class_of(problem)(f"{problem.title}: {problem.detail}", problem)
 
 

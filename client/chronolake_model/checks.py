@@ -47,7 +47,7 @@ class FindingKind(enum.StrEnum):
 
 
 AWAITS_ROLLBACK = "rolled-back, and its rollback has yet to delete it"
-"""The example of a foreign file that a rollback deletes once somebody executes it."""
+"""The example of a foreign file that a pending rollback will delete."""
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Bodies of the REST API for asking which files may be deleted, before anybody deletes them."""
+"""Bodies of the REST API for asking which files may be deleted."""
 
 from __future__ import annotations
 

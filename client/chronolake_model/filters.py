@@ -1,6 +1,6 @@
 """The filter language: which records a reader wants, so that files without such records are left out.
 
-A filter is a tree of JSON objects, told apart by their ``type``:
+A filter is a tree of JSON objects, distinguished by their ``type``:
 
     {"type": "and", "filters": [
         {"type": "compare", "column": "amount", "operator": ">", "value": 10},
@@ -26,7 +26,7 @@ from chronolake_model.tables import ColumnName
 DEPTH_MAX = 16
 """How deep filters may nest."""
 PARTS_MAX = 1_000
-"""Filters in a filter, and values of an ``in``, all told."""
+"""The largest number of filters in a filter, including the values of an ``in``."""
 
 Text = Annotated[str, Meta(max_length=4_096)]
 Literal: TypeAlias = bool | int | float | Text

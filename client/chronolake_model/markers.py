@@ -1,8 +1,8 @@
 """Markers: what names a data file before it is there (docs/architecture.md#markers-and-deletion).
 
-A marker is called ``<partition path>/<data file name>.marker.<CREATE|MERGE|APPEND>``, as Hudi's is. Whoever
-writes a data file creates its marker first; so every file that can be in storage has a name that is known, and
-what a failed attempt left is found without listing the store.
+A marker is called ``<partition path>/<data file name>.marker.<CREATE|MERGE|APPEND>``, as Hudi's is. A writer
+creates the marker of a data file before the file; so every file that can be in storage has a name that is
+known, and what a failed attempt left is found without listing the store.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TYPE_PROPERTY: Final = "markers.type"
 """The property of a table that says where the markers of its writes are; the server unless given."""
 
 EXECUTOR_PROPERTY: Final = "deletions.executor"
-"""The property of a table that says who deletes its files from storage; the client unless given."""
+"""The property of a table that says whether clients or servers delete its files. Default: clients."""
 
 _SUFFIX: Final = re.compile(r"(?P<path>.+)\.marker\.(?P<kind>[A-Z]+)", re.DOTALL)
 

@@ -8,7 +8,7 @@ import msgspec
 
 
 class OrphanReason(enum.StrEnum):
-    """Why a file in storage is none that was published."""
+    """Why a file in storage was not published."""
 
     ROLLED_BACK = "rolled-back"
     """Its instant was rolled back."""

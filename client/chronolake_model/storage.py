@@ -9,7 +9,7 @@ PREFIX: Final = "storage."
 S3_OPTIONS: Final = ("endpoint_override", "access_key", "secret_key", "session_token", "region")
 """What may be said of S3, by pyarrow's names; the rest is taken from the environment, as AWS's own tools do."""
 SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
-"""What a table's properties may not say: they are in its log for good, for everybody to read."""
+"""Names that a table's properties may not have, because every client can read them in the log for good."""
 
 
 def options_of(properties: Mapping[str, str], own: Mapping[str, str] | None = None) -> dict[str, str]:

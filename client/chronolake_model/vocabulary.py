@@ -74,7 +74,7 @@ class IndexType(enum.StrEnum):
 class Yields(enum.StrEnum):
     """Who gives way when a write and a table service (clustering, compaction) touch the same file groups.
 
-    The table property ``conflicts.yields``. Whoever began the work that is given up begins it again.
+    The table property ``conflicts.yields``. The client whose instant gives way must begin it again.
     """
 
     TABLE_SERVICE = "table-service"

@@ -1,8 +1,8 @@
 """The claim of a base path: one object that says which table of which metastore the folder belongs to.
 
 The first one to touch the storage of a table makes it by a conditional put, so of two metastores exactly one
-gets the folder. Everybody who deletes reads it before each batch. Hudi's readers pass over it: it is no
-instant, and lies beside ``hoodie.properties``.
+gets the folder. It is read before each batch of deletions. Hudi's readers pass over it: it is no instant, and
+lies beside ``hoodie.properties``.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _size_unless_linked(files: Files, path: str) -> int | None:
     try:
         return next(files.sizes([path]))
     except LinkRefused:
-        # Nothing is deleted through a link, whatever it leads to.
+        # Nothing is deleted through a link.
         return None
 
 

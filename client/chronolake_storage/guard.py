@@ -2,8 +2,8 @@
 
 It lets a file go only when all of this holds: the base path is claimed by this table, and overlaps no other's;
 the path lies below the base path, and in no folder that another table has claimed; its name is that of a data
-file, or of a marker, of the instant; and no live slice, savepoint or reader of any table needs it. What one
-check does not let go stays, and is reported with the reason.
+file, or of a marker, of the instant; and no live slice, savepoint or reader of any table needs it. A file that
+a check refuses stays, and is reported with the reason.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ class Deleting(msgspec.Struct, frozen=True):
     ``by`` is the instant that deletes: a rollback, a clean, a write that has failed attempts, or an instant
     that has ended, of which late files are looked for. It is None for orphans, which are judged by their own
     names. ``files_of`` is the instant that the names must carry; None for a clean, whose files are of earlier
-    instants.
-    ``writer`` is who deletes: a pending instant is only its writer's. With ``unknown_instants`` orphans may be
-    of instants that the table's timeline does not have.
+    instants. ``writer`` is the client that deletes: only the writer of a pending instant may delete its files.
+    With ``unknown_instants`` orphans may be of instants that the table's timeline does not have.
     """
 
     by: str | None

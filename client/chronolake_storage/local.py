@@ -325,7 +325,7 @@ def _overwrite(folder: int, name: str, body: bytes) -> None:
 
 
 def _write_part(folder: int, name: str, body: bytes) -> str:
-    """Write a file that nobody looks for yet, durably: its name."""
+    """Write a temporary file durably; gives its name."""
     part = f".{name.removeprefix('.')}.{uuid.uuid4().hex}.part"
     with open(os.open(part, _NEW, 0o444, dir_fd=folder), "wb") as file:
         file.write(body)

@@ -180,7 +180,7 @@ class EmbeddedPostgres:
 
 
 def start(data_dir: Path) -> EmbeddedPostgres:
-    """Start the PostgreSQL that lives in ``data_dir``, or find it running, until this process ends.
+    """Start the PostgreSQL in ``data_dir``, or find it running, until this process ends.
 
     Raises ``ConfigurationError`` as ``EmbeddedPostgres.start`` does.
     """

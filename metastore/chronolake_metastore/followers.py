@@ -133,7 +133,7 @@ class Followers:
         return self.ring.next_number if waiter.number is None else waiter.number
 
     def publish(self, events: list[EncodedEvent]) -> None:
-        """Put ``events`` into the ring, and have those woken who wait for them."""
+        """Put ``events`` into the ring, and wake the streams that wait for them."""
         for event in events:
             for followed in (None, event.table_id):
                 for waiter in self._waiting.pop(followed, ()):

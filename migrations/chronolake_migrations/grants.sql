@@ -19,8 +19,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE
         chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group
     TO chronolake_server;
 
--- Clocks and heads: rights to columns are enough for SELECT ... FOR UPDATE, and do not allow LOCK TABLE beyond
--- ROW EXCLUSIVE. So this role cannot lock these tables against everybody. Only rebuild deletes rows; it runs as the
+-- Clocks and heads: rights to columns are enough for SELECT ... FOR UPDATE, and do not allow LOCK TABLE beyond ROW
+-- EXCLUSIVE. So this role cannot lock these tables against other servers. Only rebuild deletes rows; it runs as the
 -- owner of the schema.
 GRANT SELECT, INSERT ON chronolake.clock, chronolake.answer_chain TO chronolake_server;
 GRANT UPDATE (last_time, version, hash) ON chronolake.clock TO chronolake_server;
@@ -41,6 +41,6 @@ GRANT SELECT
         chronolake.audit_deletions, chronolake.audit_tables
     TO chronolake_auditor;
 
--- A function with the rights of its owner, so not everybody may call it.
+-- A function with the rights of its owner, so only named roles may call it.
 REVOKE EXECUTE ON FUNCTION chronolake.tables_as_of(timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chronolake.tables_as_of(timestamptz) TO chronolake_auditor;

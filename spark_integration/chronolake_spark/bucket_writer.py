@@ -162,7 +162,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
 def _with_markers(
     batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, task_markers: TaskMarkers
 ) -> Iterator[pa.RecordBatch]:
-    """The batches, each once those of its file groups are marked that are written whatever is stored.
+    """The batches. Before each one, those of its file groups are marked that are written in any case.
 
     So many small files take few requests. Other groups are marked one by one, when they turn out to change:
     what is marked and not written has to be looked for before the instant can complete.

@@ -1,7 +1,7 @@
 """Column stats of a base file, taken from its rows while they are written: the server prunes files by them.
 
-Literals have the forms of ``chronolake_model.filters``. A bound that cannot be told for certain is left away: a
-file without bounds is read, one with wrong bounds would be missed.
+Literals have the forms of ``chronolake_model.filters``. A bound that is not certain is left out: a file without
+bounds is read, one with wrong bounds would be missed.
 """
 
 from __future__ import annotations

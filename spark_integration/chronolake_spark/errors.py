@@ -87,7 +87,7 @@ class BaseFileDamaged(SparkIntegrationError):
 
 
 class AttemptGivenUp(SparkIntegrationError):
-    """What an attempt of a task was writing counts as deleted: another one won, or the write was given up."""
+    """The file of an attempt counts as deleted: another attempt won, or the write was rolled back."""
 
     CODE = "attempt-given-up"
 

@@ -1,4 +1,4 @@
-"""Filters in reads: what the server prunes by, asked of the rows once more by Spark."""
+"""Filters in reads: the filters by which the server prunes, applied to the rows again by Spark."""
 
 from __future__ import annotations
 

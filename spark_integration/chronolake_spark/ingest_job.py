@@ -71,7 +71,7 @@ class Batch(msgspec.Struct, frozen=True):
 class Committed(msgspec.Struct, frozen=True):
     """A commit that holds a batch; ``seconds`` is what it took, reading included.
 
-    ``rows`` says what became of each row that was read.
+    ``rows`` has the result of each row that was read.
     """
 
     source: str
@@ -86,7 +86,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What an ingest is about to do. ``table`` is None as long as there is none.
+    """What an ingest is about to do. ``table`` is None until the table exists.
 
     ``struct`` has the columns of the files and those that partitions derive, None when there are no new files.
     ``rows`` is how many there are, None where that was not counted. ``changed`` are files that changed after
@@ -249,7 +249,7 @@ class IngestJob:
 
     @contextlib.contextmanager
     def _created_table(self, prepared: Prepared) -> Iterator[tables.SparkTable]:
-        """The table, made if there is none; what fails within leaves neither a table nor a namespace behind."""
+        """The table, created if it does not exist. A failure within drops a new table and namespace again."""
         created_namespace = table_id = None
         try:
             if prepared.table is None:
@@ -300,7 +300,7 @@ class IngestJob:
         )
 
     def _drop_unused(self, table_id: str) -> None:
-        """Drop the table that this ingest made, unless somebody has used it."""
+        """Drop the table that this ingest created, unless another client has used it."""
         table = self._client.table(self.request.table)
         used = any(instant.state is not State.ROLLED_BACK for instant in table.instants(action=Action.COMMIT))
         if table.definition.table_id == table_id and not used:

@@ -38,7 +38,7 @@ class LoadedFiles:
         return cls(digests)
 
     def has(self, digest: str) -> bool:
-        """Whether a commit holds a file of this content, whatever it was called."""
+        """Whether a commit has loaded a file of this content, under any name."""
         return digest in self._known
 
     def has_another(self, file: Path, digest: str) -> bool:

@@ -199,7 +199,7 @@ def _location(slice_: FileSlice | None) -> tuple[str | None, int]:
 
 
 def _spark_root(base_path: str) -> str:
-    """The base path as Spark must be told it.
+    """The base path in the form that Spark needs.
 
     Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.
     """

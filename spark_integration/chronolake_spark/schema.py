@@ -55,7 +55,7 @@ def file_struct_of(fields: Iterable[Field]) -> StructType:
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark SQL and ``functions.col`` take it, whatever it contains."""
+    """A column's name, quoted for Spark SQL and ``functions.col``."""
     return "`" + name.replace("`", "``") + "`"
 
 

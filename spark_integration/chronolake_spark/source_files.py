@@ -86,7 +86,7 @@ def find(where: str) -> Source:
 
 
 def digest(path: Path) -> str:
-    """A fingerprint of what the file holds, whatever it is called."""
+    """A fingerprint of the file's content, independent of its name."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -98,8 +98,8 @@ class SparkTable:
         one, or with equal values, the one that ``row_order`` puts last wins: columns, also such as the table
         does not have, compared one after the other, nulls first. Rows that differ and that nothing orders are
         refused: the rows of a DataFrame have no order of their own. Rows that are the same count as one.
-        ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` says what
-        became of each row. ``file_states`` are the files that ``df`` reads, each with its
+        ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` gives the
+        result of each row. ``file_states`` are the files that ``df`` reads, each with its
         ``file_states.state_of``: when one has changed by then, the instant is rolled back, and not completed.
         Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``, ``DuplicateKeys``,
         ``SourceChanged``.

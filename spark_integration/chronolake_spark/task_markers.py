@@ -37,7 +37,7 @@ class TaskMarkers:
         """Raise ``AttemptGivenUp`` if the files of the attempt count as deleted.
 
         Call it after the files are complete: an earlier deletion has missed them, a later one finds them. The
-        last marker is checked for all, because an attempt is given up with all of its markers at once.
+        last marker is checked for all, because a stopped attempt loses all of its markers at once.
         """
         if self._created and not self._markers.check(last := next(reversed(self._created))):
             raise errors.AttemptGivenUp(

@@ -121,7 +121,7 @@ def run(
     markers: MarkersType | None = None,
     file_states: Mapping[str, str] | None = None,
 ) -> Instant:
-    """Write ``rows`` (tagged) as one instant and give it, completed. Whatever fails leaves it rolled back.
+    """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back.
 
     So does a file of ``file_states`` that is in another state before the completion.
     """
@@ -294,7 +294,7 @@ def _has_completed(write: chronolake.Write) -> bool:
 
 
 def _typed(exc: Exception) -> Exception:
-    """The error that ``exc`` carries in its text, or ``exc`` itself, or what a trace of Java comes to."""
+    """The error that ``exc`` carries in its text, or ``exc`` itself, or the cause in a trace of Java."""
     if encoded := errors.decoded(str(exc)):
         return encoded
     return exc if isinstance(exc, PySparkException) else errors.SparkJobFailed(spark_failures.message_of(exc))

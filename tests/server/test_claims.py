@@ -152,7 +152,7 @@ def test_a_table_that_was_never_written_has_nothing_to_claim_and_one_that_was_is
     assert "shop.orders: claim renewed" in fine.stdout
     assert orders.definition.table_id in (lake / claims.PATH).read_text(encoding="utf-8")
     assert failed.returncode == 1
-    assert f"shop.lost: not claimed: {lake.parent}/lost is not there" in failed.stdout
+    assert f"shop.lost: not claimed: {lake.parent}/lost does not exist" in failed.stdout
     assert "; 1 table not claimed" in failed.stdout
     assert not (lake.parent / "new").exists()
 

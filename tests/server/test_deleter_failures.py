@@ -110,7 +110,7 @@ def test_a_table_that_cannot_be_reached_is_left_alone_and_holds_up_nobody(
 
         assert {far.state(rollback) for rollback in rolled_back} == {"requested"}
         assert far.markers(instants[0]) == [rest.marker(instants[0])]
-        assert "elsewhere is not there" in deleting_server.log()
+        assert "elsewhere does not exist" in deleting_server.log()
         elsewhere.mkdir()
         becomes(lambda: {far.state(rollback) for rollback in rolled_back} == {"completed"})
 

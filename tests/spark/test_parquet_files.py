@@ -35,7 +35,7 @@ def test_nanoseconds_within_other_types_are_refused(file: Path):
     rows = pa.array([[{"t": 1}]], pa.list_(pa.struct([("t", NANOS)])))
     pq.write_table(pa.table({"s": rows}), file)
 
-    with pytest.raises(errors.SourceUnreadable, match=r"a\.parquet, column s: .* holds nanoseconds"):
+    with pytest.raises(errors.SourceUnreadable, match=r"a\.parquet, column s: .* has nanoseconds"):
         parquet_files.check([file], None)
 
 

@@ -23,7 +23,7 @@ from chronolake_storage.guard import Deleting
 
 
 class AsyncFileDeleter:
-    """Deletes files in the name of one instant.
+    """Deletes files for one instant.
 
     ``pages`` lists each source; ``report`` reports files to the server; ``marked_by`` is the instant whose
     direct markers are listed and deleted.

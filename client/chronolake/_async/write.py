@@ -393,8 +393,8 @@ async def finish_rollback(
 ) -> bool:
     """Delete the files of an instant that was rolled back, and complete its rollback; False if another does.
 
-    Only a rollback that is inflight in the name of ``writer`` is executed. Raises ``StorageFailed``: then it
-    waits.
+    A rollback is executed only if it is inflight and ``writer`` is its executor. Raises ``StorageFailed``: then
+    it waits.
     """
     if rolled_back.rolled_back_by is None:
         return False

@@ -71,7 +71,7 @@ def _remove_published(sizes: dict[str, int], table: StoredTable, transport: Tran
 
 
 def _with_dropped_tables(table: StoredTable, orphans: Sequence[Orphan]) -> list[Orphan]:
-    """The orphans, where files of dropped tables are told apart from others of unknown instants."""
+    """The orphans. Files of dropped tables are distinguished from other files of unknown instants."""
     unknown = [orphan.path for orphan in orphans if orphan.reason is OrphanReason.UNKNOWN_INSTANT]
     dropped = _paths_of_dropped_tables(table, unknown)
     return [

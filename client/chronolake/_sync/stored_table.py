@@ -103,7 +103,8 @@ class StoredTable:
     def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
         """Execute the rollbacks that wait for an executor, or whose executor's lease has ended: these instants.
 
-        Rollbacks that another executor has in hand are left out. Raises ``StorageFailed``, as ``rollback``.
+        Rollbacks with another executor, whose lease runs, are left out. Raises ``StorageFailed``, as
+        ``rollback``.
         """
         body = RollbackInstant(writer or default_writer())
         finished: list[Instant] = []
@@ -227,11 +228,11 @@ class StoredTable:
     def sweep(self, *, grace_seconds: int | None = None) -> Swept:
         """Delete files again that were finished after they had been deleted: what became of each.
 
-        A task may finish a file late, if it did not learn that its attempt, or its instant, was given up. So
-        the names of deleted files are looked up ``grace_seconds`` after the last deletion of an instant was
-        reported: the table's property ``deletions.grace-seconds`` unless given, else 900, and never less than a
-        lease. A shorter time is safe where no writer is left. Files that were found are looked up in the next
-        sweep too. Raises ``StorageFailed`` when the storage does not answer.
+        A task may finish a file late, if it did not learn that its attempt was stopped, or its instant rolled
+        back. So the names of deleted files are looked up ``grace_seconds`` after the last deletion of an
+        instant was reported: the table's property ``deletions.grace-seconds`` unless given, else 900, and never
+        less than a lease. A shorter time is safe where no writer is left. Files that were found are looked up
+        in the next sweep too. Raises ``StorageFailed`` when the storage does not answer.
         """
         return sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
 
@@ -246,7 +247,7 @@ class StoredTable:
     def deletable(
         self, requested_time: str, files: Iterable[DeletedFile], *, writer: str | None = None
     ) -> Deletable:
-        """Ask which of up to 10,000 files may not be deleted in the name of an instant, and why: ``refused``.
+        """Ask which of up to 10,000 files may not be deleted for an instant, and why: ``refused``.
 
         All others may. A rollback deletes files of its target, a clean those of its plan, and a write those of
         its own attempts that it does not publish. ``writer`` is the writer that would delete them: without one,

@@ -9,7 +9,7 @@ from chronolake_model.markers import DeletedFilePage, ReportDeletions, ReportedD
 
 
 def deletable(name: str, requested_time: str, body: FindDeletable) -> Call[Deletable]:
-    """Ask which files may be deleted in the name of an instant."""
+    """Ask which files may be deleted for an instant."""
     return post(f"{instant_path(name, requested_time)}/deletable", Deletable, body, is_query=True)
 
 

@@ -75,7 +75,7 @@ def _follow(table: str | None, after: str | None, limit: int | None, *, from_now
             after = client.end_of_log(table) if from_now else after
             _show_each(islice(_following(client, table, after), limit))
     except KeyboardInterrupt:
-        # Whoever follows ends it so: no reason to complain.
+        # Ctrl-C is the usual way to end following, so it is no error.
         raise typer.Exit(_INTERRUPTED) from None
 
 

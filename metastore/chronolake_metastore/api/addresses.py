@@ -71,7 +71,7 @@ class Application(Litestar):
 
 
 def sent(scope: Scope) -> str:
-    """The path as it was sent, percent-encoded: a valid reference to a URI whatever it was."""
+    """The path as it was sent, percent-encoded, so that it is always a valid reference to a URI."""
     return quote(scope["raw_path"], safe=_SAFE)
 
 

@@ -21,7 +21,7 @@ ANONYMOUS = "anonymous"
 class Caller(msgspec.Struct, frozen=True):
     """Who sent a request, under which request id, to which path, and from which address if that is known.
 
-    ``sequencer`` is who carries out what the caller asks for.
+    ``sequencer`` executes the commands of the caller.
     """
 
     request_id: str

@@ -23,7 +23,7 @@ from chronolake_metastore.queries.following import CatchingUp, Position
 
 CHUNK_BYTES: Final = 8 * 1024
 QUIET_SECONDS: Final = 15.0
-"""After so long without an event a stream says that it lives, for proxies that cut silent connections."""
+"""After so long without an event a stream sends a comment, because proxies cut silent connections."""
 KEEP_ALIVE: Final = b": nothing new\r\n\r\n"
 """Without data, or else followers would take it for an event."""
 DATABASE_AWAY: Final = b": the server cannot reach its database; the stream goes on when it can\r\n\r\n"

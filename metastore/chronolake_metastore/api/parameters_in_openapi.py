@@ -55,7 +55,7 @@ assert len(str(SCHEMA_VERSION_MAX)) == 10  # nine digits are always less
 
 
 def describe(parameter: Json) -> None:
-    """Have a parameter of an operation say all that is asked of it."""
+    """Give a parameter of an operation all of its constraints."""
     schema = _without_null(parameter["schema"])
     form = _FORMS.get((parameter["in"], parameter["name"]), {})
     if form is _PRINTABLE:

@@ -105,7 +105,7 @@ def answer(
 
 
 def remember_key(request: Request[Any, Any, Any], key: str) -> None:
-    """Remember under which idempotency key a command is carried out, for whatever it is answered."""
+    """Remember the idempotency key of a command, for its answer or its problem."""
     request.scope["state"][_KEY_OF_CALLER] = key
 
 

@@ -19,7 +19,7 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class StrictRequest(Request[Any, Any, Any]):
-    """A request whose JSON means what it says: ``"1"`` is no number.
+    """A request whose JSON is unambiguous: ``"1"`` is no number.
 
     Litestar's own decodes into dicts first and converts them leniently, takes twice the memory, and fails on
     text that is no UTF-8 and on deep nesting.
@@ -77,7 +77,7 @@ def time_in_body(name: str, text: str) -> Micros:
 
 
 def refuse_no_time(name: str, text: str | None) -> None:
-    """Raise ``InvalidRequest`` when what stands in the place of a time is none."""
+    """Raise ``InvalidRequest`` if a time in a body is not a time."""
     if text is not None:
         time_in_body(name, text)
 

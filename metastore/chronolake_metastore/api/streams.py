@@ -1,4 +1,4 @@
-"""Answers as Arrow, for who would rather have them than pages of JSON."""
+"""Answers as one Arrow stream, instead of pages of JSON."""
 
 from __future__ import annotations
 

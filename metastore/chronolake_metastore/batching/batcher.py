@@ -52,7 +52,7 @@ class Work(ABC, Generic[RequestT, ResultT]):
     async def run(self, session: Session, requests: Sequence[RequestT]) -> Sequence[ResultT | Exception]:
         """Run a batch, and give the results in the order of ``requests``.
 
-        Raises ``DatabaseUnavailable``, ``TransactionRaced`` or whatever else ended the transaction: it is
+        Raises ``DatabaseUnavailable``, ``TransactionRaced`` or another error that ended the transaction: it is
         unknown then what was done, and the same may be run again.
         """
 

@@ -28,7 +28,7 @@ _WOULD: Final = {
 
 
 def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, dry_run: bool) -> bool:
-    """Claim, and print what became of each table: whether none was refused."""
+    """Claim, and print the result of each table. Gives whether no table was refused."""
     refused = 0
 
     def tell(claimed: Claimed) -> None:

@@ -63,7 +63,7 @@ def migrate(dsn: str) -> None:
 async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     await readiness.check_at_start(settings)
     app = create_app(settings)
-    # What is there now stays. To look through all of it for garbage, again and again, would stop everybody.
+    # The objects that exist now stay. Collecting garbage among them again and again would delay all requests.
     gc.collect()
     gc.freeze()
     # And a group of commands makes thousands of objects, hardly any of which refer to each other in a circle.
@@ -87,7 +87,7 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     )
 
     def stop() -> None:
-        # The server waits for requests to end, and a stream ends when it is told that the server stops.
+        # The server waits for requests to end, and streams end only when the followers are closed.
         app.state.followers.close()
         server.stop()
 

@@ -65,8 +65,8 @@ async def claim(
 ) -> Identities:
     """Renew the identity if this PostgreSQL is not the one that it was made in, then claim each live table.
 
-    ``new_id`` renews it in any case: for a copy that cannot be told from its original. It may be called
-    again, and goes on where it broke off. Raises ``TableNotFound``, ``DatabaseUnavailable``.
+    ``new_id`` renews it in any case: for a copy that cannot be distinguished from its original. It may be
+    called again, and goes on where it broke off. Raises ``TableNotFound``, ``DatabaseUnavailable``.
     """
     database = Database(settings)
     try:

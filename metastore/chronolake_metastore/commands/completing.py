@@ -46,7 +46,7 @@ from chronolake_model.times import Micros, format_time, parse_time
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """What completing an instant goes by beside the state.
+    """The evidence for completing an instant.
 
     ``staged`` is what was staged for it, ``concurrent`` what others did to the file groups of that.
     ``unplanned`` are file groups that its plan does not name. ``reconciliation`` compares its markers with its

@@ -46,7 +46,7 @@ class _Known(msgspec.Struct, frozen=True):
 async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Result]:
     """Create the markers, and give the results in the order of the requests, when all of it is durable.
 
-    Raises ``DatabaseUnavailable`` or whatever else ended a transaction: it is unknown then what was
+    Raises ``DatabaseUnavailable`` or another error that ended a transaction: it is unknown then what was
     created, and the same may be asked for again.
     """
     at_once = await session.run_alone(stored.create(requests))

@@ -27,7 +27,7 @@ _NO_METASTORE: Final = UUID(int=0)
 
 
 class NewTable(msgspec.Struct, frozen=True):
-    """What creating a table goes by.
+    """The evidence for creating a table.
 
     ``neighbours`` are the tables whose base paths overlap with the new one, ``dropped_clocks`` the clocks of
     those among them that are dropped, which are locked. ``former`` are the tables that had its name before.
@@ -101,7 +101,7 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """What changing a table goes by: its first ``pending`` instants, and who had its new name before."""
+    """The evidence for changing a table: its first ``pending`` instants, and former tables of its new name."""
 
     metastore_id: UUID = _NO_METASTORE
     pending: Sequence[Micros] = ()

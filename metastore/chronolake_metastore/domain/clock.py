@@ -45,9 +45,9 @@ def drift(clock: Clock, now: Micros) -> int:
 def commit_wait(before: Clock, after: Clock, now: Micros, drift_max_us: int) -> int:
     """How long the answer to what moved the clock is held back, in microseconds.
 
-    A clock that runs ahead because more is asked of it than its tick allows is thus slowed down to the wall.
-    One that is ahead because the wall was set back is not made to wait for it: only as long as a few groups
-    at the pace of its tick.
+    This slows a clock down that runs ahead because it issues more times than its tick allows. One that is ahead
+    because the wall was set back is not made to wait for it: only as long as a few groups at the pace of its
+    tick.
     """
     issued = after.last_time - max(before.last_time, now)
     return max(0, min(drift(after, now) - drift_max_us, COMMIT_WAIT_SHARE * issued))

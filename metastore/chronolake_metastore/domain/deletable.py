@@ -1,6 +1,6 @@
 """Which files may be deleted, decided for each file (docs/architecture.md#markers-and-deletion).
 
-Whatever is not certain is refused: a file that stays is found again, a file that is deleted is not.
+If it is not certain, it is refused: a file that stays can be deleted later, a deleted file cannot come back.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def requested_time_of(file: DeletedFile) -> Micros | None:
 
 
 def refusal_for_instant(instant: Instant, writer: str | None, facts: FileFacts) -> Refusal | None:
-    """Why ``writer`` may not delete a file in the name of an instant; None if it may."""
+    """Why ``writer`` may not delete a file for an instant; None if it may."""
     if instant.state in _PENDING and (instant.lease_expires_at is None or writer != instant.writer):
         return Refusal.PENDING
     match instant.action:

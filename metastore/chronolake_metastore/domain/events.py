@@ -343,7 +343,7 @@ def encode_payload(payload: Payload) -> bytes:
 def hash_of(event: Event | StoredEvent) -> bytes:
     """SHA-256 over the event, its predecessor's hash, and the head of the answers, in canonical JSON.
 
-    Of a stored event it is taken over the payload as it is stored, whatever this release makes of it.
+    For a stored event, it covers the stored payload, including fields that this release does not know.
     """
     payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
     content: tuple[object, ...] = (

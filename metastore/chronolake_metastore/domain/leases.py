@@ -1,4 +1,4 @@
-"""Leases: a writer that goes silent for longer than it said may be rolled back by anybody."""
+"""Leases: an instant whose writer is silent for longer than its lease may be rolled back by any client."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RenewLease(InstantCommand, frozen=True):
 def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> LeaseRenewed:
     """Renew the lease of a pending instant from ``now``, the wall's time.
 
-    Raises ``IllegalTransition``, ``InstantRolledBack``, or ``LeaseLive`` when another has taken it over.
-    A lease that ended without a rollback is renewed too: its writer lives, and the instant is still pending.
+    Raises ``IllegalTransition``, ``InstantRolledBack``, or ``LeaseLive`` when another has taken it over. A
+    lease that ended without a rollback is renewed too: its writer is alive, and the instant is still pending.
     """
     refuse_unless(table, instant, PENDING, "keep a lease")
     if instant.lease_expires_at is None:

@@ -58,7 +58,7 @@ def check(command: CreateMarkers) -> None:
 def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
     """Raise ``InstantRolledBack``, ``IllegalTransition`` or ``LeaseLive`` unless the instant takes markers.
 
-    As with heartbeats a lease that ended without a rollback is no reason: its writer lives.
+    As for heartbeats, an ended lease without a rollback is no reason to refuse: the writer is alive.
     """
     refuse_unless(table, instant, PENDING, "take markers")
     if instant.begun_as not in WRITES:
@@ -75,7 +75,7 @@ def refuse_pending(table: Table, instant: Instant) -> None:
 
 
 def refuse_needed(table: Table, instant: Instant, rollback: Instant) -> None:
-    """Raise ``IllegalTransition`` while a rollback goes by the instant's markers: they are its list."""
+    """Raise ``IllegalTransition`` while a rollback uses the instant's markers: they are its list."""
     if rollback.state in PENDING and rollback.plan is not None and rollback.plan.by_markers:
         raise illegal(
             table,
@@ -104,10 +104,10 @@ def refuse_early(
     marked: Marked,
     now: Micros,
 ) -> None:
-    """Raise ``WriteConflict`` when another has one of the file groups in hand, or has written it since.
+    """Raise ``WriteConflict`` if another instant has marked one of the file groups, or has written it since.
 
-    That is: when completing would be refused as things stand, or would be if the other, which is pending and
-    whose lease runs at ``now``, completed first, or would be the other's fate if this one did.
+    That is: if completing would be refused now; or if, of this instant and a pending one whose lease runs at
+    ``now``, the second to complete would be refused.
     """
     mine, tick = instant.requested_time, table.definition.tick
     touched = [
@@ -133,7 +133,7 @@ def refuse_early(
 
 
 def holder(instant: Instant, kind: MarkerKind) -> ConcurrentInstant:
-    """An instant as one who has a file group in hand, by a marker of this kind."""
+    """An instant as the holder of a file group, by a marker of this kind."""
     return ConcurrentInstant(
         change=change(instant, kind),
         action=instant.action,

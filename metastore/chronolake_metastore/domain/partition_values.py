@@ -1,7 +1,7 @@
 """What a partition path says of the values in its partition columns.
 
 Paths are in hive style, ``month=2026-02/country=DE``, escaped like Hive's, as ``chronolake_spark.keys`` writes
-them. A path of another form says nothing, so whatever is asked of it could be true.
+them. A path of another form says nothing, so every test could be true of it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Change(enum.Enum):
     """When a property may be set to another value, or removed."""
 
     ALWAYS = enum.auto()
-    """Instants that are pending go by the value of their begin, or it does not matter to them."""
+    """Pending instants use the value at their begin, or do not depend on it."""
     WITHOUT_PENDING = enum.auto()
     """While no instant of the table is pending: its writer would go on with the value before."""
 

@@ -106,8 +106,8 @@ def check(table: Table, wanted: Filter) -> Condition:
 def slice_could_match(condition: Condition, files: Sequence[Stats]) -> bool:
     """Whether a record merged from these files could meet the condition, which asks of no partition column.
 
-    Each of its values comes from one of the files, but not all need come from the same: so each test is asked
-    of the files apart. ``domain.partition_pruning`` gives the condition for the files of a partition.
+    Each of its values comes from one of the files, but not all need come from the same: so each test is applied
+    to each file separately. ``domain.partition_pruning`` gives the condition for the files of a partition.
     """
     return _could_hold(condition, lambda test: any(_file_passes(test, file) for file in files))
 

@@ -47,7 +47,7 @@ class Reconciliation(msgspec.Struct, frozen=True):
 def needs_markers(table: Table, instant: Instant, *, was_marked: bool) -> bool:
     """Whether completing the instant needs its markers: it ever had some, or its table requires them.
 
-    A rollback needs those of its target, if its plan goes by markers.
+    A rollback needs those of its target, if its plan is ``by_markers``.
     """
     if instant.action is Action.ROLLBACK:
         return instant.plan is not None and instant.plan.by_markers

@@ -44,7 +44,7 @@ class RollbackInstant(InstantCommand, frozen=True):
 
 
 def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
-    """Raise ``IllegalTransition`` unless the instant is pending, and ``LeaseLive`` while its writer lives.
+    """Raise ``IllegalTransition`` unless the instant is pending, and ``LeaseLive`` while its lease runs.
 
     Raises ``InvalidPlan`` when a file that is named is none of the instant's. ``now`` is the wall's time. An
     instant that is rolled back already must not come here.
@@ -107,7 +107,7 @@ def has_files(plan: Plan) -> bool:
 def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequested:
     """The instant that undoes the target; inflight, with a lease for the caller if it has files to delete.
 
-    When who asks does not delete them, the plan waits for somebody else.
+    If the caller does not delete them, the plan waits for another executor.
     """
     body = command.request
     waits = has_files(plan) and not body.execute

@@ -63,7 +63,7 @@ class Slices(msgspec.Struct, Generic[File], frozen=True):
     replacement: Replacement | None = None
 
     def latest(self) -> FileSlice[File] | None:
-        """The newest slice, be it the empty one of a pending compaction."""
+        """The newest slice, also the empty one of a pending compaction."""
         return self.all[-1] if self.all and self.replacement is None else None
 
     def merged(self) -> FileSlice[File] | None:

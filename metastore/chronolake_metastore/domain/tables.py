@@ -50,7 +50,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table as it stands; a dropped one is kept for those who audit.
+    """A table in its present state; a dropped one is kept for auditors.
 
     ``cleaned_before`` is the first completion time that it is served as of; none, as long as nothing was
     cleaned.
@@ -74,7 +74,7 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def detects_early(self) -> bool:
-        """Whether a marker is refused when another instant has its file group in hand."""
+        """Whether a marker is refused if another instant has marked its file group."""
         return self.definition.properties.get(properties.EARLY_PROPERTY) == "true"
 
     @property
@@ -98,7 +98,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class CreateTable(Command, frozen=True):
-    """``base_path_key`` is the key with local links resolved, if somebody resolved them."""
+    """``base_path_key`` is the key with local links resolved, if they were resolved."""
 
     request: wire.CreateTable
     base_path_key: str | None = None
@@ -209,8 +209,8 @@ def refuse_rename(
 ) -> None:
     """Raise unless the table may get another name, which ``former`` had before.
 
-    Raises ``NamespaceNotFound``, ``TableExists``, and ``IllegalTransition`` when a writer that still goes by
-    the name could take an instant of this table for its own.
+    Raises ``NamespaceNotFound``, ``TableExists``, and ``IllegalTransition`` when a writer that still uses the
+    name could mistake an instant of this table for its own.
     """
     if namespace is None:
         raise errors.NamespaceNotFound(split_table_name(name)[0])

@@ -1,4 +1,4 @@
-"""Chain heads, kept where those who can change the database cannot change them."""
+"""Chain heads, stored in a place outside of the database."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replaying the log into replay tables, up to this moment, while servers go on appending to it.
 
-The long part is read in short transactions, so that neither vacuum nor those who follow the log wait for it;
-only what was appended meanwhile is left for the last one.
+The long part is read in short transactions, so that neither vacuum nor followers of the log wait for it; only
+what was appended meanwhile is left for the last one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class LogReader:
-    """Reads the log, of all tables or of one, from its beginning to where it is told."""
+    """Reads the log, of all tables or of one, from its beginning to a given place."""
 
     def __init__(self, table_id: UUID | None = None) -> None:
         self._table_id = table_id
@@ -96,7 +96,7 @@ class Replay:
         """By table, the first event that could not be applied; those behind it are passed over."""
 
     async def begin(self, tx: Transaction) -> None:
-        """Write what is there before the first event."""
+        """Write the rows that exist before the first event."""
         await tx.batch(project(self._state))
 
     async def apply(self, tx: Transaction, events: Sequence[Event]) -> None:

@@ -28,10 +28,10 @@ async def as_of(connection: Reader, table: Table, requested: ReadTime | None) ->
 
 
 async def servable(connection: Reader, table: Table, time: Micros) -> Micros:
-    """``time``, for who goes on reading as of it; raises ``HistoryCleaned``.
+    """``time``, for a client that continues to read as of it; raises ``HistoryCleaned``.
 
-    What an instant that is pinned showed when it completed is there, whatever was cleaned since; and what
-    somebody reads under a lease.
+    The completion time of a pinned instant is served, also after later cleans, and so are the times of readers'
+    leases.
     """
     try:
         cleans.refuse_before(table, time)

@@ -20,7 +20,7 @@ from chronolake_model.times import Micros
 async def find_deletable(
     database: Database, table_name: str, requested_time: Micros, body: FindDeletable
 ) -> Deletable:
-    """Which files may not be deleted in the name of an instant; raises as ``refused``."""
+    """Which files may not be deleted for an instant; raises as ``refused``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
@@ -44,7 +44,7 @@ async def refusals(
     files: Sequence[DeletedFile],
     writer: str | None = None,
 ) -> list[RefusedDeletion]:
-    """Those of the files that ``writer`` may not delete in the name of an instant.
+    """The files that ``writer`` may not delete for an instant.
 
     Raises ``MetastoreMoved``, ``TableNotFound``, ``BasePathShared`` or ``InstantNotFound``: then none may be.
     """

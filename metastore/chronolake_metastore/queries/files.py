@@ -187,7 +187,7 @@ async def range_of(
         if start > requested_end:
             raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
         end = await stored_instants.latest_completion(connection, table.table_id, requested_end) or BEFORE_ALL
-    # Not a start that lies ahead: who goes on from there would pass over what completes until then.
+    # Not a start in the future: a reader that continues from there would miss what completes until then.
     return min(start, end), end
 
 
@@ -232,7 +232,7 @@ async def _completions(
     def size_of(completion: _Completion) -> int:
         return paging.json_bytes(_completed(completion, table.definition.tick))
 
-    # One more than there are, so that the last portion is known to be it.
+    # One more than there are, so that the last portion is recognised.
     return await paging.collect(fetch, size_of, CHANGED_INSTANTS_MAX + 1, bytes_max, paging.SMALL_ROWS_AT_ONCE)
 
 

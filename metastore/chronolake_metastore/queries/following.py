@@ -1,4 +1,4 @@
-"""Following the log: events as followers get them, for the tail of the log and for those who catch up."""
+"""Following the log: events as followers get them, for the tail of the log and for streams that catch up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chronolake_metastore.store.feed import Entry
 
 EVENTS_OF_PAGE: Final = 200
 PAGE_BYTES: Final = 32 * 1024
-"""A page for one who catches up; only an event that is larger by itself makes a larger one."""
+"""The size of a page for a stream that catches up. Only a larger event makes a larger page."""
 TAIL_BYTES: Final = 1024 * 1024
 """What the tail reads at a time, but one event at least."""
 CATCH_UP_READERS_MAX: Final = 2
@@ -27,7 +27,7 @@ CATCH_UP_READERS_MAX: Final = 2
 
 
 class Position(NamedTuple):
-    """Where one who catches up is: behind a version of a table, or behind a place in the log of all tables."""
+    """The place of a stream that catches up: after a version of a table, or in the log of all tables."""
 
     table_id: UUID | None = None
     version: int = 0
@@ -130,7 +130,7 @@ async def is_held_back(database: Database) -> bool:
 
 
 def _encoded(entry: Entry) -> EncodedEvent:
-    # Without its cursor, the first of its fields, an event is the same for all who follow.
+    # Without its cursor, the first of its fields, an event is the same for all followers.
     document = msgspec.json.encode(events.document(entry, ""))
     return EncodedEvent(
         place=Place(int(entry.transaction_id), entry.position),
@@ -144,7 +144,7 @@ def _encoded(entry: Entry) -> EncodedEvent:
 
 
 class _MemoryBudget:
-    """Bytes that may be taken; who asks for more than are left waits, in the order of asking."""
+    """A budget of bytes. A request for more than are left waits, in the order of arrival."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

@@ -70,8 +70,8 @@ async def find(database: Database, table_name: str, requested_time: Micros, mark
 async def delete(database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
     """Delete the markers of an instant that has ended, by and by and without the lock of its table.
 
-    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while it is pending, or the rollback
-    that goes by them is.
+    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while it is pending, or while a
+    rollback that uses its markers is.
     """
     async with database.reading() as connection:
         table, instant = await find_instant(connection, table_name, requested_time)

@@ -1,4 +1,4 @@
-"""Readers and their leases: taken, renewed, given up, listed.
+"""Readers and their leases: taken, renewed, ended, listed.
 
 They are no commands: no events, no outcomes, and no wait for the table's lock (docs/decisions/0021).
 """

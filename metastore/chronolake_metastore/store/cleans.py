@@ -1,4 +1,4 @@
-"""What cleans go by: when the files of a table changed, what may be deleted, and what somebody holds."""
+"""Evidence for cleans: when the files of a table changed, which may be deleted, and which are held."""
 
 from __future__ import annotations
 

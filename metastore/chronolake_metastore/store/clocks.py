@@ -34,8 +34,8 @@ def lock_names(tables: Iterable[str], others: Iterable[UUID] = ()) -> Query[None
 def lock(tables: Iterable[str], others: Iterable[UUID] = ()) -> Query[dict[UUID, Clock]]:
     """Lock and read the clocks of the named tables and of the ``others``, in one fixed order.
 
-    Their names must be locked. Whatever is read behind it, in the same round trip too, is read under the locks.
-    A table that is not there has no clock.
+    Their names must be locked. Everything that is read after it, also in the same round trip, is read under the
+    locks. A table that is not there has no clock.
     """
     names = [split_table_name(table) for table in sorted(set(tables))]
     parameters = {
@@ -59,7 +59,7 @@ def _clocks(rows: Rows) -> dict[UUID, Clock]:
 
 
 def read_now() -> Query[Micros]:
-    """The wall clock of the database, never behind what was told; to be asked for when locks are held."""
+    """The wall clock of the database, never behind a returned time. Read it when the locks are held."""
     return Query(_NOW, {}, lambda rows: Micros(rows[0][0]))
 
 
@@ -76,13 +76,13 @@ def save(clocks: Iterable[Clock]) -> Statement:
 
 
 async def advance_wall_clock(connection: AsyncConnection) -> tuple[Micros, Micros]:
-    """The wall clock, which from now on counts as told, and the latest time that any table may have issued."""
+    """The wall clock, which is stored as returned, and the latest time that any table may have issued."""
     advanced, latest = (await statements.execute(connection, _ADVANCE_WALL_CLOCK)).one()
     return Micros(advanced), Micros(latest)
 
 
 async def now(connection: AsyncConnection) -> Micros:
-    """The wall clock of the database, never behind what was told, for reading."""
+    """The wall clock of the database, never behind a returned time, for reading."""
     return await read(connection, read_now())
 
 

@@ -30,7 +30,7 @@ SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
 PROBE_SILENT_SECONDS = 2.0
 FOLLOWING_CONNECTIONS = 3
-"""For following the log: one for its tail, two for those who catch up."""
+"""Connections for following the log: one for its tail, two for streams that catch up."""
 
 # SQLSTATEs and classes of them that say nothing of the request: the connection is gone, the database stops, is
 # full, is a standby after a failover, or another transaction was in the way for too long.
@@ -127,7 +127,7 @@ def is_away_state(sqlstate: str) -> bool:
 
 
 def unavailable(exc: BaseException) -> errors.DatabaseUnavailable:
-    """What a caller is told when the database is away."""
+    """The message to a caller when the database is away."""
     failure = errors.ConnectionLost if _is_lost(exc) else errors.DatabaseUnavailable
     return failure(
         "the server cannot reach its database; send the request again, with the same idempotency key",
@@ -175,9 +175,9 @@ class Database:
     async def connect(
         self, silent_seconds: float | None = None, *, looks_up: bool = False
     ) -> BoundedConnection:
-        """A connection of one's own, given up when it is silent for so long; raises ``DatabaseUnavailable``.
+        """A connection outside of the pool, closed when it is silent for so long.
 
-        One that ``looks_up`` finds all rows by their keys.
+        Raises ``DatabaseUnavailable``. One that ``looks_up`` finds all rows by their keys.
         """
         conninfo = self._looking_up if looks_up else self._conninfo
         try:
@@ -224,7 +224,7 @@ class Database:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[AsyncConnection]:
-        """As ``reading``, for those who follow the log: on connections of their own."""
+        """As ``reading``, for followers of the log: on connections of their own."""
         with self.errors():
             async with self._following.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
                 yield connection
@@ -271,7 +271,7 @@ async def revision(connection: AsyncConnection) -> str | None:
 async def is_read_only(connection: AsyncConnection) -> bool:
     """Whether PostgreSQL refuses writes: a standby, or ``default_transaction_read_only``.
 
-    A connection keeps the setting with which it began, so one that says yes is given up.
+    A connection keeps the setting with which it began, so a read-only one is closed.
     """
     rows = await statements.execute(
         connection,

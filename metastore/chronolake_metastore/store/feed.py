@@ -1,4 +1,4 @@
-"""Following the log: pages of events, for those who are told what changed."""
+"""Following the log: pages of events, for followers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File groups as projections of the log: who plans for them, which were replaced, who touched them last."""
+"""File groups as projections of the log: plans for them, replacements, the last change of each."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def project_replacements(replacements: Sequence[Replacement]) -> list[Statement]
 
 
 def restore(restored: Sequence[Restored]) -> list[Statement]:
-    """Take out of the latest slices what restores undid, and bring back what was there before.
+    """Take out of the latest slices what restores undid, and bring back the files that were live before.
 
     Nothing that completed behind a restore may be projected with it.
     """

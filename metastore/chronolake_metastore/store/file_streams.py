@@ -35,7 +35,7 @@ _OF_A_PUBLISHED_FILE: Final = ("path", "size_bytes", "requested_time", "completi
 SNAPSHOT: Final = pa.schema(_FILE)
 """``path`` is relative to the base path, ``kind`` is base or log; the first three columns name the slice."""
 PUBLISHED: Final = pa.schema([field for field in _FILE if field.name in _OF_A_PUBLISHED_FILE])
-"""A row for each published file, whatever became of its slice."""
+"""A row for each published file, also of superseded and replaced slices."""
 CHANGES: Final = pa.schema([*_FILE, pa.field("side", pa.string(), nullable=False)])
 """``side`` is before or after: the slice as of the start of the range, or as of its end."""
 

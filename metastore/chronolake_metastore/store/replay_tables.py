@@ -114,8 +114,8 @@ class ReplaySession:
         """
         async with self._transaction("READ WRITE") as tx:
             # A command asks for this lock in the weaker mode ROW SHARE before it reads anything but its turns
-            # and before it has a transaction id; one that has it goes ahead of who waits here, whatever it
-            # asks for later. So there is no deadlock. Readers do not wait at all.
+            # and before it has a transaction id; a command that has one already goes ahead of this lock
+            # request. So there is no deadlock. Readers do not wait at all.
             await tx.query("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE", {})
             yield tx
 

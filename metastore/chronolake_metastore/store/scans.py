@@ -103,7 +103,7 @@ async def groups(
     """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match.
 
     Looks at a page of groups, then at four times as many, and so on until it has enough: so a page costs about
-    what had to be looked at, be it that all groups match or that few do. It begins with ``at_once`` groups at
+    what had to be looked at, whether all groups match or only a few. It begins with ``at_once`` groups at
     least: a statement costs as much as that.
     """
     paths = partition_paths(sets)

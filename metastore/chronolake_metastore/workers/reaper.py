@@ -65,12 +65,12 @@ async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
 
 
 def _ending_of(lease: ExpiredLease) -> Command:
-    """A write is rolled back; what keeps its plan waits for somebody else to execute it."""
+    """A write is rolled back. An instant that keeps its plan waits for another executor."""
     expired_at = to_datetime(lease.expired_at).isoformat(timespec="milliseconds")
     reason = f"the lease of {lease.writer} ended at {expired_at}"
     if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan:
         request = wire.ReturnToRequested(writer=WRITER, reason=reason)
         return ReturnToRequested(lease.table, lease.requested_time, request)
-    # It deletes no files: the plan waits for somebody who does.
+    # It deletes no files: the plan waits for an executor.
     rollback = wire.RollbackInstant(writer=WRITER, reason=reason, execute=False)
     return RollbackInstant(lease.table, lease.requested_time, rollback)

@@ -12,6 +12,6 @@ from chronolake_metastore.domain.commands import Command
 
 
 async def submit(sequencer: Sequencer, command: Command, worker: str, actor: str) -> Answer:
-    """Carry a command out in the name of ``actor``; its request id begins with ``worker``."""
+    """Execute a command as ``actor``; its request id begins with ``worker``."""
     fingerprint = commands.fingerprint(commands.canonical(command))
     return await sequencer.submit(Request(command, f"{worker}-{uuid.uuid4()}", fingerprint, actor))

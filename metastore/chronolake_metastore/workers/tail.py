@@ -61,7 +61,7 @@ class Tail:
                 self._followers.ring.stop()
                 await self._followers.wait_for_follower()
             if not self._followers.ring.is_running:
-                # Before anybody reads from it: what was before, followers read from the database.
+                # Before any stream reads from it: followers read earlier events from the database.
                 self._followers.ring.start(await following.end(self._database))
             # It listens before it looks: what is committed meanwhile rings, and is looked for at once.
             ringing = asyncio.ensure_future(self._notifier.wait(POLL_SECONDS))

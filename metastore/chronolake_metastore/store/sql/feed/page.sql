@@ -1,6 +1,6 @@
--- A page of the log over all tables, in the order across tables. A transaction that is still open may yet append
--- events with an older id than those that are there: a reader stops before the oldest of them (xmin), so that no
--- event is ever skipped. A page ends with the last event of a request: what happened at once is told at once.
+-- A page of the log over all tables, in the order across tables. A transaction that is still open may yet append events
+-- with an older id than those that are there: a reader stops before the oldest of them (xmin), so that no event is ever
+-- skipped. A page ends with the last event of a request: events that happened at once are on one page.
 WITH candidate AS (
     SELECT *
     FROM event

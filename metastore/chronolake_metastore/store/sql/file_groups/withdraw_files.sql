@@ -1,5 +1,5 @@
 -- Restores undid all that had completed behind the instants that their savepoints pin: those files leave the latest
--- slices, and supersede nothing any more. Until then they were there: who reads the past finds them.
+-- slices, and supersede nothing any more. Until then they were there: reads of earlier times find them.
 WITH restored AS MATERIALIZED (
     SELECT restore.table_id, restore.completion_time AS at, saved.completion_time AS back_to
     FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS named (table_id, requested_time)

@@ -1,4 +1,4 @@
--- When the nth of what completed in a range did so, be it undone since or not.
+-- The completion time of the n-th instant that completed in a range, whether it was undone since or not.
 SELECT micros(done.completed)
 FROM (
     SELECT i.completion_time AS completed

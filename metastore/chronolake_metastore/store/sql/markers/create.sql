@@ -1,8 +1,8 @@
 -- Markers of instants that are pending and have a writer, in one statement that is its own transaction
--- (docs/decisions/0016). A transaction that ends an instant updates its row. So either it waits until these markers
--- are durable, or this statement waits for it, reads the row again, and leaves the instant out. The strength of the lock is such that those who
--- wait for a row take turns: with a shared one, markers that come without end would keep a rollback waiting.
--- Tables that detect conflicts early are left to statements that look first.
+-- (docs/decisions/0016). A transaction that ends an instant updates its row. So either it waits until these markers are
+-- durable, or this statement waits for it, reads the row again, and leaves the instant out. The strength of the lock
+-- makes waiting transactions take turns: with a shared one, markers that come without end would keep a rollback
+-- waiting. Tables that detect conflicts early are left to statements that look first.
 WITH asked AS MATERIALIZED (
     SELECT n.number, t.table_id, moment(n.requested_time) AS requested_time, n.writer
     FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[], %(writers)s::text[])
@@ -21,7 +21,7 @@ held AS MATERIALIZED (
     JOIN instant i ON i.table_id = named.table_id AND i.requested_time = named.requested_time
     WHERE i.state IN ('requested', 'inflight')
         AND i.lease_expires_at IS NOT NULL
-        -- What writes no data files is told so.
+        -- An instant that writes no data files is refused with this reason.
         AND i.action NOT IN ('clean', 'indexing', 'rollback', 'savepoint', 'restore')
     ORDER BY i.table_id, i.requested_time
     FOR NO KEY UPDATE OF i

@@ -1,4 +1,4 @@
--- One that has ended too, unless its time is not served any more by now.
+-- An ended lease too, unless its time is not served any more.
 UPDATE reader r
 SET lease_seconds = renewed.lease_seconds, expires_at = moment(%(now)s + 1000000 * renewed.lease_seconds)
 FROM (
