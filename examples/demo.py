@@ -3,8 +3,8 @@
     make demo                                        TPC-H orders, with corrections, late news and deletes
     make demo DATA=<folder> [KEY=a,b] [ORDERING=ts] [PARTITION=col] [OP_COLUMN=op]     your own files
 
-Everything lives under ./.demo, and stays there: run it again, and it finds what it did before. A server that
-the demo started is stopped at its end, however it ends.
+All data is in ./.demo and stays there, so a second run loads only new files. The demo stops the server that it
+has started, also after a failure.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ console = Console(highlight=False)
 
 
 class DemoFailed(Exception):
-    """The demo cannot go on; says why and what to do."""
+    """The demo cannot continue. The message says why, and what to do."""
 
 
 def main() -> int:
@@ -66,10 +66,12 @@ def parsed_options() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description="Show Chronolake at work.")
     parser.add_argument("--data", help="a folder, file or pattern of your own Parquet or CSV files")
-    parser.add_argument("--key", help="its record key: columns, with commas; found out if not given")
-    parser.add_argument("--ordering", help="the column whose larger value wins; else the later file does")
+    parser.add_argument("--key", help="its record key: columns, separated by commas; searched if not given")
+    parser.add_argument(
+        "--ordering", help="the column whose larger value wins; without one, the later file wins"
+    )
     parser.add_argument("--partition", help="a column, or name=SQL expression")
-    parser.add_argument("--op-column", help="the column that says d or delete")
+    parser.add_argument("--op-column", help="a column with d or delete in rows that delete")
     return parser.parse_args()
 
 
@@ -109,7 +111,7 @@ def tpch_orders() -> Job:
 
 
 def own_files(options: argparse.Namespace) -> Job:
-    """The user's files; what is not said of them is found out."""
+    """The user's files. A record key is searched if none is given."""
     key = options.key
     if key is None:
         heading(f"Find a record key in {options.data}")
@@ -117,7 +119,7 @@ def own_files(options: argparse.Namespace) -> Job:
         if picked is None:
             raise DemoFailed(
                 "no column, and no pair of columns, is unique and without nulls in every file; "
-                "say what identifies a record: make demo DATA=... KEY=a,b,c"
+                "name the columns that identify a record: make demo DATA=... KEY=a,b,c"
             )
         key = ",".join(picked)
         say(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
@@ -153,7 +155,7 @@ def server() -> Iterator[str]:
 
 
 def wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log_path: Path) -> None:
-    """Wait for the server's first answer, or say why there will be none."""
+    """Wait for the server's first answer. Raises ``DemoFailed`` with the end of the server's log."""
     deadline = time.monotonic() + SERVER_START_SECONDS
     with chronolake.connect(url, retry_seconds=0) as client:
         while time.monotonic() < deadline and process.poll() is None:
@@ -169,7 +171,7 @@ def wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log_path: 
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop the server, and do not go before it has stopped."""
+    """Stop the server, and wait until it has stopped."""
     process.terminate()
     try:
         process.wait(timeout=20)
@@ -232,7 +234,7 @@ def show_past(table: chronolake_spark.SparkTable, commits: Sequence[Instant]) ->
 
 
 def number_column(table: chronolake_spark.SparkTable) -> str | None:
-    """A column whose total says something: the first number that is no key."""
+    """A column for totals: the first column of numbers that is not a key."""
     numbers = (DecimalType, DoubleType, FloatType, LongType, IntegerType)
     names = [field.name for field in table.snapshot().schema if isinstance(field.dataType, numbers)]
     no_keys = [name for name in names if name not in table.definition.record_key_fields]
@@ -272,19 +274,19 @@ Your own files: make demo DATA=<folder of Parquet or CSV files>. Remove it all: 
 
 
 def say(text: str, style: str = "") -> None:
-    """A line for people, which the terminal may wrap but not this program: it may be copied from."""
+    """Print a line. Only the terminal wraps it, so that it can be copied."""
     console.print(text, style=style, markup=False, soft_wrap=True)
 
 
 def heading(title: str, how: str = "") -> None:
-    """Begin a part of the show; ``how`` is what a reader would type."""
+    """Begin a part of the demo; ``how`` is the command that does the same."""
     say(f"\n{title}", style="bold cyan")
     if how:
         say(f"$ {how}" if how.startswith("chronolake ") else how, style="dim")
 
 
 def data_dir() -> Path:
-    """Where the embedded database lives."""
+    """The folder of the embedded database."""
     return HOME / "metastore"
 
 

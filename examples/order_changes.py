@@ -1,7 +1,7 @@
-"""TPC-H's orders as a stream of changes, always the same: a first load, corrections, late news, deletes.
+"""TPC-H's orders as a stream of changes, always the same: a first load, corrections, late updates, deletes.
 
-Each row says when it was true (``updated_at``, the ordering field) and what it does (``op``). A late row brings
-an older ``updated_at`` than the table has: it must not win.
+Each row has the time of its change (``updated_at``, the ordering field) and its operation (``op``). A late row
+has an older ``updated_at`` than the stored record, so it must not win.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from chronolake_spark import source_files
 from chronolake_spark.formats import Format
 
 PAIR_COLUMNS_MAX = 16
-"""Pairs are tried among the first so many columns."""
+"""Pairs are tried among this many first columns."""
 
 
 def pick(where: str) -> tuple[str, ...] | None:
     """The first column, or else pair, that is unique and without nulls in every file; None if none is.
 
-    Numbers with fractions and nested values are no keys. Raises ``SourceUnreadable``.
+    Numbers with fractions and nested values cannot be keys. Raises ``SourceUnreadable``.
     """
     source = source_files.find(where)
     candidates: list[tuple[str, ...]] | None = None

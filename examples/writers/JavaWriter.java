@@ -264,7 +264,7 @@ public class JavaWriter {
 
     // ---- the server: REST, with retries
 
-    /** The server said no: the status, and the code of the problem (RFC 9457). */
+    /** The server refused: the status, and the code of the problem (RFC 9457). */
     static class Refused extends IOException {
         final int status;
         final String code;
@@ -276,7 +276,7 @@ public class JavaWriter {
         }
     }
 
-    /** Sends requests, again when there is no answer. Every try of a command has the same idempotency key. */
+    /** Sends requests, and repeats them without an answer. Every attempt of a command has the same idempotency key. */
     static class Server {
         private final String url;
         private final HttpClient http = HttpClient.newHttpClient();
@@ -319,7 +319,7 @@ public class JavaWriter {
                 try {
                     HttpResponse response = this.http.send(request, HttpResponse.BodyHandlers.ofString());
                     int status = response.statusCode();
-                    // 502, 503, 504: nobody decided anything, or nobody heard what was decided.
+                    // 502, 503, 504: the request was not decided, or its answer was lost.
                     if (status < 502 || status > 504 || System.nanoTime() > deadline) {
                         return answerOf(status, (String) response.body());
                     }
@@ -391,7 +391,7 @@ public class JavaWriter {
             this.root = base.startsWith("file://") ? URI.create(base).getPath() : base;
         }
 
-        /** Write and complete; whatever fails leaves the instant rolled back and its files deleted. */
+        /** Write and complete. After a failure, roll the instant back and delete its files. */
         JsonNode run(List<JsonNode> rows) throws Exception {
             this.countDates(rows);
             TreeMap<String, Map<String, JsonNode>> groups = this.fileGroups(rows);
@@ -403,7 +403,7 @@ public class JavaWriter {
                 complete.set("write_stats", this.writeGroups(groups));
                 return this.server.post(this.instant() + "/complete", complete);
             } catch (Exception failure) {
-                // 410: the lease had ended, and somebody has rolled the instant back already.
+                // 410: the lease had ended, and another client or the server has rolled the instant back.
                 if (!(failure instanceof Refused) || ((Refused) failure).status != 410) {
                     this.rollBack(String.valueOf(failure.getMessage()));
                 }
@@ -426,7 +426,7 @@ public class JavaWriter {
             }
         }
 
-        /** Claim the base path for the table, or see that it is the table's. */
+        /** Claim the base path for the table, or check that the table has claimed it. */
         private void checkClaim(String metastore, String tableId) throws IOException {
             Path path = Paths.get(this.root, new String[] {CLAIM});
             if (!Files.exists(path, new LinkOption[0])) {
@@ -437,10 +437,10 @@ public class JavaWriter {
                 Path temporary = path.resolveSibling(path.getFileName() + "." + UUID.randomUUID());
                 Files.write(temporary, claim.toString().getBytes(StandardCharsets.UTF_8), new OpenOption[0]);
                 try {
-                    // A link is made whole, and only where there is none.
+                    // A link appears with its whole content, and only if the name is free.
                     Files.createLink(path, temporary);
                 } catch (FileAlreadyExistsException faster) {
-                    // Somebody else has claimed it; the next lines see who.
+                    // Another client has claimed it; the next lines read the claim.
                 } finally {
                     Files.delete(temporary);
                 }
@@ -459,7 +459,7 @@ public class JavaWriter {
             return this.path + "/instants/" + this.time;
         }
 
-        /** A body that says in whose name it is. */
+        /** A body with the name of this writer. */
         private ObjectNode body() {
             return JSON.createObjectNode().put("writer", this.writer);
         }
@@ -523,7 +523,7 @@ public class JavaWriter {
             return number(value).compareTo(number(at(old, this.ordering))) >= 0;
         }
 
-        /** The write stats of what was written, file group by file group; the lease is renewed meanwhile. */
+        /** The write stats of the written files, file group by file group; the lease is renewed meanwhile. */
         private ArrayNode writeGroups(TreeMap<String, Map<String, JsonNode>> groups) throws Exception {
             ArrayNode stats = JSON.createArrayNode();
             final CountDownLatch ended = new CountDownLatch(1);
@@ -535,7 +535,7 @@ public class JavaWriter {
             heartbeats.setDaemon(true);
             heartbeats.start();
             try {
-                // The snapshot is read after begin: what completes in between is a conflict, not a lost update.
+                // The snapshot is read after begin: a completion in between is a conflict, not a lost update.
                 Map<String, JsonNode> stored = this.storedFiles();
                 int number = 0;
                 for (Iterator names = groups.keySet().iterator(); names.hasNext(); number++) {
@@ -559,7 +559,7 @@ public class JavaWriter {
                     try {
                         this.server.post(this.instant() + "/heartbeat", this.body());
                     } catch (IOException failure) {
-                        // Completing tells whether the lease is lost.
+                        // The answer to complete says whether the lease is lost.
                     }
                 }
             } catch (Exception interrupted) {
@@ -708,7 +708,7 @@ public class JavaWriter {
             return row;
         }
 
-        /** Give the instant up, delete what it has marked, and report that; else its lease ends it. */
+        /** Roll the instant back, delete its marked files, and report them. If that fails, its lease ends. */
         private void rollBack(String reason) {
             try {
                 ObjectNode body = this.body().put("reason", reason.substring(0, Math.min(reason.length(), 500)));
@@ -721,14 +721,14 @@ public class JavaWriter {
                 for (int first = 0; first < markers.size(); first += 5000) {
                     this.delete(rollback, markers.subList(first, Math.min(first + 5000, markers.size())));
                 }
-                // Refused as long as a file is left that was not reported.
+                // The server refuses this until all files are reported.
                 this.server.post(rollback + "/complete", this.body());
             } catch (Exception failure) {
                 System.err.println("the rollback is left to the server: " + failure.getMessage());
             }
         }
 
-        /** Delete those of the marked files that a rollback may delete, and report them. */
+        /** Delete the marked files that a rollback may delete, and report them. */
         private void delete(String rollback, List<JsonNode> markers) throws Exception {
             ObjectNode question = this.body();
             ArrayNode files = question.putArray("files");
@@ -917,7 +917,7 @@ public class JavaWriter {
 
     // ---- the command line
 
-    /** What this writer makes of the test vectors, in the form of the file. */
+    /** The results of this writer for the test vectors, in the form of the file. */
     static JsonNode computed(ObjectNode vectors) {
         for (int i = 0; i < at(vectors, "keys").size(); i++) {
             ObjectNode vector = (ObjectNode) at(at(vectors, "keys"), i);

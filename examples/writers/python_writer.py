@@ -57,7 +57,7 @@ Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """The server said no: ``status``, and ``code`` of the problem (RFC 9457)."""
+    """The server refused: ``status``, and ``code`` of the problem (RFC 9457)."""
 
     def __init__(self, status: int, problem: Json) -> None:
         super().__init__(f"{status} {problem.get('code')}: {problem.get('detail')}")
@@ -66,7 +66,7 @@ class Refused(Exception):
 
 
 class Server:
-    """Sends requests, again when there is no answer. Every try of a command has the same idempotency key."""
+    """Sends requests, and repeats them without an answer, a command under the same idempotency key."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -150,7 +150,7 @@ class Attempt:
         self.snapshot = f"/v1/tables/{name}/snapshot"
 
     def run(self, rows: Sequence[Json]) -> Json:
-        """Write and complete; whatever fails leaves the instant rolled back and its files deleted."""
+        """Write and complete. After a failure, roll the instant back and delete its files."""
         groups = self.file_groups([stored_row(number, row, self.types) for number, row in enumerate(rows, 1)])
         self.check_claim(self.table["metastore_id"], self.table["table_id"])
         begin = {"writer": self.writer, "operation": self.operation, "lease_seconds": LEASE_SECONDS}
@@ -159,7 +159,7 @@ class Attempt:
         self.path = f"{self.instants}/{self.time}"
         try:
             with self.heartbeats():
-                # The snapshot is read after begin: what completes in between is a conflict, not a lost update.
+                # The snapshot is read after begin: a completion in between is a conflict, not a lost update.
                 stored = self.stored_files()
                 stats = [
                     stat
@@ -170,13 +170,14 @@ class Attempt:
             body["schema_version"] = self.table["schema_version"]
             return self.server.post(f"{self.path}/complete", body)
         except BaseException as exc:
-            # 410: the lease had ended, and somebody has rolled the instant back already.
+            # 410: the lease had ended, and another client or the server has rolled the instant back.
             if not (isinstance(exc, Refused) and exc.status == 410):
                 self.roll_back(str(exc))
             raise
 
     def check_claim(self, metastore_id: str, table_id: str) -> None:
-        """Claim the base path for the table if it is unclaimed. Raises ``ValueError`` when it is another's.
+        """Claim the base path for the table if it has no claim. Raises ``ValueError`` if another table has
+        claimed it.
 
         A claim is made on a local disk only: elsewhere it takes a conditional put, which pyarrow does not have.
         """
@@ -200,7 +201,7 @@ class Attempt:
             return None
 
     def make_claim(self, claim: Json) -> None:
-        """Write a claim, whole, unless somebody else was faster."""
+        """Write a complete claim, unless another client was faster."""
         path = Path(self.root, CLAIM)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{uuid.uuid4()}")
@@ -273,7 +274,7 @@ class Attempt:
         return stat | {"records": len(kept) + len(new), "inserts": len(new) - updates, "updates": updates}
 
     def winners(self, new: dict[str, Json], old: pa.Table, old_keys: list[str]) -> dict[str, Json]:
-        """The rows that replace what is stored, or that are new."""
+        """The rows that are new, or that replace stored records."""
         field = self.table["ordering_field"]
         values = dict(zip(old_keys, physical(old[field]), strict=True))
         return {
@@ -332,7 +333,7 @@ class Attempt:
 
     @contextlib.contextmanager
     def heartbeats(self) -> Iterator[None]:
-        """Renew the lease three times as often as needed, as long as the block runs."""
+        """Renew the lease three times in each lease, while the block runs."""
         ended = threading.Event()
 
         def beat() -> None:
@@ -349,7 +350,7 @@ class Attempt:
             thread.join()
 
     def roll_back(self, reason: str) -> None:
-        """Give the instant up, delete what it has marked, and report that; else its lease ends it."""
+        """Roll the instant back, delete its marked files, and report them. If that fails, its lease ends."""
         with contextlib.suppress(Refused, OSError, ValueError):
             undone = self.server.post(f"{self.path}/rollback", {"writer": self.writer, "reason": reason[:500]})
             rollback = f"{self.instants}/{undone['rolled_back_by']}"
@@ -361,11 +362,11 @@ class Attempt:
             ]
             for first in range(0, len(files), 5_000):
                 self.delete(rollback, files[first : first + 5_000])
-            # Refused as long as a file is left that was not reported.
+            # The server refuses this until all files are reported.
             self.server.post(f"{rollback}/complete", {"writer": self.writer})
 
     def delete(self, rollback: str, files: Sequence[Json]) -> None:
-        """Delete those of the files that a rollback may delete, and report them."""
+        """Delete the files that a rollback may delete, and report them."""
         answer = self.server.post(f"{rollback}/deletable", {"files": files, "writer": self.writer})
         self.check_claim(answer["metastore_id"], answer["table_id"])
         refused = {(file["partition_path"], file["file_name"]) for file in answer["refused"]}
@@ -486,7 +487,7 @@ def physical(values: pa.ChunkedArray) -> list[Any]:
 
 
 def computed(vectors: Json) -> Json:
-    """What this writer makes of the test vectors, in the form of the file."""
+    """The results of this writer for the test vectors, in the form of the file."""
     return {
         **vectors,
         "keys": [_computed_key(vector) for vector in vectors["keys"]],

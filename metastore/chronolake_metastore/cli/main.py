@@ -54,9 +54,9 @@ def serve(settings: Settings) -> None:
 @app.command()
 @of_settings(log_level=LogLevel.WARNING)
 def migrate(settings: Settings) -> None:
-    """Bring the database to the schema that this server knows, and grant the roles what they need.
+    """Migrate the database to the schema that this server knows, and grant the roles their rights.
 
-    Safe to run again, and from several places.
+    It may run again, and from several machines at once.
     """
     done = migrations.upgrade(source_of(settings).dsn)
     for warning in done.warnings:
@@ -92,10 +92,9 @@ def verify(
     ] = verification.FINDINGS_MAX,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Prove the event log, and that the projections are what a replay of it gives, while servers go on writing.
+    """Prove the event log, and compare the projections with a replay of it, while servers write.
 
-    Ends with 0 when all holds, with 1 when something does not, each finding in a line, and with 2 when it
-    cannot tell.
+    Exits with 0 if all holds, with 1 and a line for each finding otherwise, and with 2 if it could not check.
     """
     report = proving.verify(existing(settings), table, heads, findings_max)
     proving.show(report, as_json=as_json)
@@ -119,16 +118,16 @@ def heads(
         ),
     ],
 ) -> None:
-    """Write the last hash of each table's log into a new document; verify --heads holds the log to it."""
+    """Write the last hash of each table's log into a new document, for verify --heads."""
     typer.echo(proving.write_heads(existing(settings), to))
 
 
 @app.command()
 @of_settings(log_level=LogLevel.WARNING)
 def rebuild(settings: Settings) -> None:
-    """Make the projections what the event log says, beside servers that go on writing.
+    """Make the projections equal to a replay of the event log, while servers write.
 
-    The log is replayed into temporary tables; commands wait only while rows that differ are put right.
+    The log is replayed into temporary tables. Commands wait only while rows that differ are corrected.
     """
     typer.echo(proving.rebuild(existing(settings)))
 
@@ -163,11 +162,10 @@ def claim(
 ) -> None:
     """Claim the storage of all tables for this database, after it was moved, restored or promoted.
 
-    The metastore gets a new identity if its PostgreSQL is another one than before, or with --new-id. From
-    then on servers and clients of the old database delete nothing. Storage is reached as servers reach it. It
-    may be run again.
-    Ends with 1 when a table was not claimed: each says why. A table that was never written has nothing to
-    claim: its first writer makes the claim.
+    The metastore gets a new identity if its PostgreSQL has changed, or with --new-id. From then on, servers and
+    clients of the old database delete nothing. The command accesses storage as servers do. It may run again. It
+    exits with 1 if a table was not claimed; a line for each table has the reason. A table that was never
+    written has nothing to claim: its first writer makes the claim.
     """
     if new_id and table is not None:
         raise typer.BadParameter(
@@ -185,7 +183,7 @@ def openapi() -> None:
 
 
 def main() -> None:
-    """Run the command line; what an operator can mend is said in a line, not in a traceback."""
+    """Run the command line. An error that an operator can correct is one line, not a traceback."""
     try:
         app()
     except errors.ConfigurationError as exc:
