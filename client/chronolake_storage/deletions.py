@@ -1,13 +1,14 @@
 """How files of a table are deleted: by rollbacks, cleans, completions and sweeps. No I/O.
 
-A protocol is a generator of steps. Its driver performs each step with its own storage and metastore, and sends
-the answer back; client and server drive the same protocols. Files are deleted from storage first and reported
-then, part by part: after a crash in between, the next executor deletes and reports that part again.
+A protocol is a generator of steps. An executor performs each step with its own storage and metastore. Client
+and server have an executor each, and run the same protocols. Files are first deleted from storage and then
+reported, part by part: after a crash in between, the next executor deletes and reports that part again.
 """
 
 from __future__ import annotations
 
 import enum
+import typing
 from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -35,8 +36,27 @@ class Source(enum.Enum):
     """Files that were reported as deleted, and that are not published."""
 
 
+class Executor(typing.Protocol):
+    """Performs the steps of a protocol. Its methods give the answer of a step, or an awaitable of it."""
+
+    def list_files(self, source: Source) -> Any:
+        """The next page of files of a source; None after the last page."""
+
+    def find_files(self, files: Files) -> Any:
+        """Those of the files that are in storage."""
+
+    def delete_files(self, files: Files) -> Any:
+        """Delete files through the guard; gives why some of them could not be deleted, by path."""
+
+    def report_files(self, files: Files) -> Any:
+        """Report files to the metastore as deleted."""
+
+    def delete_markers(self, files: Iterable[DeletedFile]) -> Any:
+        """Delete the direct markers of files that are deleted and reported."""
+
+
 class Step(Generic[Answer]):
-    """What the driver is to do; ``yield from`` a step gives the answer."""
+    """What the executor is to do; ``yield from`` a step gives the answer."""
 
     def __iter__(self) -> Generator[Step[Any], Any, Answer]:
         answer: Answer = yield self
@@ -145,3 +165,40 @@ def _delete(files: Files, result: Result) -> Protocol:
             yield from ReportFiles(deleted)
         result.deleted.update(dict.fromkeys(deleted))
         result.failures.update(failures)
+
+
+async def run(protocol: Protocol, executor: Executor) -> None:
+    """Perform the steps of a protocol to its end, and await each; raises what the executor raises."""
+    answer = None
+    while (step := _next_step(protocol, answer)) is not None:
+        answer = await _perform(step, executor)
+
+
+def run_blocking(protocol: Protocol, executor: Executor) -> None:
+    """The same for an executor whose methods block."""
+    answer = None
+    while (step := _next_step(protocol, answer)) is not None:
+        answer = _perform(step, executor)
+
+
+def _next_step(protocol: Protocol, answer: Any) -> Step[Any] | None:
+    try:
+        return protocol.send(answer)
+    except StopIteration:
+        return None
+
+
+def _perform(step: Step[Any], executor: Executor) -> Any:
+    match step:
+        case ListFiles(source):
+            return executor.list_files(source)
+        case FindFiles(files):
+            return executor.find_files(files)
+        case DeleteFiles(files):
+            return executor.delete_files(files)
+        case ReportFiles(files):
+            return executor.report_files(files)
+        case DeleteMarkers(files):
+            return executor.delete_markers(files)
+        case _:
+            raise AssertionError(f"there is no step {step}")

@@ -1,29 +1,18 @@
-"""Drives the protocols of ``chronolake_storage.deletions`` by the client."""
+"""Executes the protocols of ``chronolake_storage.deletions`` in the client."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import Location
 from chronolake_model.markers import DeletedFile
-from chronolake_storage.deletions import (
-    DeleteFiles,
-    DeleteMarkers,
-    Files,
-    FindFiles,
-    ListFiles,
-    Protocol,
-    ReportFiles,
-    Source,
-    Step,
-)
+from chronolake_storage.deletions import Files, Protocol, Source
 from chronolake_storage.guard import Deleting
 
 
 class AsyncFileDeleter:
-    """Deletes files for one instant.
+    """Executor that deletes files for one instant.
 
     ``pages`` lists each source; ``report`` reports files to the server; ``marked_by`` is the instant whose
     direct markers are listed and deleted.
@@ -46,29 +35,28 @@ class AsyncFileDeleter:
 
     async def run(self, protocol: Protocol) -> None:
         """Perform the steps of a protocol to its end. Raises ``StorageFailed``, and what the server refuses."""
-        answer = None
-        while True:
-            try:
-                step = protocol.send(answer)
-            except StopIteration:
-                return
-            answer = await self._perform(step)
+        await concurrency.run_protocol(protocol, self)
 
-    async def _perform(self, step: Step[Any]) -> Any:
-        match step:
-            case ListFiles(source):
-                return await anext(self._pages[source], None)
-            case FindFiles(files):
-                return await concurrency.run_blocking(self._location.find, files)
-            case DeleteFiles(files):
-                return await concurrency.run_blocking(self._location.delete, self._deleting, files)
-            case ReportFiles(files):
-                return await self._report(files)
-            case DeleteMarkers(files):
-                markers = self._location.stored_markers(self._marked_by)
-                return await concurrency.run_blocking(markers.delete_of_files, files)
-            case _:
-                raise AssertionError(f"there is no step {step}")
+    async def list_files(self, source: Source) -> Files | None:
+        """As ``Executor.list_files``."""
+        return await anext(self._pages[source], None)
+
+    async def find_files(self, files: Files) -> Files:
+        """As ``Executor.find_files``."""
+        return await concurrency.run_blocking(self._location.find, files)
+
+    async def delete_files(self, files: Files) -> Mapping[str, str]:
+        """As ``Executor.delete_files``."""
+        return await concurrency.run_blocking(self._location.delete, self._deleting, files)
+
+    async def report_files(self, files: Files) -> None:
+        """As ``Executor.report_files``."""
+        await self._report(files)
+
+    async def delete_markers(self, files: Iterable[DeletedFile]) -> None:
+        """As ``Executor.delete_markers``."""
+        markers = self._location.stored_markers(self._marked_by)
+        await concurrency.run_blocking(markers.delete_of_files, files)
 
 
 async def marked_in_storage(location: Location, requested_time: str) -> AsyncIterator[list[DeletedFile]]:

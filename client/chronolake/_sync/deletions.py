@@ -1,30 +1,19 @@
 # Generated from chronolake/_async/deletions.py by tools/async_to_sync.py: do not edit.
-"""Drives the protocols of ``chronolake_storage.deletions`` by the client."""
+"""Executes the protocols of ``chronolake_storage.deletions`` in the client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from chronolake._concurrency import blocking as concurrency
 from chronolake._location import Location
 from chronolake_model.markers import DeletedFile
-from chronolake_storage.deletions import (
-    DeleteFiles,
-    DeleteMarkers,
-    Files,
-    FindFiles,
-    ListFiles,
-    Protocol,
-    ReportFiles,
-    Source,
-    Step,
-)
+from chronolake_storage.deletions import Files, Protocol, Source
 from chronolake_storage.guard import Deleting
 
 
 class FileDeleter:
-    """Deletes files for one instant.
+    """Executor that deletes files for one instant.
 
     ``pages`` lists each source; ``report`` reports files to the server; ``marked_by`` is the instant whose
     direct markers are listed and deleted.
@@ -47,29 +36,28 @@ class FileDeleter:
 
     def run(self, protocol: Protocol) -> None:
         """Perform the steps of a protocol to its end. Raises ``StorageFailed``, and what the server refuses."""
-        answer = None
-        while True:
-            try:
-                step = protocol.send(answer)
-            except StopIteration:
-                return
-            answer = self._perform(step)
+        concurrency.run_protocol(protocol, self)
 
-    def _perform(self, step: Step[Any]) -> Any:
-        match step:
-            case ListFiles(source):
-                return next(self._pages[source], None)
-            case FindFiles(files):
-                return concurrency.run_blocking(self._location.find, files)
-            case DeleteFiles(files):
-                return concurrency.run_blocking(self._location.delete, self._deleting, files)
-            case ReportFiles(files):
-                return self._report(files)
-            case DeleteMarkers(files):
-                markers = self._location.stored_markers(self._marked_by)
-                return concurrency.run_blocking(markers.delete_of_files, files)
-            case _:
-                raise AssertionError(f"there is no step {step}")
+    def list_files(self, source: Source) -> Files | None:
+        """As ``Executor.list_files``."""
+        return next(self._pages[source], None)
+
+    def find_files(self, files: Files) -> Files:
+        """As ``Executor.find_files``."""
+        return concurrency.run_blocking(self._location.find, files)
+
+    def delete_files(self, files: Files) -> Mapping[str, str]:
+        """As ``Executor.delete_files``."""
+        return concurrency.run_blocking(self._location.delete, self._deleting, files)
+
+    def report_files(self, files: Files) -> None:
+        """As ``Executor.report_files``."""
+        self._report(files)
+
+    def delete_markers(self, files: Iterable[DeletedFile]) -> None:
+        """As ``Executor.delete_markers``."""
+        markers = self._location.stored_markers(self._marked_by)
+        concurrency.run_blocking(markers.delete_of_files, files)
 
 
 def marked_in_storage(location: Location, requested_time: str) -> Iterator[list[DeletedFile]]:

@@ -6,8 +6,8 @@ beginning: files that were deleted and reported are not listed again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from typing import Final
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.deletions import marked_by
@@ -23,16 +23,7 @@ from chronolake_model.markers import DeletedFile, file_at, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action
 from chronolake_storage import deletions as deletions_protocol
-from chronolake_storage.deletions import (
-    DeleteFiles,
-    DeleteMarkers,
-    FindFiles,
-    ListFiles,
-    Protocol,
-    ReportFiles,
-    Source,
-    Step,
-)
+from chronolake_storage.deletions import Protocol, Source
 from chronolake_storage.guard import Deleting
 
 PAGE: Final = 1_000
@@ -51,7 +42,7 @@ class NotOfTarget(Exception):
 
 
 class FileDeleter:
-    """Performs the steps of a protocol for one instant.
+    """Executor of a protocol for one instant.
 
     ``pages`` lists each source; ``report`` reports files as deleted. ``marked_by`` is the instant whose direct
     markers are deleted.
@@ -82,31 +73,18 @@ class FileDeleter:
         Raises ``ConfigurationError`` when the storage, or the table's claim, refuses; ``NotOfTarget``; and what
         the report raises.
         """
-        answer = None
-        while True:
-            try:
-                step = protocol.send(answer)
-            except StopIteration:
-                return
-            answer = await self._perform(step)
+        await deletions_protocol.run(protocol, self)
 
-    async def _perform(self, step: Step[Any]) -> Any:
-        match step:
-            case ListFiles(source):
-                return await anext(self._pages[source], None)
-            case FindFiles(files):
-                return await self._files.find(files)
-            case DeleteFiles(files):
-                return await self._delete(files)
-            case ReportFiles(files):
-                return await self._report(files)
-            case DeleteMarkers(files):
-                return await delete_markers(self._files, self._table, self._marked_by, set(files))
-            case _:
-                raise AssertionError(f"there is no step {step}")
+    async def list_files(self, source: Source) -> Page | None:
+        """As ``Executor.list_files``."""
+        return await anext(self._pages[source], None)
 
-    async def _delete(self, files: Page) -> dict[str, str]:
-        """Delete files, and count those that could not be deleted: why, by path."""
+    async def find_files(self, files: Page) -> Page:
+        """As ``Executor.find_files``."""
+        return await self._files.find(files)
+
+    async def delete_files(self, files: Page) -> Mapping[str, str]:
+        """As ``Executor.delete_files``; counts the files that could not be deleted."""
         try:
             failures = await self._files.delete(self._deleting, files)
         except errors.ConfigurationError:
@@ -114,6 +92,14 @@ class FileDeleter:
             raise
         self._metrics.deletions_failed.inc(len(failures))
         return failures
+
+    async def report_files(self, files: Page) -> None:
+        """As ``Executor.report_files``."""
+        await self._report(files)
+
+    async def delete_markers(self, files: Iterable[DeletedFile]) -> None:
+        """As ``Executor.delete_markers``."""
+        await delete_markers(self._files, self._table, self._marked_by, set(files))
 
 
 def sources_of(plan: PendingPlan) -> list[Source]:
