@@ -240,7 +240,7 @@ class _Rows:
             self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
             return
         keys = _keys.record_keys([field.name for field in fields], texts)
-        self._tally.of_records(FindingKind.NO_RECORD_KEY, pc.is_null(keys), lambda row: _worded(texts, row))
+        self._tally.of_records(FindingKind.NO_RECORD_KEY, pc.is_null(keys), lambda row: _text_of(texts, row))
         if meta.RECORD_KEY in names:
             given = table[meta.RECORD_KEY]
             wrong = pc.and_kleene(pc.is_valid(keys), pc.fill_null(pc.not_equal(given, keys), True))
@@ -278,5 +278,5 @@ def _quoted(values: pa.ChunkedArray, row: int) -> str:
     return repr(values[row].as_py())
 
 
-def _worded(texts: Sequence[pa.Array], row: int) -> str:
+def _text_of(texts: Sequence[pa.Array], row: int) -> str:
     return ", ".join(repr(text[row].as_py()) for text in texts)

@@ -69,18 +69,18 @@ def parse(base_path: str) -> Location:
     _refuse_invisible(base_path)
     if base_path.startswith("/"):
         if "://" in base_path:
-            raise ValueError(f"{_shown(base_path)} is a local path with :// in it; rename the folder")
+            raise ValueError(f"{_excerpt(base_path)} is a local path with :// in it; rename the folder")
         return Location(Kind.FILE, "", _normalised(base_path, base_path))
     match = _URI.fullmatch(base_path)
     if match is None:
         raise ValueError(
-            f"{_shown(base_path)} is a relative path, which each client and server would resolve differently; "
-            "give an absolute path or a URI"
+            f"{_excerpt(base_path)} is a relative path, which each client and server would resolve "
+            "differently; give an absolute path or a URI"
         )
     kind = _KINDS.get(match["scheme"].lower())
     if kind is None:
         raise ValueError(
-            f"{_shown(base_path)} has the scheme {match['scheme'][:40]!r}; the schemes are {SCHEMES}"
+            f"{_excerpt(base_path)} has the scheme {match['scheme'][:40]!r}; the schemes are {SCHEMES}"
             + ("; write https://bucket.s3.amazonaws.com/path as s3://bucket/path" if _is_web(match) else "")
         )
     location = match["rest"].partition("#")[0].partition("?")[0]
@@ -122,33 +122,33 @@ def _file(base_path: str, location: str) -> Location:
         _refuse_user(host)
         if host.lower() not in ("", "localhost"):
             raise ValueError(
-                f"{_shown(base_path)} names the host {host[:100]!r}; a file URI may name only localhost"
+                f"{_excerpt(base_path)} names the host {host[:100]!r}; a file URI may name only localhost"
             )
         path = slash + path
     if not path.startswith("/"):
-        raise ValueError(f"{_shown(base_path)} is a relative path; write file:///folder")
+        raise ValueError(f"{_excerpt(base_path)} is a relative path; write file:///folder")
     try:
         decoded = unquote(path, errors="strict")
     except UnicodeDecodeError as exc:
-        raise ValueError(f"{_shown(base_path)} has percent escapes that are not UTF-8") from exc
+        raise ValueError(f"{_excerpt(base_path)} has percent escapes that are not UTF-8") from exc
     _refuse_invisible(decoded, within=True)
     return Location(Kind.FILE, "", _normalised(base_path, decoded))
 
 
 def _stored(base_path: str, kind: Kind, location: str) -> Location:
     if not location.startswith("//"):
-        raise ValueError(f"{_shown(base_path)} names no bucket; write {kind}://bucket/path")
+        raise ValueError(f"{_excerpt(base_path)} names no bucket; write {kind}://bucket/path")
     authority, _, path = location[2:].partition("/")
     if "%" in authority or "%" in path:
         raise ValueError(
-            f"{_shown(base_path)} has a percent sign, which clients and servers would read differently; "
+            f"{_excerpt(base_path)} has a percent sign, which clients and servers would read differently; "
             "choose a base path without one"
         )
     bucket = _bucket(base_path, kind, authority)
     path = path.removesuffix("/")
     if path and any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
-            f"{_shown(base_path)} has an empty part, '.' or '..', which clients and servers would read "
+            f"{_excerpt(base_path)} has an empty part, '.' or '..', which clients and servers would read "
             "differently; write the path without it"
         )
     return Location(kind, bucket, f"/{path}" if kind is Kind.HDFS else path)
@@ -169,14 +169,14 @@ def _bucket(base_path: str, kind: Kind, authority: str) -> str:
     if kind is Kind.HDFS:
         if not _HDFS_HOST.fullmatch(authority):
             raise ValueError(
-                f"{authority[:100]!r} in {_shown(base_path)} is not a host, or a host and its port"
+                f"{authority[:100]!r} in {_excerpt(base_path)} is not a host, or a host and its port"
             )
         # A name service and its name nodes are the same storage.
         return ""
     pattern = _CONTAINER if kind is Kind.AZURE else _BUCKET
     if not pattern.fullmatch(authority):
         raise ValueError(
-            f"{authority[:100]!r} in {_shown(base_path)} is not the name of a bucket; "
+            f"{authority[:100]!r} in {_excerpt(base_path)} is not the name of a bucket; "
             f"write {kind}://bucket/path, without a port"
         )
     return authority.lower()
@@ -188,7 +188,7 @@ def _normalised(base_path: str, path: str) -> str:
     for part in path.split("/"):
         if part == "..":
             if not parts:
-                raise ValueError(f"{_shown(base_path)} leads above the root by '..'")
+                raise ValueError(f"{_excerpt(base_path)} leads above the root by '..'")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
@@ -215,7 +215,7 @@ def _is_web(match: re.Match[str]) -> bool:
     return match["scheme"].lower() in ("http", "https")
 
 
-def _shown(base_path: str) -> str:
+def _excerpt(base_path: str) -> str:
     """The base path for a message, without what may be a secret."""
     head, at, tail = base_path[:300].rpartition("@")
     return repr(f"…@{tail}" if at and "://" in head else base_path[:200])

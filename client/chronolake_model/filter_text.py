@@ -94,10 +94,10 @@ def written(wanted: Filter) -> str:
         case Not():
             return f"not {_enclosed(wanted.filter)}"
         case _:
-            return f"{_column(wanted.column)} {_asked(wanted)}"
+            return f"{_column(wanted.column)} {_text_of_test(wanted)}"
 
 
-def _asked(test: Compare | In | IsNull | StartsWith) -> str:
+def _text_of_test(test: Compare | In | IsNull | StartsWith) -> str:
     match test:
         case Compare():
             return f"{test.operator} {_value(test.value)}"

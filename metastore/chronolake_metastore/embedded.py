@@ -285,7 +285,7 @@ def _forget_ended(folder: Path) -> None:
     locks = list(folder.glob(".s.PGSQL.*.lock"))
     if not lines and not locks:
         return
-    if not _wait_for(lambda: not _left_behind(folder), START_SECONDS_MAX):
+    if not _wait_for(lambda: not _has_leftover_processes(folder), START_SECONDS_MAX):
         raise RuntimeError("processes of a PostgreSQL that has ended still run")
     # In a copied folder they are of the original, which may run: its own lock must stay.
     if len(lines) > 4 and lines[4].strip() and _is_of(lines, folder):
@@ -294,7 +294,7 @@ def _forget_ended(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _left_behind(folder: Path) -> bool:
+def _has_leftover_processes(folder: Path) -> bool:
     psutil = importlib.import_module("psutil")
     for process in psutil.process_iter(["name", "cwd", "status"]):
         info = process.info

@@ -153,7 +153,7 @@ class EventRing:
         """Whether every event behind ``place`` is in the ring or is yet to come."""
         return self.is_running and place >= self._floor
 
-    def number_behind(self, place: Place) -> int:
+    def number_after(self, place: Place) -> int:
         """The number of the first event behind ``place``, which the ring covers; else ``next_number``."""
         low, high = self._first, self.next_number
         while low < high:

@@ -255,7 +255,7 @@ def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: 
     _print_prepared(console, job, prepared)
     request = job.request
     commits: list[Committed] = []
-    rows = job.rehearse(prepared) if dry_run else None
+    rows = job.dry_run(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("commits", total=len(prepared.batches))

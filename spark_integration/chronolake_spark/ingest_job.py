@@ -175,7 +175,7 @@ class IngestJob:
             table, batches, digests, changed, struct, inspection.rows, csv_advice.notes(inspection.profiles)
         )
 
-    def rehearse(self, prepared: Prepared) -> int:
+    def dry_run(self, prepared: Prepared) -> int:
         """Do all that ``run`` does short of writing; returns how many rows would be written.
 
         Raises what ``run`` raises for rows: ``SchemaMismatch``, ``InvalidRecordKey``.
@@ -187,7 +187,7 @@ class IngestJob:
             with contextlib.suppress(NamespaceNotFound):  # ``run`` creates the namespace.
                 self._client.check_new_table(self._new_table(prepared))
         with _readable(self.request.source), self._locating(files):
-            return write.rehearse(self._frame(files), self._definition(prepared), **self._write_options())
+            return write.dry_run(self._frame(files), self._definition(prepared), **self._write_options())
 
     def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
         """Commit batch by batch, without the files that the table has; None stands for a batch of only such."""

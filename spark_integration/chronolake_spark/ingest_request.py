@@ -144,10 +144,10 @@ def _check_options(table: Table, request: Request) -> None:
     own_path, given_path = _comparable(table.base_path), _comparable(request.base_path or table.base_path)
     options = (
         ("--key", "record key", request.key, table.record_key_fields),
-        ("--ordering", "ordering field", _given(request.ordering), _given(table.ordering_field)),
+        ("--ordering", "ordering field", _as_list(request.ordering), _as_list(table.ordering_field)),
         ("--partition", "partition fields", partition_fields(request), table.partition_fields),
-        ("--buckets", "number of buckets", _given(request.buckets), [table.index.buckets]),
-        ("--base-path", "base path", _given(given_path), _given(own_path)),
+        ("--buckets", "number of buckets", _as_list(request.buckets), [table.index.buckets]),
+        ("--base-path", "base path", _as_list(given_path), _as_list(own_path)),
     )
     for option, what, given, own in options:
         if given and list(given) != list(own):
@@ -188,7 +188,7 @@ def _comparable(base_path: str) -> str | None:
     return base_paths.canonical_if_comparable(_base_paths.absolute(base_path))
 
 
-def _given(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return [] if value is None else [value]
 
 

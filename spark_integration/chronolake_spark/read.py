@@ -70,7 +70,7 @@ def incremental(
     changes: Changes,
     *,
     meta_columns: bool,
-    kept: MatchingGroups | None = None,
+    matching: MatchingGroups | None = None,
 ) -> DataFrame:
     """The records that changed, each once in its last state, with ``_change_type``.
 
@@ -78,18 +78,20 @@ def incremental(
     before the range and is not after it, as it was before. Where the table was restored, records came back
     whose last change was made long before: all records of the file groups that it concerned are upserts.
 
-    With ``kept``, records in other slices may be missing.
+    With ``matching``, records in other slices may be missing.
     """
     after = [group.after for group in changes.file_groups if group.after is not None]
     before = [group.before for group in changes.file_groups if group.before is not None]
     written = evolution.versions(table, table.reload().definition, [*before, *after])
     instants = [instant.requested_time for instant in changes.instants]
     upserts = _records(
-        spark, written, [slice_ for slice_ in after if kept is None or _key(slice_) in kept.after]
+        spark, written, [slice_ for slice_ in after if matching is None or _key(slice_) in matching.after]
     )
     if not changes.restores:
         upserts = upserts.where(sf.col(columns.COMMIT_TIME).isin(instants))
-    changed_groups = [group for group in changes.file_groups if kept is None or _key(group) in kept.before]
+    changed_groups = [
+        group for group in changes.file_groups if matching is None or _key(group) in matching.before
+    ]
     deletes = _deletes(spark, written, changed_groups)
     if changed_groups and any(group.after is None for group in changes.file_groups):
         # What was in a replaced file group may be in another one now, as after a clustering; in any other, so

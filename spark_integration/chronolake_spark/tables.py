@@ -139,7 +139,7 @@ class SparkTable:
         if filter is None:
             snapshot = self._table.snapshot(as_of)
             return read.snapshot(self._spark, self._table, snapshot, meta_columns=meta_columns)
-        wanted = self._wanted(filter)
+        wanted = self._parsed_filter(filter)
         judged_by = self.definition.schema_version
         scan = self._table.scan(wanted, as_of)
         rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns)
@@ -164,13 +164,13 @@ class SparkTable:
         changes = self._table.changes(from_, to)
         if filter is None:
             return read.incremental(self._spark, self._table, changes, meta_columns=meta_columns)
-        wanted = self._wanted(filter)
+        wanted = self._parsed_filter(filter)
         judged_by = self.definition.schema_version
-        kept = read.could_match(self._table, changes, wanted)
-        rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, kept=kept)
+        matching = read.could_match(self._table, changes, wanted)
+        rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, matching=matching)
         return self._matching(rows, wanted, judged_by)
 
-    def _wanted(self, filter: FilterOrText) -> Filter:
+    def _parsed_filter(self, filter: FilterOrText) -> Filter:
         return filters.parse(filter, self._table.reload().definition.schema)
 
     def _matching(self, rows: DataFrame, wanted: Filter, judged_by: int) -> DataFrame:

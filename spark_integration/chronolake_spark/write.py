@@ -161,7 +161,7 @@ def run(
         return write.refresh()
 
 
-def rehearse(df: DataFrame, table: Table, **how: Any) -> int:
+def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
     """Prepare rows as for a write, without one; returns how many. Takes what ``tagged`` takes, and raises what
     a write raises for rows that it cannot take."""
     counted = Observation()

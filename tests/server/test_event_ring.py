@@ -82,7 +82,7 @@ class RingMachine(RuleBasedStateMachine):
         reader.text = b"".join(frame + b"\r\n\r\n" for frame in frames)
         assert self.ring.covers(self.ring.head)
         version = sum(logged.table_id == reader.table_id for logged in self.log)
-        reader.reading = Reading(self.ring.number_behind(self.ring.head), reader.table_id, version)
+        reader.reading = Reading(self.ring.number_after(self.ring.head), reader.table_id, version)
 
     @rule(reader=readers, bytes_max=st.integers(1, 3_000))
     def read(self, reader: Reader, bytes_max: int) -> None:
@@ -144,9 +144,9 @@ def test_a_place_is_found_in_the_ring() -> None:
     ring.start(Place())
     ring.append(events)
 
-    assert [ring.number_behind(one.place) for one in events] == [1, 2, 3, 4, 5, 6]
-    assert ring.number_behind(Place()) == 0
-    assert ring.number_behind(Place(999, 1)) == 6
+    assert [ring.number_after(one.place) for one in events] == [1, 2, 3, 4, 5, 6]
+    assert ring.number_after(Place()) == 0
+    assert ring.number_after(Place(999, 1)) == 6
 
 
 @given(have=st.integers(0, 8), given=st.integers(0, 12), of_table=st.booleans())
@@ -157,7 +157,7 @@ def test_a_reader_that_is_ahead_of_the_ring_gets_nothing_twice(have: int, given:
     ring.start(Place())
     ring.append(events[:have])
     after = events[given - 1].place if given else Place()
-    reading = Reading(ring.number_behind(after), TABLES[0] if of_table else None, given, after)
+    reading = Reading(ring.number_after(after), TABLES[0] if of_table else None, given, after)
 
     text = ring.read(reading, 100_000)
     ring.append(events[have:])

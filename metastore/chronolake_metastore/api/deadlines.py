@@ -62,7 +62,7 @@ class _Exchange:
         self._has_begun = False
         self._refusing: asyncio.Task[None] | None = None
         self._receiving: asyncio.Timeout | None = None
-        self._timer = self._loop.call_at(self._start + seconds, self._look)
+        self._timer = self._loop.call_at(self._start + seconds, self._check_body)
 
     async def receive(self) -> Any:
         """The next part of the request; behind its last part the time of the answer runs.
@@ -102,9 +102,9 @@ class _Exchange:
     def _set_timer(self, at: float) -> None:
         self._timer.cancel()
         if not self._has_begun and self._refusing is None:
-            self._timer = self._loop.call_at(at, self._look)
+            self._timer = self._loop.call_at(at, self._check_body)
 
-    def _look(self) -> None:
+    def _check_body(self) -> None:
         """Refuse the request, unless parts of its body came meanwhile and give it more time."""
         body_until = self._start + self._seconds + self._body_bytes / BODY_BYTES_PER_SECOND
         if self._is_whole:

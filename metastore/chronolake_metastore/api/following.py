@@ -70,7 +70,7 @@ class Following:
         while not self._followers.is_closed:
             if self._position.table_id is None and ring.covers(self._position.place):
                 place = self._position.place
-                self._reading = Reading(ring.number_behind(place), None, after=place)
+                self._reading = Reading(ring.number_after(place), None, after=place)
                 return
             # Taken first: what the ring has up to here was committed before the page is read.
             head = ring.head if ring.is_running else None
@@ -85,7 +85,7 @@ class Following:
                 return
             if is_empty and head is not None and ring.covers(head):
                 table_id, version, _ = self._position
-                self._reading = Reading(ring.number_behind(head), table_id, version)
+                self._reading = Reading(ring.number_after(head), table_id, version)
                 return
             if is_empty:
                 await self._followers.wait_for_event(self._position.table_id, _START_SECONDS)

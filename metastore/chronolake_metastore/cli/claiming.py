@@ -34,7 +34,7 @@ def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, d
     def tell(claimed: Claimed) -> None:
         nonlocal refused
         refused += claimed.is_refused
-        typer.echo(f"{claimed.table}: {_said(claimed, dry_run=dry_run)}")
+        typer.echo(f"{claimed.table}: {_text_of(claimed, dry_run=dry_run)}")
 
     async def run() -> Identities:
         await readiness.check_at_start(settings)
@@ -52,7 +52,7 @@ def _named(identities: Identities, *, dry_run: bool) -> str:
     return f"metastore {identities.all_identities[-1]}, {'new' if identities.is_new else 'as before'}"
 
 
-def _said(claimed: Claimed, *, dry_run: bool) -> str:
+def _text_of(claimed: Claimed, *, dry_run: bool) -> str:
     if claimed.is_refused:
         return f"not claimed: {claimed.failure}"
     if claimed.renewal is None:

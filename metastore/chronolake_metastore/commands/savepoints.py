@@ -56,7 +56,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     @override
     def names(self, command: RestoreTable) -> Names:
         savepoint = command.table, command.savepoint
-        instants = [stored.find_savepoints([command.table]), stored.find_behind_savepoints([savepoint])]
+        instants = [stored.find_savepoints([command.table]), stored.find_after_savepoints([savepoint])]
         return Names(tables=[command.table], instant_queries=instants)
 
     @override

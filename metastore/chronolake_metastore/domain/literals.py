@@ -72,8 +72,8 @@ def parse(kind: Kind, literal: Literal) -> Value:
     value = None if parser is None else parser(literal)
     if value is None:
         if kind is Kind.STRING and not isinstance(literal, str):
-            raise ValueError(f"{_shown(literal)} is not a string: put the value in quotes")
-        raise ValueError(f"{_shown(literal)} is not {kind.value}")
+            raise ValueError(f"{_excerpt(literal)} is not a string: put the value in quotes")
+        raise ValueError(f"{_excerpt(literal)} is not {kind.value}")
     return value
 
 
@@ -153,6 +153,6 @@ _PARSERS: Final[dict[Kind, Callable[[Literal], Value | None]]] = {
 }
 
 
-def _shown(literal: Literal) -> str:
+def _excerpt(literal: Literal) -> str:
     shown = repr(literal)
     return shown if len(shown) <= 100 else f"{shown[:100]}…"

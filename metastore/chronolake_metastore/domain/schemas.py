@@ -142,7 +142,7 @@ class _Columns:
         self._put(SchemaField(schema_change.name, schema_change.type, field_id=self.last_field_id))
 
     def _rename(self, schema_change: wire.RenameColumn) -> None:
-        field = self._found(schema_change.name)
+        field = self._field(schema_change.name)
         self._refuse_role(schema_change.name, "renamed")
         tables.check_column(Field(schema_change.new_name, field.type))
         if schema_change.new_name == schema_change.name:
@@ -153,7 +153,7 @@ class _Columns:
         self._put(msgspec.structs.replace(field, name=schema_change.new_name))
 
     def _widen(self, schema_change: wire.WidenColumn) -> None:
-        field = self._found(schema_change.name)
+        field = self._field(schema_change.name)
         self._refuse_role(schema_change.name, "given another type")
         tables.check_column(Field(schema_change.name, schema_change.type))
         if not column_types.is_wider(schema_change.type, field.type):
@@ -169,7 +169,7 @@ class _Columns:
         self._put(msgspec.structs.replace(field, type=schema_change.type))
 
     def _set_nullable(self, schema_change: wire.SetNullable) -> None:
-        field = self._found(schema_change.name)
+        field = self._field(schema_change.name)
         if not schema_change.nullable:
             raise self._refused(
                 schema_change.name, ("there may be nulls in it, so a nullable column stays nullable")
@@ -179,7 +179,7 @@ class _Columns:
         self._put(msgspec.structs.replace(field, nullable=True))
 
     def _drop(self, schema_change: wire.DropColumn) -> None:
-        field = self._found(schema_change.name)
+        field = self._field(schema_change.name)
         # The record key cannot go, so a column is left always.
         self._refuse_role(schema_change.name, "dropped")
         del self._fields[field.field_id], self._ids[schema_change.name.lower()]
@@ -188,7 +188,7 @@ class _Columns:
         self._fields[field.field_id] = field
         self._ids[field.name.lower()] = field.field_id
 
-    def _found(self, name: str) -> SchemaField:
+    def _field(self, name: str) -> SchemaField:
         field_id = self._ids.get(name.lower())
         if field_id is not None and self._fields[field_id].name == name:
             return self._fields[field_id]

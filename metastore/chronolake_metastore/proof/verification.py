@@ -88,7 +88,9 @@ async def verify(
             try:
                 await verification.run(session, documents)
             except replay_tables.Unreplayable as exc:
-                verification.found(Finding(Check.REPLAY, "", None, str(exc), "events that agree", "others"))
+                verification.add_finding(
+                    Finding(Check.REPLAY, "", None, str(exc), "events that agree", "others")
+                )
     finally:
         await database.close()
     return verification.report(time.monotonic() - began)
@@ -118,7 +120,7 @@ class _Verification:
         self._reader = LogReader(table_id)
         self._chains = Chains()
         self._replay = Replay()
-        self._answers = AnswersVerification(table_id, self._name, self.found)
+        self._answers = AnswersVerification(table_id, self._name, self.add_finding)
         self._names = {CATALOG_ID: CATALOG}
         self._damaged: set[UUID] = set()
         self._files = 0
@@ -142,7 +144,7 @@ class _Verification:
         for document in documents:
             self._documents += 1
             if isinstance(document, Finding):
-                self.found(document)
+                self.add_finding(document)
                 continue
             # The next document is fetched from storage, however long that takes, in no transaction.
             async with session.replaying() as tx:
@@ -156,7 +158,7 @@ class _Verification:
             left_out = self._damaged
             rows = await session.differences(tx, self._table_id, left_out, self._findings_max + 1)
             for difference in rows:
-                self.found(self._differs(difference))
+                self.add_finding(self._differs(difference))
 
     def report(self, seconds: float) -> Report:
         """What came of it."""
@@ -172,7 +174,7 @@ class _Verification:
             shared_base_paths=self._shared_base_paths,
         )
 
-    def found(self, finding: Finding, table_id: UUID | None = None) -> None:
+    def add_finding(self, finding: Finding, table_id: UUID | None = None) -> None:
         """Note a finding; with ``table_id`` one that makes the table's log unfit to be replayed."""
         if len(self._findings) < self._findings_max:
             self._findings.append(finding)
@@ -186,14 +188,14 @@ class _Verification:
         for stored in page:
             event = self._decode(stored)
             for finding in self._chains.follow(stored, self._name(stored.table_id)):
-                self.found(finding, stored.table_id)
+                self.add_finding(finding, stored.table_id)
             if event is not None:
                 events.append(event)
         await self._check_outcomes(tx, page)
         await self._answers.check_events(tx, page)
         await self._check_write_stats(tx, events)
         await self._check_deletions(tx, events)
-        await event_lists.check(tx, events, self._name, self.found)
+        await event_lists.check(tx, events, self._name, self.add_finding)
         await self._replay.apply(tx, [event for event in events if not self._is_damaged(event.table_id)])
         self._progress("reading the log", self._reader.events + len(page), self._length)
 
@@ -203,7 +205,7 @@ class _Verification:
         except ValueError as exc:
             name = self._name(stored.table_id)
             finding = Finding(Check.PAYLOAD, name, stored.version, str(exc), stored.type, stored.payload[:200])
-            self.found(finding, stored.table_id)
+            self.add_finding(finding, stored.table_id)
             return None
         if isinstance(event.payload, TableCreated):
             self._names[event.table_id] = event.payload.definition.name
@@ -218,7 +220,7 @@ class _Verification:
             if stored.request_id in without:
                 what = f"{stored.type}: the outcome of its request {stored.request_id!r}"
                 name = self._name(stored.table_id)
-                self.found(Finding(Check.OUTCOME, name, stored.version, what, "an outcome", NOTHING))
+                self.add_finding(Finding(Check.OUTCOME, name, stored.version, what, "an outcome", NOTHING))
 
     async def _check_write_stats(self, tx: Transaction, events: Sequence[Event]) -> None:
         sealed = {(event.table_id, event.version): event.payload for event in events if _seals(event)}
@@ -250,7 +252,7 @@ class _Verification:
 
     def _write_stats_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
         finding = Finding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, actual)
-        self.found(finding, key[0])
+        self.add_finding(finding, key[0])
 
     async def _check_deletions(self, tx: Transaction, events: Sequence[Event]) -> None:
         sealed = {
@@ -281,23 +283,25 @@ class _Verification:
 
     def _deletions_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
         # Nothing is projected from them: the table's log can be replayed all the same.
-        self.found(Finding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, actual))
+        self.add_finding(Finding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, actual))
 
     async def _find_orphans(self, tx: Transaction) -> None:
         limit = self._findings_max + 1
         for (table_id, version), count in await proof.write_stats_without_event(tx, self._table_id, limit):
             what = "write stats that no event published"
-            self.found(
+            self.add_finding(
                 Finding(Check.WRITE_STATS, self._name(table_id), version, what, NOTHING, f"{count} files")
             )
         for (table_id, version), count in await proof.deleted_files_without_event(tx, self._table_id, limit):
             what = "deleted files that no event reported"
-            self.found(Finding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files"))
+            self.add_finding(
+                Finding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files")
+            )
         for finding in await event_lists.find_orphans(tx, self._table_id, limit, self._name):
-            self.found(finding)
+            self.add_finding(finding)
         for (table_id, version), request_id in await proof.outcomes_without_event(tx, self._table_id, limit):
             what = f"the version that the outcome of {request_id!r} names"
-            self.found(Finding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING))
+            self.add_finding(Finding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING))
 
     async def _check_heads(self, tx: Transaction, document: Heads) -> None:
         heads = [
@@ -310,19 +314,19 @@ class _Verification:
             if actual != head.hash:
                 what = f"the head that {document.name} keeps"
                 name = head.table or self._name(UUID(head.table_id))
-                self.found(Finding(Check.HEAD, name, head.version, what, head.hash, actual))
+                self.add_finding(Finding(Check.HEAD, name, head.version, what, head.hash, actual))
 
     def _close_the_log(self) -> None:
         """Say what can only be known at the end of the log."""
         for table_id, version in self._chains.missing():
             finding = Finding(Check.VERSION, self._name(table_id), version, "the event", "an event", NOTHING)
-            self.found(finding, table_id)
+            self.add_finding(finding, table_id)
         for table_id, refusal in self._replay.refused.items():
             if table_id not in self._damaged:
                 event = refusal.event
                 what = f"{event.type}: {refusal.reason}"
                 expected = "an event that may follow"
-                self.found(
+                self.add_finding(
                     Finding(Check.REPLAY, self._name(table_id), event.version, what, expected, event.type),
                     table_id,
                 )
@@ -344,8 +348,8 @@ class _Verification:
             table,
             version if isinstance(version, int) else None,
             what,
-            _said(expected, differing),
-            _said(actual, differing),
+            _text_of(expected, differing),
+            _text_of(actual, differing),
         )
 
     def _name(self, table_id: UUID) -> str:
@@ -360,7 +364,7 @@ def _row(text: str | None) -> dict[str, object] | None:
     return None if text is None else msgspec.json.decode(text, type=dict[str, object])
 
 
-def _said(row: dict[str, object] | None, columns: Sequence[str] | None) -> str:
+def _text_of(row: dict[str, object] | None, columns: Sequence[str] | None) -> str:
     if row is None:
         return NOTHING
     if columns is None:

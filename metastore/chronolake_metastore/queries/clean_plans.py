@@ -14,12 +14,12 @@ async def preview(database: Database, table_name: str, policy: CleanPolicy) -> C
     """What a clean would delete now; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        bounds, now = await stored.look(connection, table.table_id, policy.commits)
+        bounds, now = await stored.read_bounds(connection, table.table_id, policy.commits)
         wanted = cleans.scope_of(table, policy, bounds, now)
         deletable_files = (
             []
             if wanted is None
-            else await stored.deletable(connection, table.table_id, wanted, FILES_TO_CLEAN_MAX + 1)
+            else await stored.read_deletable(connection, table.table_id, wanted, FILES_TO_CLEAN_MAX + 1)
         )
     plan = cleans.plan(deletable_files[:FILES_TO_CLEAN_MAX])
     return CleanPreview(

@@ -52,7 +52,7 @@ async def refusals(
     instant = await instants.get(connection, table_id, requested_time)
     if instant is None:
         raise await tables.instant_not_found(connection, table, requested_time)
-    return await _judge(
+    return await _refusals_by(
         connection, table, files, lambda known: domain.refusal_for_instant(instant, writer, known)
     )
 
@@ -63,7 +63,7 @@ async def orphan_refusals(
     """Those of the files that may not be deleted as orphans; raises as ``refused``."""
     table = await _own(connection, table_id)
     last_time = await clocks.last_time(connection, table_id)
-    refusals = await _judge(
+    refusals = await _refusals_by(
         connection,
         table,
         files,
@@ -89,7 +89,7 @@ async def _of_dropped_tables(
     ]
 
 
-async def _judge(
+async def _refusals_by(
     connection: Reader,
     table: Table,
     files: Sequence[DeletedFile],

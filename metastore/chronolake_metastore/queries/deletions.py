@@ -46,7 +46,5 @@ async def page(
         files, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_Place(table.table_id, requested_time, files[-1]))
+    next_cursor = cursors.encode(_Place(table.table_id, requested_time, files[-1])) if is_cut else None
     return DeletedFilePage(table.name, format_time(requested_time, table.definition.tick), files, next_cursor)

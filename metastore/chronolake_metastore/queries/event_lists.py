@@ -87,8 +87,8 @@ async def _page(database: Database, request: ListRequest, name: ListName) -> _Pa
             request.limit,
             database.page_bytes_max,
         )
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_Place(table.table_id, request.requested_time, name, entries[-1][0]))
+    next_cursor = (
+        cursors.encode(_Place(table.table_id, request.requested_time, name, entries[-1][0])) if is_cut else None
+    )
     text = format_time(request.requested_time, table.definition.tick)
     return _Page(table, text, [entry for _, entry in entries], next_cursor)

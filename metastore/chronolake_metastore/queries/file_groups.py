@@ -101,9 +101,9 @@ async def replaced(
         replaced_groups, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_ReplacedPlace(table.table_id, time, replaced_groups[-1].group))
+    next_cursor = (
+        cursors.encode(_ReplacedPlace(table.table_id, time, replaced_groups[-1].group)) if is_cut else None
+    )
     tick = table.definition.tick
     groups = [wire.ReplacedFileGroup(*group.group, _replacement(group, tick)) for group in replaced_groups]
     return wire.ReplacedFileGroups(table.name, format_time(time, tick), groups, next_cursor)
@@ -131,9 +131,9 @@ async def pending(
         pending_groups, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_PendingPlace(table.table_id, time, pending_groups[-1].group))
+    next_cursor = (
+        cursors.encode(_PendingPlace(table.table_id, time, pending_groups[-1].group)) if is_cut else None
+    )
     tick = table.definition.tick
     groups = [
         wire.PendingFileGroup(*group.group, format_time(group.requested_time, tick), group.action)

@@ -264,9 +264,7 @@ async def _place(
 
 
 def _page(table: Table, as_of: Micros, slices: list[wire.FileSlice], *, is_cut: bool) -> wire.Snapshot:
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_SnapshotPlace(table.table_id, as_of, _key(slices[-1])))
+    next_cursor = cursors.encode(_SnapshotPlace(table.table_id, as_of, _key(slices[-1]))) if is_cut else None
     return wire.Snapshot(table.name, format_time(as_of, table.definition.tick), slices, next_cursor)
 
 

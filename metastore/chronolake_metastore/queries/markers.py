@@ -51,9 +51,9 @@ async def page(
         markers_of_page, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_Place(table.table_id, requested_time, markers_of_page[-1]))
+    next_cursor = (
+        cursors.encode(_Place(table.table_id, requested_time, markers_of_page[-1])) if is_cut else None
+    )
     return MarkerPage(
         table.name, format_time(requested_time, table.definition.tick), markers_of_page, next_cursor
     )

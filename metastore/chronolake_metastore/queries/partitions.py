@@ -41,7 +41,5 @@ async def page(
         totals, is_cut = await paging.collect(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
-    next_cursor = None
-    if is_cut:
-        next_cursor = cursors.encode(_Place(table.table_id, time, totals[-1].partition_path))
+    next_cursor = cursors.encode(_Place(table.table_id, time, totals[-1].partition_path)) if is_cut else None
     return Partitions(table.name, format_time(time, table.definition.tick), totals, next_cursor)

@@ -29,7 +29,7 @@ class Probe:
         if self._checking is None or self._checking.done():
             # Not in the scope of one caller: it goes on for the next one when the first has its answer.
             self._checking = asyncio.create_task(check(self._database))
-            self._checking.add_done_callback(_heard)
+            self._checking.add_done_callback(_retrieve_exception)
         done, _ = await asyncio.wait({self._checking}, timeout=ANSWER_SECONDS)
         if not done:
             raise errors.DatabaseUnavailable(f"the database did not answer within {ANSWER_SECONDS:g} seconds")
@@ -42,7 +42,7 @@ class Probe:
             await asyncio.wait({self._checking})
 
 
-def _heard(checking: asyncio.Task[None]) -> None:
+def _retrieve_exception(checking: asyncio.Task[None]) -> None:
     """Ignore the failure of a check that has no caller any more: the next caller starts another check."""
     if not checking.cancelled():
         checking.exception()

@@ -95,7 +95,7 @@ def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statemen
     }
 
 
-async def look(
+async def read_bounds(
     connection: AsyncConnection, table_id: UUID, retain_commits: int | None
 ) -> tuple[Bounds, Micros]:
     """What bounds a clean now, and now, for reading."""
@@ -103,7 +103,7 @@ async def look(
     return await read(connection, find_bounds(table_id, retain_commits, now)), now
 
 
-async def deletable(
+async def read_deletable(
     connection: AsyncConnection, table_id: UUID, scope: CleanScope, files: int
 ) -> list[Deletable]:
     """The first so many files that a clean may delete, for reading."""

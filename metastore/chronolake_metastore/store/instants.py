@@ -22,7 +22,7 @@ _FIND: Final = statements.load("instants/find")
 _FIND_BY_ID: Final = statements.load("instants/find_by_id")
 _FIND_ROLLBACKS: Final = statements.load("instants/find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("instants/find_savepoints")
-_FIND_BEHIND_SAVEPOINTS: Final = statements.load("instants/find_after_savepoints")
+_FIND_AFTER_SAVEPOINTS: Final = statements.load("instants/find_after_savepoints")
 _SAVE: Final = statements.load("instants/save")
 _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
@@ -85,9 +85,9 @@ def find_savepoints(tables: Iterable[str]) -> Query[FoundInstants]:
     return Query(_FIND_SAVEPOINTS, parameters, decode)
 
 
-def find_behind_savepoints(named: Iterable[tuple[str, Micros]]) -> Query[FoundInstants]:
+def find_after_savepoints(named: Iterable[tuple[str, Micros]]) -> Query[FoundInstants]:
     """Savepoints, the instants that they pin, and what going back to them would undo."""
-    return Query(_FIND_BEHIND_SAVEPOINTS, _names(named), decode)
+    return Query(_FIND_AFTER_SAVEPOINTS, _names(named), decode)
 
 
 def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Query[FoundInstants]:

@@ -99,7 +99,7 @@ def _created(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool] |
         elif all_new:
             results.append([True] * len(request.request.markers))
         else:
-            results.append(_taken(new, instant, request.request.markers))
+            results.append(_are_new(new, instant, request.request.markers))
     return results
 
 
@@ -162,7 +162,7 @@ def insert(new: NewMarkers, requests: Sequence[CreateMarkers]) -> Query[list[lis
 
 def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]:
     new = Counter(tuple(row) for row in rows)
-    return [_taken(new, (request.requested_time,), request.request.markers) for request in requests]
+    return [_are_new(new, (request.requested_time,), request.request.markers) for request in requests]
 
 
 async def page(
@@ -170,7 +170,7 @@ async def page(
 ) -> list[Marker]:
     """The first ``markers`` of an instant behind ``after``; if ``unpublished``, those without write stats."""
     statement = _UNPUBLISHED if unpublished else _PAGE
-    rows = await statements.execute(connection, statement, _of(of) | _behind(after) | {"markers": markers})
+    rows = await statements.execute(connection, statement, _of(of) | _after(after) | {"markers": markers})
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
 
 
@@ -185,7 +185,7 @@ async def delete(
     connection: AsyncConnection, of: InstantRef, after: Marker, markers: int
 ) -> tuple[Marker | None, int]:
     """Delete the next ``markers`` of an instant behind ``after``: the last of them, and how many they were."""
-    rows = await statements.execute(connection, _DELETE, _of(of) | _behind(after) | {"markers": markers})
+    rows = await statements.execute(connection, _DELETE, _of(of) | _after(after) | {"markers": markers})
     row = rows.one_or_none()
     if row is None:
         return None, 0
@@ -213,19 +213,19 @@ def _columns(markers: Sequence[Marker]) -> dict[str, list[object]]:
     }
 
 
-def _taken(new: Counter[tuple[object, ...]], of: tuple[object, ...], markers: Sequence[Marker]) -> list[bool]:
+def _are_new(new: Counter[tuple[object, ...]], of: tuple[object, ...], markers: Sequence[Marker]) -> list[bool]:
     """Which of ``markers`` are new; each is so once."""
-    taken = []
+    are_new = []
     for marker in markers:
         key = (*of, marker.partition_path, marker.file_name, marker.kind)
-        taken.append(new[key] > 0)
+        are_new.append(new[key] > 0)
         new[key] -= 1
-    return taken
+    return are_new
 
 
 def _of(of: InstantRef) -> dict[str, object]:
     return msgspec.structs.asdict(of)
 
 
-def _behind(after: Marker) -> dict[str, object]:
+def _after(after: Marker) -> dict[str, object]:
     return {"after_partition": after.partition_path, "after_file": after.file_name, "after_kind": after.kind}

@@ -52,7 +52,7 @@ class ReplacedGroup(msgspec.Struct, frozen=True):
 
 async def pending(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
     """The first ``groups`` file groups behind ``after`` for which a table service was pending."""
-    rows = await statements.execute(connection, _PENDING, _of(at) | _behind(after) | {"groups": groups})
+    rows = await statements.execute(connection, _PENDING, _of(at) | _after(after) | {"groups": groups})
     return [
         PendingGroup((partition, file_id), Micros(requested), begun_as(Action(action), Operation(operation)))
         for partition, file_id, requested, action, operation in rows
@@ -72,7 +72,7 @@ async def pending_compactions(
 
 async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
     """The first ``groups`` file groups behind ``after`` that had been replaced."""
-    rows = await statements.execute(connection, _REPLACED, _of(at) | _behind(after) | {"groups": groups})
+    rows = await statements.execute(connection, _REPLACED, _of(at) | _after(after) | {"groups": groups})
     return _replaced_groups(rows)
 
 
@@ -102,7 +102,7 @@ async def groups_before_or_on(
     None that had been replaced by an instant requested by then.
     """
     parameters = {"before_or_on": before_or_on, "partition_path": partition_path, "groups": groups}
-    rows = await statements.execute(connection, _GROUPS_BEFORE_OR_ON, _of(at) | _behind(after) | parameters)
+    rows = await statements.execute(connection, _GROUPS_BEFORE_OR_ON, _of(at) | _after(after) | parameters)
     return [(partition, file_id) for partition, file_id in rows]
 
 
@@ -135,7 +135,7 @@ def _one(group: GroupKey) -> dict[str, object]:
     return {"partition_path": group[0], "file_id": group[1]}
 
 
-def _behind(after: GroupKey) -> dict[str, object]:
+def _after(after: GroupKey) -> dict[str, object]:
     return {"after_partition": after[0], "after_file_id": after[1]}
 
 

@@ -70,13 +70,13 @@ class Deleter:
 
     async def run(self) -> None:
         """Look periodically, until cancelled."""
-        await run_periodically("deleter", self._look_until_done, self._interval_seconds)
+        await run_periodically("deleter", self._execute_all, self._interval_seconds)
 
-    async def _look_until_done(self) -> None:
-        while await self.look():
+    async def _execute_all(self) -> None:
+        while await self.execute_plans():
             pass
 
-    async def look(self) -> int:
+    async def execute_plans(self) -> int:
         """Execute waiting plans, if this replica is the leader; gives how many plans waited."""
         async with leader_election.leadership(self._database, AdvisoryLock.DELETER) as ours:
             if ours is None:

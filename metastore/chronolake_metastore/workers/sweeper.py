@@ -49,13 +49,13 @@ class Sweeper:
 
     async def run(self) -> None:
         """Look periodically, until cancelled."""
-        await run_periodically("sweeper", self._look_until_done, self._interval_seconds)
+        await run_periodically("sweeper", self._sweep_until_done, self._interval_seconds)
 
-    async def _look_until_done(self) -> None:
-        while await self.look():
+    async def _sweep_until_done(self) -> None:
+        while await self.sweep_due():
             pass
 
-    async def look(self) -> int:
+    async def sweep_due(self) -> int:
         """Sweep the instants that are due, if this replica is the leader; gives how many."""
         async with leader_election.leadership(self._database, AdvisoryLock.SWEEPER) as ours:
             if ours is None:

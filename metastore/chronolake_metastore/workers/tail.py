@@ -67,13 +67,13 @@ class Tail:
             ringing = asyncio.ensure_future(self._notifier.wait(POLL_SECONDS))
             try:
                 await asyncio.sleep(0)
-                seconds = await self._look()
+                seconds = await self._read_new_events()
                 await asyncio.sleep(REST_SECONDS)
                 await asyncio.wait({ringing}, timeout=seconds)
             finally:
                 ringing.cancel()
 
-    async def _look(self) -> float:
+    async def _read_new_events(self) -> float:
         """Read what is new; gives for how long nothing more is to be expected unless the notifier rings."""
         ring = self._followers.ring
         events = await following.page(
