@@ -1,7 +1,7 @@
-"""The batcher: requests that wait are run together, and each is answered when its batch is durable.
+"""The batcher: waiting requests run together, and each is answered when its batch is durable.
 
 While one batch commits, the next gathers. So the busier the server is, the more requests share a round trip and
-a flush to disk, and when nothing waits nothing is delayed.
+a flush to disk, and a request that arrives alone is not delayed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.transaction import Session
 
 OVERDUE_SECONDS: Final = 0.05
-"""How long a batch may take before another lane goes on with what is not in it."""
+"""How long a batch may take before another lane starts with requests that share no key with it."""
 
 RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
@@ -44,7 +44,7 @@ class Waiting(msgspec.Struct, Generic[RequestT, ResultT]):
 
 
 class Work(ABC, Generic[RequestT, ResultT]):
-    """What a batcher does with its batches. ``name`` is what its requests are called in the log."""
+    """The work on a batch. ``name`` names the requests in the log."""
 
     name: str
 
@@ -58,7 +58,7 @@ class Work(ABC, Generic[RequestT, ResultT]):
 
     @abstractmethod
     def describe(self, request: RequestT) -> dict[str, str]:
-        """What the log says of a request that failed."""
+        """The fields of the log line for a failed request."""
 
     @abstractmethod
     def answer(
@@ -85,7 +85,7 @@ class Lane(Generic[RequestT, ResultT]):
         self._interval_seconds = interval_seconds
 
     async def run(self, queue: BatchQueue[Waiting[RequestT, ResultT]]) -> None:
-        """Run what waits in ``queue``, until cancelled; a batch takes ``interval_seconds`` at least."""
+        """Run batches of ``queue`` until cancelled; a batch takes at least ``interval_seconds``."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -151,7 +151,7 @@ class Batcher(Generic[RequestT, ResultT]):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run batches while the block runs; what still waits at its end is not run."""
+        """Run batches while the block runs. Requests that still wait at its end are not run."""
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(lane.run(queue)) for queue, lanes in self._queues for lane in lanes]
             for task in running:
@@ -169,7 +169,7 @@ class Batcher(Generic[RequestT, ResultT]):
     async def submit(
         self, request: RequestT, keys: frozenset[str], files: int, size_bytes: int, queue: int = 0
     ) -> ResultT:
-        """Wait for the result of one request; raises ``Overloaded``, or what its result is.
+        """Wait for the result of one request. Raises ``Overloaded``, or the error of the request.
 
         Requests with a common key are never in two batches at a time. A caller that is cancelled does not undo
         its request.
@@ -181,13 +181,13 @@ class Batcher(Generic[RequestT, ResultT]):
         return await answer
 
     def refuse_if_stopped(self) -> None:
-        """Raise ``DatabaseUnavailable`` when the lanes do not run any more."""
+        """Raise ``DatabaseUnavailable`` if the lanes do not run any more."""
         if self._is_stopped:
             raise _stopping()
 
     def _lane_ended(self, lane: asyncio.Task[None]) -> None:
         if not lane.cancelled():
-            # What waits would never be run: better no server than one that does not answer.
+            # Waiting requests would never run: a server that stops is better than one that does not answer.
             self._is_stopped = True
             _log.critical("a lane ended; the server stops", exc_info=lane.exception())
             signal.raise_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The marker batcher: markers that are asked for at the same time are created together.
+"""The marker batcher: markers that are requested at the same time are created together.
 
 It has connections of its own: commands of a table and markers of its instants never wait in one queue.
 """
@@ -26,7 +26,7 @@ MILLISECONDS: Final = 1_000
 
 
 class _Markers(Work[CreateMarkers, list[bool]]):
-    """Creates markers, and answers which were new."""
+    """Creates markers. The result says which were new."""
 
     name = "markers"
 
@@ -85,7 +85,7 @@ class MarkerBatcher:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[MarkerBatcher]:
-        """Create markers while the block runs; what still waits at its end is not created."""
+        """Create markers while the block runs. Requests that still wait at its end are not executed."""
         async with self._batcher.running():
             yield self
 
@@ -100,5 +100,5 @@ class MarkerBatcher:
 
 
 def outcome(is_new: bool) -> MarkerOutcome:
-    """What a marker is answered with."""
+    """The answer for a marker."""
     return MarkerOutcome.CREATED if is_new else MarkerOutcome.EXISTED

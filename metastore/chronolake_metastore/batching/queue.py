@@ -1,8 +1,8 @@
-"""The queue of requests that wait for a batch, and which of them make the next one.
+"""The queue of waiting requests, and the choice of the next batch.
 
-The larger a batch is, the less each of its requests costs. So a lane takes all that waits, and no other lane
-begins while it runs. Only when it takes long (another server has locked one of its tables, a disk hangs)
-another lane goes on, with requests that have no key in common with a batch under way.
+The larger a batch is, the less each of its requests costs. So a lane takes all waiting requests, and no other
+lane starts while it runs. Only if a batch takes long (another server has locked one of its tables, or a disk
+stalls), another lane starts with requests that share no key with a running batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Entry(Protocol):
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How much may wait (``length_max`` entries, ``bytes_max``), and how much goes into one group."""
+    """The bounds of the queue (``length_max`` entries, ``bytes_max``), and of one batch."""
 
     length_max: int
     bytes_max: int
@@ -43,7 +43,7 @@ EntryT = TypeVar("EntryT", bound=Entry)
 
 
 class BatchQueue(Generic[EntryT]):
-    """One queue for any number of lanes. A key is in one batch under way at a time."""
+    """One queue for any number of lanes. A key is in one running batch at a time."""
 
     def __init__(self, bounds: Bounds, *, overdue_seconds: float) -> None:
         self._bounds = bounds
@@ -57,7 +57,7 @@ class BatchQueue(Generic[EntryT]):
         self._overdue: asyncio.TimerHandle | None = None
 
     def put(self, entry: EntryT) -> None:
-        """Add ``entry`` to the end; raises ``Overloaded`` when too many wait."""
+        """Add ``entry`` to the end. Raises ``Overloaded`` if too many wait."""
         bounds = self._bounds
         if len(self._waiting) >= bounds.length_max:
             raise errors.Overloaded(f"{bounds.length_max} commands are waiting already; send it again later")
@@ -71,9 +71,9 @@ class BatchQueue(Generic[EntryT]):
         self._call_next()
 
     async def take(self) -> list[EntryT]:
-        """The next batch: all that waits and shares no key with a batch under way, up to the bounds.
+        """The next batch: all waiting requests that share no key with a running batch, up to the bounds.
 
-        It has one request at least. The caller calls ``done`` with it.
+        It has at least one request. The caller must call ``done`` with it.
         """
         turn = asyncio.get_running_loop().create_future()
         self._idle.append(turn)
@@ -84,7 +84,7 @@ class BatchQueue(Generic[EntryT]):
             if group := self._next_group():
                 self._begin(group)
                 return group
-            # All that waits shares a key with a batch under way; ``done`` wakes this lane.
+            # All waiting requests share a key with a running batch; ``done`` wakes this lane.
             turn = asyncio.get_running_loop().create_future()
             self._idle.append(turn)
 
@@ -96,7 +96,7 @@ class BatchQueue(Generic[EntryT]):
         self._call_next()
 
     def disband(self) -> list[EntryT]:
-        """All requests that wait or are in a batch; none of them is taken any more."""
+        """All requests that wait or are in a batch, removed from the queue."""
         left = [entry for group in self._running for entry in group] + list(self._waiting)
         self._running.clear()
         self._waiting.clear()
@@ -104,7 +104,7 @@ class BatchQueue(Generic[EntryT]):
         return left
 
     def _call_next(self) -> None:
-        # The batch is made when the lane wakes: requests that come until then join it.
+        # The batch is made when the lane wakes, so requests that arrive until then join it.
         if not self._waiting or self._is_called or self._fresh is not None:
             return
         while self._idle:
@@ -138,7 +138,7 @@ class BatchQueue(Generic[EntryT]):
         while self._waiting and len(group) < self._bounds.group_max:
             entry = self._waiting[0]
             if taken and not taken.isdisjoint(entry.keys):
-                # No later request with one of its keys goes first: else it might wait for ever.
+                # No later request with one of its keys goes first; otherwise it could wait for ever.
                 taken |= entry.keys
                 passed_over.append(self._waiting.popleft())
                 continue

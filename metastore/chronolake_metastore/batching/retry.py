@@ -1,4 +1,4 @@
-"""Running a batch again: after the database was away, and after another transaction came first."""
+"""Retries of a batch: after an outage of the database, and after a race with another transaction."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from chronolake_model.backoff import Backoff
 
 BACKOFF: Final = Backoff(first_seconds=0.05, max_seconds=1.0)
 RACES_MAX: Final = 20
-"""How often a batch is run again at once because another transaction came first; then it waits."""
+"""How often a batch is retried without a pause after a race with another transaction; then with pauses."""
 
 ResultT = TypeVar("ResultT")
 _log = telemetry.logger(__name__)
 
 
 async def run_until(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, give_up_at: float) -> ResultT:
-    """Give the result of ``run``, run again while the database is away or another transaction races it.
+    """Give the result of ``run``, retried while the database is away or another transaction races it.
 
-    Raises ``DatabaseUnavailable`` or ``Overloaded`` at ``give_up_at``, by ``time.monotonic``. It is run twice
-    at least: the first failure may be that of a connection which was lost long ago.
+    Raises ``DatabaseUnavailable`` or ``Overloaded`` at ``give_up_at``, by ``time.monotonic``. It runs at least
+    twice: the first failure may only show that the connection was lost earlier.
     """
     tries = races = 0
     while True:

@@ -1,4 +1,4 @@
-"""The sequencer: commands that wait are executed together, in one transaction."""
+"""The sequencer: waiting commands are executed together, in one transaction."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Commands(Work[Task, Decided]):
             command = type(waiting.request.command).__name__
             self._metrics.commands.labels(command, _code_of(result)).inc()
             if isinstance(result, Decided) and result.commit_wait:
-                # Only this answer waits: the lane goes on with the tables whose clocks are not ahead.
+                # Only this answer waits: the lane continues with tables whose clocks are not ahead.
                 self._metrics.commit_wait.inc(result.commit_wait)
                 loop = asyncio.get_running_loop()
                 loop.call_later(result.commit_wait, resolve, waiting.answer, result)
@@ -93,7 +93,7 @@ class Sequencer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Sequencer]:
-        """Execute commands while the block runs; what still waits at its end is not executed."""
+        """Execute commands while the block runs. Commands that still wait at its end are not executed."""
         async with self._batcher.running():
             yield self
 

@@ -1,4 +1,4 @@
-"""What a command is answered."""
+"""The answers to commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chronolake_model.times import Micros
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a command is answered: an HTTP status, a JSON body, and the log that it concerned."""
+    """The answer to a command: an HTTP status, a JSON body, and the log that it concerned."""
 
     status: int
     body: bytes
@@ -26,6 +26,6 @@ def answer(status: int, document: msgspec.Struct, table_id: UUID) -> Answer:
 
 
 def answer_instant(status: int, state: State, table: Table, requested_time: Micros) -> Answer:
-    """An instant as it stands now."""
+    """An instant in its present state."""
     document = instants.document(table, state.instants[table.table_id, requested_time])
     return answer(status, document, table.table_id)

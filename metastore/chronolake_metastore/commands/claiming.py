@@ -43,7 +43,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether there is something to mend."""
+        """Whether the claim needs the operator's attention."""
         return self.renewal is None and not (self.is_missing and self.was_never_written)
 
 
@@ -66,7 +66,7 @@ async def claim(
     """Renew the identity if this PostgreSQL is not the one that it was made in, then claim each live table.
 
     ``new_id`` renews it in any case: for a copy that cannot be distinguished from its original. It may be
-    called again, and goes on where it broke off. Raises ``TableNotFound``, ``DatabaseUnavailable``.
+    called again, and continues where it stopped. Raises ``TableNotFound``, ``DatabaseUnavailable``.
     """
     database = Database(settings)
     try:
@@ -101,7 +101,7 @@ async def _identities(database: Database, *, new_id: bool, dry_run: bool) -> Ide
     if present.is_of_this_database and not new_id:
         return Identities(all_identities, is_new=False)
     if dry_run:
-        # Any id that is not known stands for the one that would be made.
+        # An unknown id takes the place of the one that would be made.
         return Identities([*all_identities, uuid.uuid4()], is_new=True)
     async with database.committing() as connection:
         return Identities(await identity.renew(connection), is_new=True)

@@ -26,7 +26,7 @@ from chronolake_model.times import Micros
 
 
 class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
-    """Plans a clean, or goes on with the one that is pending. The evidence is the files that may be deleted."""
+    """Plans a clean, or continues the pending one. The evidence is the files that may be deleted."""
 
     command = PlanClean
     no_evidence: ClassVar[Sequence[Deletable]] = ()

@@ -48,10 +48,10 @@ from chronolake_model.times import Micros, format_time, parse_time
 class Completion(msgspec.Struct, frozen=True):
     """The evidence for completing an instant.
 
-    ``staged`` is what was staged for it, ``concurrent`` what others did to the file groups of that.
+    ``staged`` are its staged write stats, ``concurrent`` the changes of other instants to their file groups.
     ``unplanned`` are file groups that its plan does not name. ``reconciliation`` compares its markers with its
-    write stats, if it has any; ``undeleted`` are the files of a clean's plan that were not reported;
-    ``history`` is that of a clean that says itself before which time it has cleaned.
+    write stats, if it has markers. ``undeleted`` are the files of a clean's plan that were not reported.
+    ``history`` is for a clean with a stated ``cleaned_before``.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -65,8 +65,8 @@ class Completion(msgspec.Struct, frozen=True):
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
     """Completes an instant.
 
-    What was staged never changes, so most of it is read before the table is locked. The row of the instant
-    keeps new markers from coming in between: see ``docs/decisions/0016-markers.md``.
+    Staged write stats never change, so most of them are read before the table is locked. The lock of the
+    instant's row excludes new markers: see ``docs/decisions/0016-markers.md``.
     """
 
     command = CompleteInstant
@@ -93,7 +93,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def is_bulk(self, command: CompleteInstant) -> bool:
-        # Thousands are staged wherever some are.
+        # If write stats are staged, there are thousands of them.
         return bool(command.request.staged)
 
     @override
@@ -294,7 +294,7 @@ def _staged_versions(command: CompleteInstant) -> StagedVersions:
 def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | None:
     """The instant whose markers are compared when the command completes, if any are.
 
-    None of an instant that cannot complete anyway.
+    None for an instant that cannot complete.
     """
     entry = state.find_instant(command.table, command.requested_time)
     if entry is None or not entry[1].state.is_pending:
@@ -315,7 +315,10 @@ def _marked(command: CompleteInstant, marked_by: Micros) -> MarkedInstant:
 def _unplanned(
     table: Table, instant: Instant, stats: Sequence[WriteStat], replaced: Sequence[FileGroupName]
 ) -> Query[list[FileGroupName]] | None:
-    """The file groups that the plan has to name and does not. A plan may be long: it is asked, and not read."""
+    """The file groups that the plan has to name and does not.
+
+    A plan may be long, so a query compares it instead of reading it.
+    """
     groups = plans.groups_of_plan(instant.begun_as, stats, replaced)
     return event_lists.unplanned_groups(table.table_id, instant.requested_time, groups) if groups else None
 

@@ -43,7 +43,7 @@ def _load(
         if deletions.is_planned_deletion(instant)
         else None
     )
-    # What a restore has undone was published too, and is read as of before.
+    # Files that a restore has undone were published too, and reads as of earlier times need them.
     published = (
         stored.published(InstantRef(table.table_id, deletions.marked_by(instant)), files)
         if instant.state in sweeps.ENDED

@@ -1,7 +1,7 @@
 """A group of commands in one transaction: lock, load, decide each, append and project, commit.
 
-A command that is refused is answered with its own error, which is recorded as an answer is, and does not affect
-the others; a group costs the same few statements whatever its size.
+A refused command gets its own error, which is recorded like an answer, and does not affect the others. A group
+costs the same few statements, whatever its size.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A command as it was asked for: by whom, under which request id, at which path, from which address."""
+    """A command with its sender: actor, request id, path and address."""
 
     command: Command
     request_id: str
@@ -73,14 +73,14 @@ Result = Answer | errors.TimelineError
 
 
 class _Records(msgspec.Struct):
-    """What the log keeps of a group's commands beside their events."""
+    """The outcomes and refusals of a group's commands."""
 
     known: dict[str, outcomes.Outcome]
     decided: list[outcomes.Outcome] = []
     refused: list[refusals.Refusal] = []
 
     def add(self, outcome: outcomes.Outcome) -> None:
-        """Record an outcome; a request behind it in the group with the same id gets it too."""
+        """Record an outcome. A later request of the group with the same id gets it too."""
         self.decided.append(outcome)
         self.known[outcome.request_id] = outcome
 
@@ -106,8 +106,8 @@ def task_of(request: Request) -> Task:
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> GroupResult:
     """Execute ``requests``, in their order, in one transaction if they may share one.
 
-    Raises ``DatabaseUnavailable``, ``OutcomeRaced``, ``MarkedMeanwhile`` or what else ended the transaction.
-    It is unknown then whether the requests were executed, and they may be run again: their request ids tell.
+    Raises ``DatabaseUnavailable``, ``OutcomeRaced``, ``MarkedMeanwhile`` or what else ended the transaction. It
+    is unknown then whether the requests were executed. They may be run again: their request ids show it.
     """
     return await run_tasks(session, [task_of(request) for request in requests], drift_max_us)
 
@@ -183,7 +183,7 @@ def _load(state: State, task: Task, ahead: Any, now: Micros) -> Loading[Any]:
 
 
 def _commit_wait(state: State, names: Names, waits: Mapping[UUID, float]) -> float:
-    """How long the answer to a command is held back: as long as the slowest of its logs asks for."""
+    """How long the answer to a command is delayed: the longest delay of its logs."""
     tables = [state.tables.get(name) for name in names.tables]
     logs = [table.table_id for table in tables if table is not None]
     return max((waits.get(table_id, 0.0) for table_id in [*_catalog(names), *logs]), default=0.0)
@@ -258,7 +258,7 @@ def _missing(named: Sequence[Names], tables: Sequence[Table], found: FoundInstan
 
 
 def _all_marks(all_found: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
-    """The marks by instant; a query may know less of them than another."""
+    """The marks by instant, merged, because one query may know less than another."""
     known: dict[InstantKey, Marks] = {}
     for found in all_found:
         for key, marks in found.marks.items():
@@ -308,7 +308,7 @@ def _chained(
 
 
 def _result(outcome: outcomes.Outcome) -> Result:
-    """What is answered, the first time and on each retry: it is made of the recorded bytes."""
+    """The answer, the first time and on each retry, made from the recorded bytes."""
     if outcome.status < 400:
         assert outcome.table_id is not None, "a success concerns a table, or the catalog"
         return Answer(outcome.status, outcome.answer, outcome.table_id)

@@ -1,4 +1,4 @@
-"""The handler of a command: all that the group loop knows of a kind of command, in one place.
+"""The handler of a command: everything that the group loop needs to know of a kind of command.
 
 What a command loads is a generator of queries. The group runs one step of all its commands in one round trip.
 """
@@ -36,7 +36,7 @@ class Sharing(enum.Enum):
 
     SHARED = enum.auto()
     LAST = enum.auto()
-    """With those before it. What comes behind it reads what it changed, which nothing else loads."""
+    """With earlier commands only. Later ones would read what it changed, which nothing loads."""
     ALONE = enum.auto()
 
 
@@ -60,8 +60,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 class Handler(ABC, Generic[CommandT, EvidenceT]):
     """What one kind of command locks, loads, weighs and decides.
 
-    ``evidence`` is what a command is decided by, beside the state; ``no_evidence`` is that of a command which
-    looks nothing up.
+    ``evidence`` are the facts for the decision beside the state; ``no_evidence`` is for a command without any.
     """
 
     command: ClassVar[type[Command]]
@@ -76,11 +75,11 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
         return Sharing.SHARED
 
     def files(self, command: CommandT) -> int:
-        """How many files, or rows of their weight, the command has: what a group has of them is bounded."""
+        """The weight of the command, in files. The weight of a group is bounded."""
         return 0
 
     def is_bulk(self, command: CommandT) -> bool:
-        """Whether the command is slow whatever its size: it goes to the lane of large commands."""
+        """Whether the command is always slow, so that it goes to the lane of large commands."""
         return False
 
     def locks_instants(self, state: State, command: CommandT) -> bool:

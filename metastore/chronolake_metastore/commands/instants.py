@@ -96,7 +96,7 @@ class TakeInflightHandler(ChangeInstantHandler[TakeInflight]):
 
 
 class ReturnToRequestedHandler(ChangeInstantHandler[ReturnToRequested]):
-    """Gives the execution of a plan up and keeps the plan."""
+    """Stops the execution of a plan and keeps the plan."""
 
     command = ReturnToRequested
 

@@ -1,8 +1,8 @@
 """Creating markers: many requests at once, without the lock of any table (docs/decisions/0016).
 
-Most are created by one statement that is a transaction of its own. What that leaves out, because the instant
-takes no markers or the table detects conflicts early, is looked at table by table: refused with the reason, or
-created.
+One statement, which is a transaction of its own, creates most of them. It leaves out markers whose instant
+takes none, or whose table detects conflicts early. These are handled table by table: refused with the reason,
+or created.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -
     groups = {group for request in requests for group in domain.groups(table, request.request.markers)}
     marked = stored.find_marked(table.table_id, groups)
     concurrent = file_groups.find_concurrent((name, group.partition_path, group.file_id) for group in groups)
-    # In this order: an instant that completes in between is found among the concurrent. The other way round it
-    # would be found nowhere.
+    # In this order: an instant that completes in between is found among the concurrent. In the reverse order it
+    # would be missed.
     await tx.fetch([marked, concurrent])
     return _Known(table, by_time, now.result, concurrent.result, marked.result)
 

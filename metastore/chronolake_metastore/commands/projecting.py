@@ -47,7 +47,7 @@ def write(state: State) -> list[Statement]:
 
 
 def _refuse_late_markers(state: State) -> list[Statement]:
-    """Abort the transaction if an instant that it ends as one without markers has got some meanwhile."""
+    """Abort the transaction if an instant that it ends as one without markers has got markers meanwhile."""
     ended = [
         key
         for key, marks in state.marks.items()
@@ -59,7 +59,7 @@ def _refuse_late_markers(state: State) -> list[Statement]:
 def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING) -> list[Statement]:
     """Write what has changed in ``state`` into the projections.
 
-    ``entries`` has the files of cleans that were planned; the other lists are read where they are written to.
+    ``entries`` has the files of cleans that were planned; the other lists are read from the database.
     """
     changes = state.changes
     statements: list[Statement] = []
@@ -74,7 +74,7 @@ def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING)
     if changes.schemas:
         statements.append(schemas.append(changes.schemas))
     if changes.instants:
-        # In one order with transactions that create markers, which lock the rows of several instants too.
+        # In the same order as transactions that create markers, which lock the rows of several instants too.
         statements.append(instants.save([(key[0], state.instants[key]) for key in sorted(changes.instants)]))
     statements.extend(file_groups.project_plans(changes.planned, changes.settled))
     if changes.publications:

@@ -60,7 +60,7 @@ def roll_back(state: State, table: Table, command: RollbackInstant, plan: Plan, 
 
 
 def _resume(state: State, table: Table, target: Instant, command: RollbackInstant, origin: Origin) -> None:
-    """Let the caller execute the rollback that is there already."""
+    """Let the caller execute the existing rollback."""
     if target.rolled_back_by is None:
         return
     rollback = state.instant(table, target.rolled_back_by)

@@ -47,7 +47,7 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
 class RestoreTableHandler(Handler[RestoreTable, None]):
     """Undoes all that its plan names, in its order, and completes.
 
-    A pending instant that has marked files is undone before, by a rollback of its own that waits for its
+    A pending instant with marked files is rolled back first, by a rollback of its own that waits for an
     executor.
     """
 
@@ -61,7 +61,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
 
     @override
     def sharing(self, command: RestoreTable) -> Sharing:
-        # It brings back what was in file groups before, which commands behind it have not loaded.
+        # It brings back files of file groups, which later commands of the group have not loaded.
         return Sharing.LAST
 
     @override

@@ -90,7 +90,8 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
             state.start_clock(clock)
         for taken in payload.took_over:
             state.append(taken, origin, BasePathTakenOver(by=table_id, name=definition.name))
-        # Not behind a table that had this name: its writers must not meet their instants again in this one.
+        # Later than the times of tables that had this name: their writers must not mistake instants of this
+        # table for their own.
         last = max(
             evidence.former.last_time or 0, *(state.clocks[taken].last_time for taken in payload.took_over), 0
         )
@@ -111,7 +112,7 @@ class Alteration(msgspec.Struct, frozen=True):
 class AlterTableHandler(Handler[AlterTable, Alteration]):
     """Renames a table, and changes its properties.
 
-    In a transaction of its own: what comes behind a rename in a group was loaded by the names before.
+    In a transaction of its own, because later commands of a group were loaded by the former names.
     """
 
     command = AlterTable
@@ -155,7 +156,7 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
     def _take_name(self, state: State, table: Table, name: str, former: FormerHolders) -> None:
         namespace, holder = state.namespaces.get(split_table_name(name)[0]), state.tables.get(name)
         tables.refuse_rename(table, name, namespace, holder, former)
-        # Its next instants come behind all that writers know by this name.
+        # Its next instants get later times than all that writers know by this name.
         clock, last = state.clocks[table.table_id], former.last_time or 0
         behind = Micros(max(clock.last_time, last - last % clock.tick.micros))
         state.start_clock(msgspec.structs.replace(clock, last_time=behind))

@@ -14,13 +14,13 @@ _MERGE_ON_READ: Final = frozenset({TableType.MERGE_ON_READ})
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What an action may do.
+    """The rules of an action.
 
-    ``table_types`` are the types of table on which it can be begun: none for those that have a request of
-    their own. ``completed_as`` is its name once it has completed. ``operation`` is the only one that it takes,
-    if there is only one. ``touches`` is how it may touch file groups. One that ``keeps_plan`` goes back to
-    requested when its execution fails, and waits there without a lease; one that ``needs_groups`` names its
-    file groups in it.
+    ``table_types`` are the types of tables on which it can begin: none for actions with a request of their own.
+    ``completed_as`` is its name after completion. ``operation`` is the only allowed one, if there is only one.
+    ``touches`` is how it may change file groups. An action that ``keeps_plan`` goes back to requested if its
+    execution fails, and waits there without a lease. An action that ``needs_groups`` names its file groups in
+    its plan.
     """
 
     completed_as: Action
@@ -80,7 +80,7 @@ SERVICE_OPERATIONS: Final = frozenset(_SERVICE_OPERATIONS)
 
 
 def begun_as(action: Action, operation: Operation) -> Action:
-    """The action that was begun, of an instant that may have taken another name when it completed."""
+    """The action that began the instant, which may have another name after completion."""
     return _SERVICE_OPERATIONS.get(operation, action)
 
 

@@ -1,7 +1,7 @@
-"""The chains of answers: each outcome, with the refusal beside it, is sealed and follows its predecessor.
+"""The chains of answers: the hash of each outcome covers its refusal and the hash of its predecessor.
 
-Each table has a chain, so has the catalog, and so has each of the locks that names of missing tables are spread
-over: a chain grows only under a lock that the command holds anyway.
+Each table has a chain, the catalog has one, and each of the locks for names of missing tables has one. So a
+chain grows only under a lock that the command holds anyway.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_nameless(chain_id: UUID) -> bool:
 
 
 def digest_of_answer(answer: bytes) -> bytes:
-    """What stands for the answer's bytes in the seal, so that a proof need not read large answers."""
+    """The digest of the answer's bytes, so that a proof need not read large answers."""
     return hashlib.sha256(answer).digest()
 
 
@@ -69,6 +69,6 @@ def seal(previous: bytes, chain_id: UUID, number: int, outcome: Columns, refusal
 
 
 def grow(head: ChainHead, chain_id: UUID, outcome: Columns, refusal: Columns | None) -> ChainHead:
-    """The head of a chain after one outcome more."""
+    """The head of a chain after one more outcome."""
     number = head.number + 1
     return ChainHead(number, seal(head.hash, chain_id, number, outcome, refusal))

@@ -30,7 +30,8 @@ class BasePath(msgspec.Struct, frozen=True):
 class Neighbour(msgspec.Struct, frozen=True):
     """A table whose base path overlaps with another one; a dropped one was not taken over so far.
 
-    One that never published a file, as that of a load that failed, is taken over unasked.
+    The base path of a table that never published a file, such as after a failed load, is taken over without
+    asking.
     """
 
     table_id: UUID
@@ -41,7 +42,7 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 def of_new_table(table_id: UUID, event: TableCreated) -> BasePath:
-    """The folder of the table that ``event`` made."""
+    """The folder of the table that ``event`` created."""
     key = event.base_path_key
     if key is not None:
         return BasePath(table_id, key, is_checked=True)

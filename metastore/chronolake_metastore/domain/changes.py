@@ -1,4 +1,4 @@
-"""What a group of commands, or a page of the log on replay, changes: appended to the log and then projected."""
+"""The changes of a group of commands, or of a page of the log on replay: appended to the log and projected."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """A restore that completed: the table is what its savepoint pins."""
+    """A restore that completed: the table has the state that its savepoint pins."""
 
     table_id: UUID
     requested_time: Micros
@@ -106,7 +106,7 @@ class SchemaOfTable(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """What is to be written. Instants, namespaces and clocks are written as the state has them then."""
+    """The rows to write. Instants, namespaces and clocks are written in their last state."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -130,7 +130,7 @@ class Changes:
         self.dropped_namespaces: set[str] = set()
 
     def copy(self) -> Changes:
-        """The changes so far; what comes later is not in the copy."""
+        """A copy of the changes so far."""
         copied = Changes()
         vars(copied).update({name: copy.copy(value) for name, value in vars(self).items()})
         return copied

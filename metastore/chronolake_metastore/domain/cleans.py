@@ -1,4 +1,4 @@
-"""Cleans: which files of the past may go, and from which completion time on a table is served then."""
+"""Cleans: which old files may be deleted, and from which completion time on the table is served then."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HOW_TO_DELETE: Final = (
     "ask POST .../deletable which of them may be deleted, delete these from storage, report them with "
     "POST .../deletions, and complete again with a new idempotency key"
 )
-"""What a refusal says of files that are to be deleted before an instant completes."""
+"""The advice of a refusal, for files that must be deleted before an instant completes."""
 _MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 
 
 class CleanHistory(msgspec.Struct, frozen=True):
-    """Of a table and a time: when its files last changed by then, and when anything last completed in it."""
+    """For a table and a time: the last change of its files by then, and the last completion."""
 
     changed: Micros | None
     completed: Micros | None
@@ -81,7 +81,7 @@ class Undeleted(msgspec.Struct, frozen=True):
 def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) -> CleanScope | None:
     """The scope of a clean by a policy, at the wall's time ``now``; None if it may delete nothing.
 
-    Files that are not served any more may go whatever the policy retains. A pending write may read files that
+    Files that are not served any more may be deleted under every policy. A pending write may read files that
     were live when it was requested, or later: no clean goes beyond its requested time.
     """
     if policy.retain_versions is not None:
@@ -102,7 +102,7 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros
 def plan(files: Sequence[Deletable]) -> Plan | None:
     """The plan that deletes these files; none, when there are none.
 
-    The table is served from when the last of them left the latest slices: as of then none of them is needed.
+    The table is served from the time at which the last of them left the latest slices.
     """
     if not files:
         return None
@@ -111,7 +111,7 @@ def plan(files: Sequence[Deletable]) -> Plan | None:
 
 
 def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:
-    """The clean; inflight, with a lease for its executor. If it has none yet, the plan waits."""
+    """The clean: inflight, with a lease for its executor. Without an executor, the plan waits."""
     body = command.request
     return InstantRequested(
         action=Action.CLEAN,
@@ -145,7 +145,7 @@ def resume(
 
 
 def is_planned(instant: Instant) -> bool:
-    """Whether it is a clean that the server planned: what it deletes is not served any more."""
+    """Whether the server planned the clean, so that its files are not served any more."""
     return instant.plan is not None and instant.plan.cleaned_before is not None
 
 
@@ -166,9 +166,8 @@ def first_servable(
 ) -> Micros | None:
     """The first time that the table is served as of when the clean has completed; none, if it is any time.
 
-    It is when the files last changed by ``cleaned_before``: those that left the latest slices by then left
-    them by that. ``others`` are what a command before this one in its group may have completed. Raises
-    ``InvalidPlan``.
+    It is the last change of the files by ``cleaned_before``. ``others`` are instants that an earlier command of
+    the group may have completed. Raises ``InvalidPlan``.
     """
     if clean.begun_as is not Action.CLEAN:
         raise errors.InvalidPlan(f"a {clean.begun_as} is not a clean: leave cleaned_before out")
@@ -203,5 +202,5 @@ _CHANGES = COMPLETED_WRITES | {Action.RESTORE}
 
 
 def _completion_of(instant: Instant) -> Micros | None:
-    """When it completed, undone since or not; none when it did not."""
+    """Its completion time, also if it was undone since; None if it did not complete."""
     return instant.completion_time or instant.undone_completion_time

@@ -10,7 +10,7 @@ import msgspec
 from chronolake_model.times import Micros, Tick
 
 CATALOG_ID: Final = UUID(int=0)
-"""The stream of what belongs to no table: namespaces made and dropped."""
+"""The log of the catalog: namespaces that are created and dropped."""
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -26,15 +26,15 @@ class Clock(msgspec.Struct, frozen=True):
 def next_time(clock: Clock, now: Micros) -> Micros:
     """The next time of a table: later than every earlier one, and not before the wall clock ``now``.
 
-    A wall clock that stands still or steps back costs nothing but the truth of the wall: the table's
-    clock goes on tick by tick until the wall has caught up.
+    If the wall clock stands still or steps back, the table's clock continues tick by tick until the wall clock
+    has caught up.
     """
     tick = clock.tick.micros
     return Micros(max(clock.last_time + tick, now - now % tick))
 
 
 COMMIT_WAIT_SHARE: Final = 4
-"""Groups that may be under way at once for one table: each waits for all of them."""
+"""Groups that may run at the same time for one table: each waits for all of them."""
 
 
 def drift(clock: Clock, now: Micros) -> int:
@@ -43,11 +43,10 @@ def drift(clock: Clock, now: Micros) -> int:
 
 
 def commit_wait(before: Clock, after: Clock, now: Micros, drift_max_us: int) -> int:
-    """How long the answer to what moved the clock is held back, in microseconds.
+    """How long the answer to a command that moved the clock is delayed, in microseconds.
 
-    This slows a clock down that runs ahead because it issues more times than its tick allows. One that is ahead
-    because the wall was set back is not made to wait for it: only as long as a few groups at the pace of its
-    tick.
+    This slows a clock down that runs ahead because it issues more times than its tick allows. After the wall
+    clock was set back, the delay is bounded by the ticks of a few groups.
     """
     issued = after.last_time - max(before.last_time, now)
     return max(0, min(drift(after, now) - drift_max_us, COMMIT_WAIT_SHARE * issued))

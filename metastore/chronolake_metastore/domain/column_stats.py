@@ -1,4 +1,4 @@
-"""Column stats: what a writer may say of a file's columns, and what pruning takes from it."""
+"""Column stats: what a writer may report of a file's columns, and how pruning uses it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chronolake_model.files import Bound, ColumnStats, WriteStat
 class Range(msgspec.Struct, frozen=True):
     """What is known of a column in a file: bounds of its values that are not null, and how many are null.
 
-    Values lie between the bounds; a bound need not be a value itself. None: not known.
+    Values lie between the bounds; a bound need not be a value itself. None is unknown.
     """
 
     least: Value | None = None
@@ -22,7 +22,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """What literals of each column look like, by its field id; the greatest that a column ever had."""
+    """The kind of literals of each column, by its field id; and the greatest field id ever."""
 
     kinds: dict[int, Kind]
     last_field_id: int
@@ -51,7 +51,8 @@ def check(columns: Columns, stat: WriteStat) -> None:
 def _check_one(columns: Columns, stats: ColumnStats, records: int) -> None:
     kind = columns.kinds.get(stats.field_id)
     if kind is None and stats.field_id <= columns.last_field_id:
-        # Dropped while the file was written. Field ids are not used again, so no filter can name it.
+        # The column was dropped while the file was written. Field ids are not used again, so no filter can name
+        # it.
         return
     if kind is None:
         raise ValueError("the table has no such column")

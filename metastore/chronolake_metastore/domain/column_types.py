@@ -1,4 +1,4 @@
-"""The grammar of column types: Spark's names, nested as deep as a table is likely to be."""
+"""The grammar of column types: Spark's names, nested up to a bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
 
 
 class _Parser:
-    """Reads one type from left to right; raises ``ValueError`` where it stops making sense."""
+    """Reads one type from left to right. Raises ``ValueError`` at the first error."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)

@@ -1,4 +1,4 @@
-"""Commands: what a request asks for, and what tells two requests apart."""
+"""Commands, and the fingerprints that distinguish requests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from chronolake_model.times import Micros
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
-    """What a request asks for. Each kind has a handler (``commands/registry.py``)."""
+    """A change that a request asks for. Each kind has a handler (``commands/registry.py``)."""
 
     def identity(self) -> Command:
-        """The command without what may differ when the same request is sent again."""
+        """The command without the parts that may differ when the same request is sent again."""
         return self
 
 
@@ -25,10 +25,10 @@ class InstantCommand(Command, frozen=True):
 
 
 def canonical(command: Command) -> bytes:
-    """The command in one form, whatever way it was written."""
+    """The command in canonical form."""
     return msgspec.json.encode(command.identity(), order="sorted")
 
 
 def fingerprint(canonical_command: bytes) -> bytes:
-    """16 bytes that two requests share only when they ask for the same thing of the same object."""
+    """16 bytes that two requests share only if they ask for the same change of the same object."""
     return hashlib.blake2b(canonical_command, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""File groups while a group of commands is decided: which other instants touched them, or plan to."""
+"""File groups while a group of commands is decided: which other instants changed them, or plan to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plans_groups(instant: Instant) -> bool:
 def add(
     known: KnownGroups, table_id: UUID, changes: Iterable[tuple[GroupChange, FileGroupName]], instant: Instant
 ) -> None:
-    """Add what ``instant`` does to file groups: the commands behind it in the group conflict with it."""
+    """Add the changes of ``instant`` to file groups: later commands of the group conflict with them."""
     for change, name in changes:
         group = FileGroup(table_id, name.partition_path, name.file_id)
         concurrent = ConcurrentInstant(
@@ -55,7 +55,7 @@ def remove_plan(known: KnownGroups, table_id: UUID, instant: Instant) -> Sequenc
 
 
 def update_plan(known: KnownGroups, table_id: UUID, instant: Instant) -> None:
-    """Have the plan of ``instant`` with its present state and lease."""
+    """Update the plan of ``instant`` with its present state and lease."""
     if plans_groups(instant):
         add_plan(known, table_id, instant, remove_plan(known, table_id, instant))
 
@@ -69,5 +69,5 @@ def _without_plan(others: Sequence[ConcurrentInstant], instant: Instant) -> tupl
 
 
 def copy_of(known: Mapping[FileGroup, Sequence[ConcurrentInstant]]) -> KnownGroups:
-    """A copy that can be added to."""
+    """A mutable copy."""
     return {group: tuple(others) for group, others in known.items()}

@@ -1,7 +1,7 @@
 """Conflicts between instants: the table action x action (docs/architecture.md#instants, docs/decisions/0011).
 
-Two instants conflict when they touch a common file group and the rule for what they do to it says so. It is
-decided when one of them completes, under the table's lock: so the other has completed, or is pending still.
+Two instants conflict if they change a common file group and the rule for their changes says so. It is decided
+when one of them completes, under the table's lock, so the other has completed or is still pending.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class GroupChange(enum.StrEnum):
     APPEND = "append"
     """Adds a log file."""
     WRITE = "write"
-    """Writes a base file, which takes the place of what was in the group."""
+    """Writes a base file, which replaces the content of the group."""
     REPLACE = "replace"
-    """Makes the group disappear for another's content (insert overwrite, delete partition)."""
+    """Replaces the group by other content (insert overwrite, delete partition)."""
     CLUSTER = "cluster"
-    """Makes the group disappear for one with the same records."""
+    """Replaces the group by one with the same records."""
     COMPACT = "compact"
     """Writes a base file with the records of the group's logs."""
     LOG_COMPACT = "log_compact"
@@ -42,13 +42,13 @@ class GroupChange(enum.StrEnum):
 
 
 class Rule(enum.StrEnum):
-    """When what another did to a common file group is a conflict for the one that completes."""
+    """When the change of another instant to a common file group is a conflict for the completing one."""
 
     NEVER = "never"
     SINCE = "since"
-    """When the other completed after the one that completes was requested: it cannot have been read."""
+    """If the other completed after the completing one was requested: it cannot have been read."""
     SCHEDULED_AFTER = "scheduled after"
-    """When the other was requested after the one that completes: its plan knows nothing of it."""
+    """If the other was requested after the completing one, whose plan does not contain it."""
     ALWAYS = "always"
 
 
@@ -58,7 +58,7 @@ _SERVICES: Final = {
     Action.LOGCOMPACTION: GroupChange.LOG_COMPACT,
 }
 REPLACING: Final = frozenset({GroupChange.REPLACE, GroupChange.CLUSTER})
-"""What makes a file group disappear for ever."""
+"""The changes that replace a file group."""
 _N, _S, _A, _E = Rule.NEVER, Rule.SINCE, Rule.SCHEDULED_AFTER, Rule.ALWAYS
 
 
@@ -75,7 +75,7 @@ COMPLETED: Final[Mapping[GroupChange, Mapping[GroupChange, Rule]]] = {
     GroupChange.COMPACT: _row(_N, _S, _E, _E, _N, _N),
     GroupChange.LOG_COMPACT: _row(_N, _S, _N, _N, _A, _N),
 }
-"""A replaced group is gone for ever, so every later write to it is too late, whenever it began."""
+"""A replaced group is never used again, so every later write to it loses, whenever it began."""
 
 PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]] = {
     Yields.TABLE_SERVICE: {
@@ -96,11 +96,11 @@ PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]
         GroupChange.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
     },
 }
-"""Only what is known of a pending instant counts: the file groups that its plan names, while its lease runs."""
+"""Of a pending instant only the plan counts, while its lease runs."""
 
 
 class ConcurrentInstant(msgspec.Struct, frozen=True):
-    """Another instant that touches a file group; pending when it has no completion time."""
+    """Another instant that changes a file group; it is pending if it has no completion time."""
 
     change: GroupChange
     action: Action
@@ -111,11 +111,11 @@ class ConcurrentInstant(msgspec.Struct, frozen=True):
 
 
 ConcurrentInstants = Mapping[FileGroup, Sequence[ConcurrentInstant]]
-"""What is known of the file groups in question: the latest completed of each change, and all pending."""
+"""The concurrent instants of file groups: the latest completed one of each change, and all pending ones."""
 
 
 class LostConflict(msgspec.Struct, frozen=True):
-    """A conflict: who wins, and the file groups in common."""
+    """A conflict: the winner, and the file groups in common."""
 
     winner: ConcurrentInstant
     file_groups: Sequence[FileGroup]
@@ -124,13 +124,13 @@ class LostConflict(msgspec.Struct, frozen=True):
 def group_changes(
     action: Action, written: Sequence[Touched], replaced: Sequence[FileGroupName]
 ) -> list[tuple[GroupChange, FileGroupName]]:
-    """What completing an instant does to each file group that it touches."""
+    """The change of each file group by a completing instant."""
     gone = [(Touch.REPLACED, name) for name in dict.fromkeys(replaced)]
     return [(change_of(action, touch), name) for touch, name in [*written, *gone]]
 
 
 def change_of(action: Action, touch: Touch) -> GroupChange:
-    """What an instant of this action, as it was begun, does when it touches a file group."""
+    """The change by which an instant of this action touches a file group."""
     match touch:
         case Touch.BASE:
             return GroupChange.COMPACT if action is Action.COMPACTION else GroupChange.WRITE
@@ -141,9 +141,9 @@ def change_of(action: Action, touch: Touch) -> GroupChange:
 
 
 def planned_change(action: Action) -> GroupChange | None:
-    """What a pending instant of this action is taken to do to the file groups of its plan.
+    """The change that a pending instant of this action is assumed to make to the file groups of its plan.
 
-    None, when it writes no data: no instant conflicts with a clean or an indexing.
+    None if it writes no data: no instant conflicts with a clean or an indexing.
     """
     match action:
         case Action.COMPACTION | Action.LOGCOMPACTION | Action.CLUSTERING:
@@ -165,7 +165,7 @@ def find(
     concurrent: ConcurrentInstants,
     now: Micros,
 ) -> LostConflict | None:
-    """The conflict that completing the instant requested at ``mine`` would lose, if there is one.
+    """The conflict that the instant requested at ``mine`` would lose if it completed, or None.
 
     ``now`` is the wall's time.
 

@@ -21,7 +21,7 @@ _PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
 class FileFacts(msgspec.Struct, frozen=True):
-    """What is known of a data file of a table.
+    """The facts about a data file of a table.
 
     ``state`` is that of the instant in its name, if there is one. ``is_published`` says whether
     any instant ever published it, ``is_live`` whether a latest slice has it, ``is_served`` whether one had it
@@ -42,7 +42,7 @@ class FileFacts(msgspec.Struct, frozen=True):
 
 
 def requested_time_of(file: DeletedFile) -> Micros | None:
-    """The instant in the name of a file; none, when it is no data file's name."""
+    """The instant in the name of a file; None if it is not the name of a data file."""
     try:
         check_partition_path(file.partition_path)
         name = parse_file_name(file.file_name)
@@ -67,9 +67,10 @@ def refusal_for_instant(instant: Instant, writer: str | None, facts: FileFacts) 
 
 
 def refusal_of_orphan(facts: FileFacts, last_time: Micros, *, unknown_instants: bool) -> Refusal | None:
-    """Why a file that nothing accounts for may not be deleted; none, when it may.
+    """Why an orphan may not be deleted; None if it may.
 
-    ``last_time`` is the last that the table's clock has issued: an instant of a later one may still come.
+    ``last_time`` is the last time that the table's clock has issued: an instant with a later time may still
+    begin.
     """
     if facts.state is None:
         if facts.is_published:

@@ -1,4 +1,4 @@
-"""Deletions: which files are not in storage any more, of those that had been marked (docs/decisions/0019).
+"""Deletions: which marked files are not in storage any more (docs/decisions/0019).
 
 Their deleter reports them: a write whose failed attempts left them, the rollback of an instant, a clean.
 """
@@ -62,7 +62,7 @@ def recorded_order(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
 
 
 def is_planned_deletion(instant: Instant) -> bool:
-    """Whether the plan of the instant says which files may be reported: of a clean, or of a rollback."""
+    """Whether the plan of the instant names the files that may be reported."""
     return cleans.is_planned(instant) or instant.action is Action.ROLLBACK
 
 

@@ -1,4 +1,4 @@
-"""Digests that seal rows beside an event into the event's hash."""
+"""Digests over rows beside an event, which the event's hash covers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import msgspec
 
 
 def digest(rows: Sequence[msgspec.Struct]) -> str:
-    """SHA-256, in hex, over the rows in their order: what seals them into the event's hash."""
+    """SHA-256, in hex, over the rows in their order. The event's hash covers it."""
     return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
 
 
 class Digest:
-    """``digest`` of rows that come one by one."""
+    """``digest`` of rows that are added one by one."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256(b"[")
         self.files = 0
-        """How many rows were taken in."""
+        """The number of added rows."""
 
     def add(self, stat: msgspec.Struct) -> None:
-        """Take in the next row."""
+        """Add the next row."""
         self._hash.update(b"," + msgspec.json.encode(stat) if self.files else msgspec.json.encode(stat))
         self.files += 1
 

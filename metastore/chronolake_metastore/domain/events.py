@@ -1,4 +1,4 @@
-"""The events: what the log says of a table. Everything else that is known of it follows from them."""
+"""The events of the log. All other state of a table follows from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chronolake_model.vocabulary import Action, Operation, State
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event says beyond its columns. ``v`` is the version of its form."""
+    """The data of an event beyond its columns. ``v`` is the version of its format."""
 
     v: int = 1
 
@@ -278,7 +278,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who asked, under which request id, and what the wall clock of the database said."""
+    """The sender of a command, its request id, and the wall clock of the database."""
 
     actor: str
     request_id: str
@@ -286,9 +286,9 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class ImpossibleEvent(Exception):
-    """An event that does not follow from the state that the events before it made.
+    """An event that does not follow from the state after the earlier events.
 
-    Live commands never make one; a log that was changed by hand may have one.
+    Commands never make one. A log that was changed by hand may have one.
     """
 
 
@@ -299,7 +299,7 @@ def next_event(
     instant: Micros | None = None,
     answers: ChainHead = START,
 ) -> Event:
-    """The event that ``clock`` gives the next time, version and place in the chain to.
+    """The event with the next time, version and hash of ``clock``.
 
     A request of an instant is itself the instant: its time is the instant's requested time. ``answers`` is the
     head of the table's chain of answers, which the event's hash covers.

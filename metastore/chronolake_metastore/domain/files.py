@@ -1,4 +1,4 @@
-"""Data files: what a writer may say of them."""
+"""Data files, as writers report them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ digest = digests.digest
 Digest = digests.Digest
 
 Touched = tuple[Touch, FileGroupName]
-"""A file group, and how it was written to."""
+"""A file group, and how it was written."""
 
 
 class Staged(msgspec.Struct, frozen=True):
-    """What completing an instant asks of the write stats that were staged for it.
+    """The facts that completing an instant needs about its staged write stats.
 
-    ``chunks`` are their totals by the version that they were staged under. ``touched`` are not all of their
-    file groups but those that others may have touched since, or that something has to be checked of.
-    ``repeated`` are files, or file groups with a base file, that they have twice: one of each will do.
+    ``chunks`` are their totals by the version that staged them. ``touched`` are only those of their file groups
+    that other instants may have changed since, or that must be checked. ``repeated`` has an example of each
+    kind of duplicate: a file, or a base file of a file group.
     """
 
     chunks: Mapping[int, WriteSummary] = {}
@@ -71,7 +71,7 @@ def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None
 
 
 def check_staged(request: CompleteInstant, staged: Staged) -> None:
-    """Raise ``InvalidWriteStat`` unless what the request names was staged, and has each file once."""
+    """Raise ``InvalidWriteStat`` unless the named versions were staged, and have each file once."""
     if request.staged and request.write_stats:
         raise errors.InvalidWriteStat("staged: the request has write_stats too; stage all write stats, or none")
     if len(set(request.staged)) < len(request.staged):

@@ -1,4 +1,4 @@
-"""Chain heads kept outside of the database, so that a log which was cut short or written anew shows."""
+"""Chain heads outside of the database, which detect a log that was cut short or rewritten."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chronolake_model.times import Micros, Tick, format_time
 _NAME: Final = re.compile(r"heads-[0-9]{20}\.json", re.ASCII)
 _SCHEMA_VERSION: Final = 2
 _SCHEMA_VERSIONS: Final = (1, _SCHEMA_VERSION)
-"""Documents of form 1 have no heads of answers."""
+"""Documents of format 1 have no heads of answers."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ def seal(written_at: Micros, heads: list[Head], answers: list[AnswersHead]) -> H
 
 
 def encode(document: Heads) -> bytes:
-    """The document as it is stored, for people to read too."""
+    """The document as it is stored, in a form that people can read."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 

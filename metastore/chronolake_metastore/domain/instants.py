@@ -1,8 +1,8 @@
 """Instants: begun, taken inflight, completed (docs/architecture.md#instants).
 
 requested -> inflight -> completed; inflight -> requested for what keeps its plan; requested or inflight ->
-rolled_back (rollbacks.py). Nothing leaves rolled_back, and nothing completed but by a restore (restores.py) or,
-of a savepoint, by its release (savepoints.py).
+rolled_back (rollbacks.py). An instant never leaves rolled_back. It leaves completed only by a restore
+(restores.py), or as a savepoint by its release (savepoints.py).
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
 class Instant(msgspec.Struct, frozen=True):
-    """An instant as it stands. ``version`` is the version of the table's log that brought it here.
+    """An instant in its present state. ``version`` is the version of the event that brought it there.
 
-    ``undone_completion_time`` is when it had completed that a restore undid since, or a release of a savepoint.
+    ``undone_completion_time`` is the completion time of an instant that a restore, or the release of a
+    savepoint, has undone.
 
-    ``unswept_since`` is when the last deletion was reported that is to be looked at once more.
+    ``unswept_since`` is the time of the last reported deletion that must be checked once more.
 
     ``action`` is the one it was begun with until it completes, then its completed name.
     """
@@ -103,8 +104,8 @@ def begin(
 ) -> InstantRequested:
     """Begin an instant; its lease runs from ``now``, the wall's time.
 
-    Raises ``TableNotFound`` when the name is another table's by now, ``ActionNotSupported``, ``InvalidPlan``,
-    or ``WriteConflict`` when another plan has its file groups.
+    Raises ``TableNotFound`` if another table has the name now, ``ActionNotSupported``, ``InvalidPlan``, or
+    ``WriteConflict`` when another plan has its file groups.
     """
     request = command.request
     if request.table_id not in (None, str(table.table_id)):
@@ -137,7 +138,7 @@ def _plan(table: Table, request: wire.BeginInstant) -> Plan | None:
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
     """Go from requested to inflight; raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
 
-    A plan that waits is taken over by any caller; while a lease runs, only its writer changes it.
+    Any caller may take a waiting plan over. While a lease runs, only its writer changes the instant.
     """
     refuse_unless(table, instant, {State.REQUESTED}, "go to inflight")
     request = command.request
@@ -158,7 +159,7 @@ def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Mi
 def return_to_requested(
     table: Table, instant: Instant, command: ReturnToRequested, now: Micros
 ) -> InstantReturnedToRequested:
-    """Give the execution of a plan up and keep the plan.
+    """Stop the execution of a plan and keep the plan.
 
     Raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
     """
@@ -213,7 +214,7 @@ def complete(
 
 
 def lease_end(now: Micros, lease_seconds: int) -> Micros:
-    """When a lease of so many seconds ends that runs from ``now``."""
+    """The end of a lease of so many seconds from ``now``."""
     return Micros(now + lease_seconds * MICROS_PER_SECOND)
 
 
@@ -235,7 +236,7 @@ def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str
 
 
 def refuse_while_leased(instant: Instant, writer: str, now: Micros) -> None:
-    """Raise ``LeaseLive`` when another than ``writer`` holds a lease at ``now``, the wall's time."""
+    """Raise ``LeaseLive`` if another writer than ``writer`` holds a lease at ``now``, the wall's time."""
     expires = instant.lease_expires_at
     if expires is None or writer == instant.writer or now >= expires:
         return
@@ -248,7 +249,7 @@ def refuse_while_leased(instant: Instant, writer: str, now: Micros) -> None:
 
 
 def refuse_another(instant: Instant, writer: str | None) -> None:
-    """Raise ``LeaseLive`` when ``writer``, who says that the instant is its own, has lost it to another."""
+    """Raise ``LeaseLive`` if ``writer`` has lost the instant to another writer."""
     if writer is not None and writer != instant.writer:
         raise errors.LeaseLive(
             f"the writer {instant.writer!r} holds the instant, not {writer!r}; stop writing",
@@ -311,7 +312,7 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "schema_version": payload.schema_version,
             }
             if instant.action is Action.ROLLBACK and has_direct_markers(instant):
-                # In storage its target may go on marking files: no server refuses it there.
+                # Its target may continue to create markers in storage, because no server refuses them there.
                 change["unswept_since"] = event.time
         case InstantRolledBack() as payload:
             change = _undone(instant, payload.reason)

@@ -1,7 +1,7 @@
 """Lists of an event that can be long: their entries are rows beside the event (docs/decisions/0027).
 
-The payload keeps how many entries a list has, the digest over them, so that the event's hash covers them, and
-the first few, for people who look at an instant. Nothing is decided by the first few.
+The payload has the number of entries of a list, the digest over them, so that the event's hash covers them, and
+the first entries, for human readers. No decision uses the first entries.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ListName(enum.StrEnum):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One row: of a file group both, of a file its path, of an instant its requested time in microseconds."""
+    """One row: a file group by path and id, a file by its path, an instant by its time in microseconds."""
 
     partition_path: str | None
     name: str
@@ -46,7 +46,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Sealed(msgspec.Struct, Generic[ItemT], frozen=True, omit_defaults=True):
-    """What the payload says of a list: how many entries it has, the digest over them, and the first few."""
+    """A list in a payload: the number of its entries, the digest over them, and the first entries."""
 
     count: int = 0
     digest: str = ""
@@ -59,7 +59,7 @@ NO_LIST_ENTRIES: Final[ListEntries] = {}
 
 
 def seal(items: Sequence[ItemT]) -> Sealed[ItemT]:
-    """What the payload says of the list with these items, in their order."""
+    """The list with these items, as the payload has it."""
     if not items:
         return Sealed()
     entries = entries_of(items)

@@ -1,7 +1,7 @@
 """Values of columns as requests write them: in filters, in the ranges of column stats, in partition paths.
 
-``chronolake_model.filters`` describes the forms. Whatever is a literal of a type here, PostgreSQL can cast to
-its own type for it.
+``chronolake_model.filters`` describes the forms. PostgreSQL can cast every literal that is accepted here to its
+own type.
 """
 
 from __future__ import annotations

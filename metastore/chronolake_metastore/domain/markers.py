@@ -22,7 +22,7 @@ from chronolake_model.vocabulary import State, Touch
 
 
 class CreateMarkers(msgspec.Struct, frozen=True):
-    """Create markers of a pending instant: no command, for it is no event of the table's log."""
+    """Create markers of a pending instant. It is not a command, because it makes no event."""
 
     table: str
     requested_time: Micros
@@ -30,12 +30,12 @@ class CreateMarkers(msgspec.Struct, frozen=True):
 
 
 Marked = Mapping[FileGroup, Set[ConcurrentInstant]]
-"""Who has markers in a file group: pending instants, each with what its markers say that it does there."""
+"""The pending instants with markers in a file group, each with the change that its markers announce."""
 
 
 def check(command: CreateMarkers) -> None:
     """Raise ``InvalidMarker`` unless each marker is of a data file that the instant could write."""
-    # Nearly all names say the very same digits.
+    # Nearly all names have the same digits.
     times = {""}
     for index, marker in enumerate(command.request.markers):
         try:
@@ -69,7 +69,7 @@ def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
 
 
 def refuse_pending(table: Table, instant: Instant) -> None:
-    """Raise ``IllegalTransition`` while the instant is pending: a rollback goes by its markers."""
+    """Raise ``IllegalTransition`` while the instant is pending: a rollback needs its markers."""
     if instant.state in PENDING:
         raise illegal(table, instant, "its markers stay until it has completed or was rolled back")
 

@@ -1,4 +1,4 @@
-"""Namespaces: made, and dropped when they are empty."""
+"""Namespaces: created, and dropped when they are empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chronolake_model.times import Micros, to_datetime
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """A namespace as it stands."""
+    """A namespace."""
 
     name: str
     properties: dict[str, str]
@@ -28,7 +28,7 @@ class DropNamespace(Command, frozen=True):
 
 
 def create(existing: Namespace | None, command: CreateNamespace) -> NamespaceCreated:
-    """Make a namespace; raises ``NamespaceExists``."""
+    """Create a namespace; raises ``NamespaceExists``."""
     if existing is not None:
         raise errors.NamespaceExists(
             f"the namespace {existing.name!r} exists already; use it, or choose another name",
@@ -38,7 +38,7 @@ def create(existing: Namespace | None, command: CreateNamespace) -> NamespaceCre
 
 
 def drop(existing: Namespace | None, tables: int, command: DropNamespace) -> NamespaceDropped:
-    """Drop a namespace that holds no tables; raises ``NamespaceNotFound`` or ``NamespaceNotEmpty``."""
+    """Drop a namespace that has no tables; raises ``NamespaceNotFound`` or ``NamespaceNotEmpty``."""
     if existing is None:
         raise errors.NamespaceNotFound(command.name)
     if tables:
@@ -51,7 +51,7 @@ def drop(existing: Namespace | None, tables: int, command: DropNamespace) -> Nam
 
 
 def evolve_created(event: NamespaceCreated, time: Micros) -> Namespace:
-    """The namespace that ``event`` made."""
+    """The namespace that ``event`` created."""
     return Namespace(event.name, event.properties, time)
 
 

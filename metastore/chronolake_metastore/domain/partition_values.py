@@ -1,4 +1,4 @@
-"""What a partition path says of the values in its partition columns.
+"""The values of partition columns in a partition path.
 
 Paths are in hive style, ``month=2026-02/country=DE``, escaped like Hive's, as ``chronolake_spark.keys`` writes
 them. A path of another form says nothing, so every test could be true of it.
@@ -24,12 +24,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def candidates(folder: str, column: str, kind: Kind) -> Candidates | None:
-    """What the column may be in a folder of a partition path; None when the folder does not say."""
+    """The values of the column in a folder of a partition path; None if the folder does not show them."""
     name, equals, text = folder.partition("=")
     if not equals or _unescaped(name) != column:
         return None
     if text == NULL_PARTITION:
-        # A null, an empty string, and a string that reads so have one folder.
+        # A null, an empty string, and the string with this text have one folder.
         return (None, "", NULL_PARTITION) if kind is Kind.STRING else (None,)
     value = _unescaped(text)
     if not value:
@@ -41,7 +41,7 @@ def candidates(folder: str, column: str, kind: Kind) -> Candidates | None:
 
 
 def _unescaped(text: str) -> str | None:
-    """``text`` as it was before it was escaped; None when it was not, or not by Hive's rules."""
+    """``text`` without Hive's escapes; None if it is not escaped by Hive's rules."""
     plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     return None if "%" in _ESCAPE.sub("", text) else plain
 

@@ -1,6 +1,6 @@
-"""Plans: the file groups that an instant says it will touch, and those that it says it has touched.
+"""Plans: the file groups that an instant will change, and the comparison with those that it changed.
 
-What is known of a file group comes as what others have done to it (conflicts.py).
+File groups are known by the concurrent instants that changed them (conflicts.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_touched(
     replaced: Sequence[FileGroupName],
     unplanned: Sequence[FileGroupName],
 ) -> None:
-    """Raise ``InvalidPlan`` when the action may not touch file groups so, or its plan does not have them.
+    """Raise ``InvalidPlan`` if the action may not change file groups so, or its plan lacks them.
 
     ``unplanned`` are those of the file groups that the plan does not name.
     """
@@ -84,7 +84,7 @@ def groups_of_plan(
 
 
 def check_written(action: Action, written: Sequence[Touched], unplanned: Sequence[FileGroupName]) -> None:
-    """Raise ``InvalidPlan`` when the action may not write to file groups so, or its plan does not have them."""
+    """Raise ``InvalidPlan`` if the action may not write to file groups so, or its plan lacks them."""
     strange_touches = {touch for touch, _ in written} - RULES[action].touches
     if strange_touches:
         raise errors.InvalidPlan(
@@ -100,9 +100,9 @@ def check_written(action: Action, written: Sequence[Touched], unplanned: Sequenc
 def check_groups(
     table: Table, touched: Sequence[tuple[GroupChange, FileGroupName]], concurrent: ConcurrentInstants
 ) -> None:
-    """Raise ``InvalidPlan`` when a replaced group is not there, or a bucket would have two groups.
+    """Raise ``InvalidPlan`` if a replaced group does not exist, or a bucket would have two groups.
 
-    What has been replaced since was a conflict already.
+    Groups that were replaced since are conflicts already.
     """
     replaced = {name for change, name in touched if change in REPLACING}
     for change, name in touched:

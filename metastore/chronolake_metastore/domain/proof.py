@@ -14,11 +14,11 @@ from chronolake_metastore.domain.events import StoredEvent, hash_of
 from chronolake_model.times import Micros, Tick, format_time
 
 NOTHING = "nothing"
-"""What was found, or expected, where there is no row."""
+"""The expected or found value if there is no row."""
 
 
 class Check(enum.StrEnum):
-    """What did not hold."""
+    """The kinds of findings."""
 
     HASH = "hash"
     CHAIN = "chain"
@@ -36,7 +36,7 @@ class Check(enum.StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that does not hold. ``table`` is a name, or an id where no name is known."""
+    """A finding. ``table`` is a name, or an id if no name is known."""
 
     check: Check
     table: str
@@ -49,7 +49,8 @@ class Finding(msgspec.Struct, frozen=True):
 class SharedBasePath(msgspec.Struct, frozen=True):
     """A live table in which nothing is deleted: its base path overlaps with that of ``other``.
 
-    ``other`` is None when the base path cannot be compared. The table is of before base paths were checked.
+    ``other`` is None when the base path cannot be compared. The table was created before base paths were
+    checked.
     """
 
     table: str
@@ -70,7 +71,7 @@ _START = _Head()
 class Chains:
     """The chain of each table, followed event by event in the order across tables.
 
-    It holds a head per table, and what is missing so far; never the events.
+    It holds a head per table and the missing versions, never the events.
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class Chains:
         return len(self._heads)
 
     def follow(self, event: StoredEvent, table: str) -> list[Finding]:
-        """What does not hold of the next event, by itself and behind its predecessor."""
+        """The findings on the next event, by itself and after its predecessor."""
         if hash_of(event) == event.hash:
             findings = []
         else:
@@ -115,7 +116,7 @@ class Chains:
             yield from ((table_id, version) for gap in gaps for version in gap if version not in late)
 
     def is_broken(self, table_id: UUID) -> bool:
-        """Whether versions of the table were not met where they belong."""
+        """Whether versions of the table are missing or misplaced."""
         return table_id in self._missing
 
 
@@ -126,7 +127,7 @@ class AnswerChains:
         self.heads: dict[UUID, ChainHead] = {}
 
     def follow(self, answer: StoredAnswer, table: str) -> list[Finding]:
-        """What does not hold of the next outcome of a chain, by itself and behind its predecessor."""
+        """The findings on the next outcome of a chain, by itself and after its predecessor."""
         head = self.heads.get(answer.chain_id, answers.START)
         self.heads[answer.chain_id] = ChainHead(answer.number, answer.hash)
         named = f"the outcome of {answer.request_id!r}, number {answer.number} of its chain"

@@ -1,6 +1,6 @@
-"""Which files could hold a record that a filter wants: filters checked against a table, and the rule itself.
+"""Pruning: filters checked against a table, and the rule which files could have a matching record.
 
-The rule errs on one side: what it drops has no such record.
+A file that the rule leaves out has no matching record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Relation(enum.Enum):
-    """How a column's value stands to the values of a test."""
+    """How a test compares a column's value with its values."""
 
     AMONG = enum.auto()
     NOT_AMONG = enum.auto()
@@ -48,7 +48,7 @@ class Relation(enum.Enum):
 
 
 class Test(msgspec.Struct, frozen=True):
-    """A leaf of a checked filter: what it asks of one column. No test but of nulls is true of a null."""
+    """A test of one column in a checked filter. Only the test for nulls is true of a null."""
 
     column: Column
     relation: Relation
@@ -68,12 +68,14 @@ class AnyOf(msgspec.Struct, frozen=True):
 
 
 Condition: TypeAlias = Test | AllOf | AnyOf
-"""A filter, checked, without its negations: they are in the tests. ``not (a < 1)`` is true where ``a >= 1`` is,
-and neither is true of a null, so nothing is lost."""
+"""A checked filter without negations, which are moved into the tests.
+
+``not (a < 1)`` is true where ``a >= 1`` is, and neither is true of a null, so nothing is lost.
+"""
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What is known of a file's records; the ranges are by field id."""
+    """The facts about a file's records; the ranges are by field id."""
 
     records: int
     ranges: Mapping[int, Range]
@@ -224,8 +226,8 @@ def _file_passes(test: Test, file: Stats) -> bool:
     return passes(test, file.ranges.get(test.column.field_id, UNKNOWN), file.records)
 
 
-# Bounds and values are of one column, so they have one order, whatever their type is. A bound that is not known
-# is None, and stands in the way of nothing.
+# Bounds and values are of one column, so they have one order, whatever their type is. A bound that is unknown
+# is None, and excludes nothing.
 _RULES: Final[dict[Relation, Callable[[Any, Any, list[Any]], bool]]] = {
     Relation.NOT_NULL: lambda least, greatest, values: True,
     Relation.AMONG: lambda least, greatest, values: any(
@@ -238,8 +240,8 @@ _RULES: Final[dict[Relation, Callable[[Any, Any, list[Any]], bool]]] = {
     Relation.LESS_OR_EQUAL: lambda least, greatest, values: least is None or least <= values[0],
     Relation.GREATER: lambda least, greatest, values: greatest is None or greatest > values[0],
     Relation.GREATER_OR_EQUAL: lambda least, greatest, values: greatest is None or greatest >= values[0],
-    # What begins with a prefix lies together in the order: at the prefix or behind it, and before whatever
-    # exceeds it in the first characters, as many as it has.
+    # Values with a prefix are adjacent in the order: from the prefix on, up to the first value with a greater
+    # beginning of the same length.
     Relation.PREFIXED: lambda least, greatest, values: (
         (least is None or least[: len(values[0])] <= values[0]) and (greatest is None or greatest >= values[0])
     ),

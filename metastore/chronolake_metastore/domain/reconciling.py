@@ -55,9 +55,9 @@ def needs_markers(table: Table, instant: Instant, *, was_marked: bool) -> bool:
 
 
 def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], reconciliation: Reconciliation) -> None:
-    """Raise ``InvalidWriteStat`` for a file without a marker, ``UnreconciledMarkers`` for what else is marked.
+    """Raise ``InvalidWriteStat`` for a file without a marker, ``UnreconciledMarkers`` for other marked files.
 
-    A marker's kind need not be compared: it says what the file's name does.
+    The kind of a marker is not compared, because the file's name implies it.
     """
     if reconciliation.unmarked is not None:
         raise _unmarked(reconciliation.unmarked, stats)

@@ -1,6 +1,6 @@
-"""Refusals: what the log keeps of a command that was decided against, beside the whole answer.
+"""Refusals: the row that the log keeps for a refused command, beside its answer.
 
-An auditor asks for them in SQL, years later: so they are small, whatever the request was.
+Auditors query them years later, so their size is bounded for every request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Restores: back to a savepoint (docs/architecture.md#instants; Hudi: RestorePlanActionExecutor).
 
-What is pending is rolled back, clustering first: its writers began on a table that is no more. Then everything
-that completed after the pinned instant, newest completion first.
+Pending instants are rolled back, clustering first, because their writers began on a state that no longer
+exists. Then the instants that completed after the pinned instant, newest completion first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from chronolake_model.vocabulary import Action
 INSTANTS_MAX = 10_000
 """Instants that one restore rolls back."""
 UNDONE_REASON_CHARS_MAX = 200
-"""Of the reason of a restore, with each instant that it rolls back."""
+"""Characters of the reason of a restore that each rolled-back instant keeps."""
 
 
 class RestoreTable(Command, frozen=True):
@@ -36,9 +36,9 @@ class RestoreTable(Command, frozen=True):
 def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[Instant]:
     """The instants to roll back, in that order.
 
-    ``known`` are the savepoints of the table, and what is pending or completed after the pinned instant. Raises
-    ``InstantNotFound``, ``IllegalTransition`` when the instant named is no savepoint, ``Savepointed`` when a
-    later savepoint is in the way, and ``InvalidPlan`` when there are too many.
+    ``known`` are the savepoints of the table, and the instants that are pending or completed after the pinned
+    one. Raises ``InstantNotFound``, ``IllegalTransition`` when the instant named is no savepoint,
+    ``Savepointed`` when a later savepoint is in the way, and ``InvalidPlan`` when there are too many.
     """
     savepoint = _savepoint(table, command.savepoint, known)
     saved = next(instant for instant in known if instant.requested_time == savepoint.target)
@@ -63,7 +63,7 @@ def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> In
 
 
 def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
-    """What happens to each instant of the plan."""
+    """The event of each instant of the plan."""
     # There may be thousands: the completion of the restore has the whole reason.
     reason = _reason(command)[:UNDONE_REASON_CHARS_MAX]
     return InstantRolledBack(by=command.request.writer, reason=reason, rollback=restore)

@@ -1,7 +1,6 @@
-"""Rollbacks: an instant that gives up a pending instant (docs/architecture.md#instants).
+"""Rollbacks: an instant that undoes a pending instant (docs/architecture.md#instants).
 
-There is one rollback per instant, however many requests ask for it: its plan is made once, and a later request
-goes on with it.
+There is one rollback per instant. Its plan is made once, and a later request continues it.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class RollbackInstant(InstantCommand, frozen=True):
 def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
     """Raise ``IllegalTransition`` unless the instant is pending, and ``LeaseLive`` while its lease runs.
 
-    Raises ``InvalidPlan`` when a file that is named is none of the instant's. ``now`` is the wall's time. An
-    instant that is rolled back already must not come here.
+    Raises ``InvalidPlan`` when a file that is named is none of the instant's. ``now`` is the wall's time. The
+    instant must not be rolled back yet.
     """
     if target.state is State.COMPLETED:
         raise illegal(table, target, "a completed instant is undone only by a restore to an earlier savepoint")
@@ -86,9 +85,9 @@ def _refuse_files_of_others(table: Table, target: Instant, paths: Sequence[str])
 
 
 def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> Plan:
-    """What is to be deleted: the files that were named, or else those that the target has marked.
+    """The files to delete: the named ones, or else those that the target has marked.
 
-    What it has marked directly the server does not see: there may be some.
+    The server does not see direct markers, so there may be more.
     """
     named = command.request.files_to_delete
     is_direct = has_direct_markers(target)
@@ -124,7 +123,7 @@ def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequest
 
 
 def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
-    """What happens to the target, from the moment that its rollback is requested."""
+    """The event of the target when its rollback is requested."""
     return InstantRolledBack(by=command.request.writer, reason=command.request.reason, rollback=rollback)
 
 

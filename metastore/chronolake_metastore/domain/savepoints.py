@@ -22,7 +22,7 @@ from chronolake_model.vocabulary import Action, State
 
 
 class CreateSavepoint(Command, frozen=True):
-    """``target`` is the instant to pin; none for the latest that has completed."""
+    """``target`` is the instant to pin. Default: the latest that has completed."""
 
     table: str
     target: Micros | None
@@ -64,8 +64,8 @@ def create(
 ) -> InstantRequested:
     """The savepoint, which completes in the same transaction.
 
-    Raises ``HistoryCleaned`` when files may be gone that it would pin; those of the last write are all there,
-    also when a restore came back to it before the clean.
+    Raises ``HistoryCleaned`` if files that it would pin may be deleted. Those of the last write exist, also
+    after a restore to it.
     """
     last = max(completion_of(instant) for instant in known if is_write(instant))
     if completion_of(target) < last:
@@ -74,7 +74,7 @@ def create(
 
 
 def release(table: Table, savepoint: Instant, command: ReleaseSavepoint) -> SavepointReleased:
-    """Give a savepoint up; raises ``IllegalTransition`` when the instant is none, or is no more."""
+    """Release a savepoint. Raises ``IllegalTransition`` if the instant is not a savepoint, or was released."""
     if not pins(savepoint):
         raise illegal(
             table,

@@ -1,7 +1,7 @@
 """Schemas: how the columns of a table may change while its files stay as they are (decision 0013).
 
-A column is known by its field id. What a change may not do is make a file that is there unreadable, or put a
-record into another file group than the one that it is in.
+A column is known by its field id. A change must not make an existing file unreadable, or move a record to
+another file group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ChangeSchema(Command, frozen=True):
 
 
 def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
-    """Change a table's schema by all that is asked for, or by nothing.
+    """Change a table's schema by the whole request, or not at all.
 
     Raises ``SchemaChanged``, ``IncompatibleSchema`` or ``InvalidTable``.
     """
@@ -99,7 +99,7 @@ def document(table: Table, schema: Schema) -> wire.TableSchema:
 
 
 class _Columns:
-    """The columns on their way from one version to the next; a refusal leaves the table as it was."""
+    """The columns while a change is applied. A refusal leaves the table unchanged."""
 
     def __init__(self, definition: Definition) -> None:
         self.last_field_id = definition.last_field_id
@@ -147,7 +147,7 @@ class _Columns:
         tables.check_column(Field(schema_change.new_name, field.type))
         if schema_change.new_name == schema_change.name:
             raise self._refused(schema_change.name, "it already has this name")
-        # Another case of its own name is no clash.
+        # The same name in another case is allowed.
         del self._ids[schema_change.name.lower()]
         self._refuse_taken(schema_change.new_name)
         self._put(msgspec.structs.replace(field, name=schema_change.new_name))
@@ -180,7 +180,7 @@ class _Columns:
 
     def _drop(self, schema_change: wire.DropColumn) -> None:
         field = self._field(schema_change.name)
-        # The record key cannot go, so a column is left always.
+        # The record key cannot be dropped, so a column always remains.
         self._refuse_role(schema_change.name, "dropped")
         del self._fields[field.field_id], self._ids[schema_change.name.lower()]
 

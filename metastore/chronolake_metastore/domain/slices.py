@@ -1,7 +1,8 @@
 """File slices: how the files of a file group are cut by completion time (Hudi: RFC-66).
 
-A log file belongs to the slice with the largest base requested time at or before the log's completion time.
-What has not completed is in no slice. Who asks as of a time gives what was published, pending, replaced then.
+A log file belongs to the slice with the largest base requested time at or before the log's completion time. A
+file that has not completed is in no slice. For reads as of a time, pass what was published, pending and
+replaced at that time.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def cut(
 ) -> Slices[File]:
     """The slices of a file group's published ``files``, with those that pending ``compactions`` opened.
 
-    ``compactions`` are their requested times. What completes behind the replacement of its group is never seen.
+    ``compactions`` are their requested times. A file that completes after its group was replaced is never seen.
     """
     seen = [file for file in files if replacement is None or file.completion_time < replacement.completion_time]
     bases = {file.requested_time: file for file in seen if file.kind == FileKind.BASE}

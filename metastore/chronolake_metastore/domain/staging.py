@@ -1,7 +1,6 @@
-"""Staging: write stats that are reported before their instant completes, which then has little left to do.
+"""Staging: write stats that are reported before their instant completes, so that completing is quick.
 
-What was staged is an event like any other and never changes: whatever completing asks of it alone is looked up
-before the table is locked.
+Staged write stats belong to an event and never change, so most checks of them run before the table is locked.
 """
 
 from __future__ import annotations

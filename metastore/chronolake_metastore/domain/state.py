@@ -82,7 +82,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EMPTY = Loaded(clocks={CATALOG_ID: Clock(CATALOG_ID, Tick.MILLISECOND)})
-"""A metastore in which nothing has happened: the catalog's clock, and no more."""
+"""An empty metastore: only the catalog's clock."""
 
 
 class State:
@@ -140,7 +140,7 @@ class State:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Take back what was appended in the block when it raises; values are never changed in place."""
+        """Undo what the block has appended if it raises. Values are never changed in place."""
         before = {name: copy.copy(value) for name, value in vars(self).items() if name != "changes"}
         changes = self.changes.copy()
         try:
@@ -150,7 +150,7 @@ class State:
             raise
 
     def start_clock(self, clock: Clock) -> None:
-        """Have the clock of a log that is locked, or that begins."""
+        """Add the clock of a log that is locked, or new."""
         self.clocks[clock.table_id] = clock
 
     def append(
@@ -330,7 +330,8 @@ class State:
         if concurrency.plans_groups(instant):
             self.changes.planned.append(PlannedGroups(table_id, instant.requested_time))
         if instant.plan is not None and instant.plan.cleaned_before is not None:
-            # From the plan on the table is not served as of earlier: its files may go at any moment.
+            # From the plan on, the table is not served as of earlier times: the files may be deleted at any
+            # moment.
             self._clean(table_id, instant.plan.cleaned_before)
             self.changes.cleaned.append(CleanedFiles(table_id, instant.requested_time, instant.version))
 

@@ -1,7 +1,7 @@
-"""Sweeps: files that were deleted are looked for once more, when their writers must have stopped.
+"""Sweeps: deleted names are checked once more, when their writers must have stopped.
 
-Since when an instant is due follows from the log: since the last deletion that was reported of it, until an
-event says that nothing was found any more (docs/decisions/0023).
+The log shows since when an instant is due: since its last reported deletion, until an event says that no file
+was found (docs/decisions/0023).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, State
 
 ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
-"""Before its end an instant may write a file again that was deleted: it is not swept then."""
+"""A pending instant may write a deleted file again, so it is not swept."""
 
 
 class RecordSweep(InstantCommand, frozen=True):
@@ -31,7 +31,7 @@ class RecordSweep(InstantCommand, frozen=True):
 def record(
     table: Table, instant: Instant, request: wire.RecordSweep, contradicted: ContradictedFiles
 ) -> FilesDeleted | DeletionsSwept | None:
-    """Record a sweep: what it found, or that it found nothing; nothing at all when it came too late for that.
+    """Record a sweep with its late files, or that it found none; nothing if a deletion came after it.
 
     Raises ``IllegalTransition`` while the instant is pending, or ``InvalidDeletion``.
     """
@@ -43,7 +43,7 @@ def record(
 
 
 def evolve(instant: Instant, event: Event) -> Instant:
-    """The instant after files of it were deleted, or looked for once more.
+    """The instant after a report of its deleted files, or after a sweep.
 
     Its version stays: that is of the event which brought it into its state.
     """
@@ -53,5 +53,5 @@ def evolve(instant: Instant, event: Event) -> Instant:
         case DeletionsSwept():
             return msgspec.structs.replace(instant, unswept_since=None)
         case _:
-            # What a clean deletes was published: it is not written any more.
+            # The files of a clean were published, so they are not written again.
             return instant

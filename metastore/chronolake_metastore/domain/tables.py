@@ -1,4 +1,4 @@
-"""Tables: what a definition must agree with, made and dropped."""
+"""Tables: created, checked and dropped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """What a table is now. ``last_field_id`` is the greatest that was ever given to a column of it.
+    """The definition of a table. ``last_field_id`` is the greatest field id that a column of it ever had.
 
     ``markers_required_since`` is when the property that requires markers was set, of a table that was created
     without it.
@@ -69,7 +69,7 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def yields(self) -> Yields:
-        """Who gives way when a write and a table service conflict."""
+        """Which side gives way when a write and a table service conflict."""
         return Yields(self.definition.properties.get(properties.YIELDS_PROPERTY, Yields.TABLE_SERVICE))
 
     @property
@@ -79,7 +79,7 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def markers_type(self) -> MarkersType:
-        """Where the markers of its writes are, unless they say otherwise."""
+        """The default place of the markers of its writes."""
         return MarkersType(self.definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER))
 
     def requires_markers(self, requested_time: Micros) -> bool:
@@ -93,7 +93,7 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def grace_seconds(self) -> int:
-        """How long after a deletion the name of its file is looked at once more."""
+        """How long after a deletion the name of its file is checked once more."""
         return int(self.definition.properties.get(GRACE_PROPERTY, GRACE_SECONDS_DEFAULT))
 
 
@@ -105,7 +105,7 @@ class CreateTable(Command, frozen=True):
 
     @override
     def identity(self) -> Command:
-        # Where links lead to is no part of the request, and may have changed when it is sent again.
+        # The targets of links are not part of the request, and may have changed when it is sent again.
         return msgspec.structs.replace(self, base_path_key=None)
 
 
@@ -135,7 +135,7 @@ def create(
     command: CreateTable,
     neighbours: Sequence[Neighbour] = (),
 ) -> TableCreated:
-    """Make a table, whose base path overlaps with those of ``neighbours``.
+    """Create a table, whose base path overlaps with those of ``neighbours``.
 
     Raises ``InvalidTable``, ``TableExists``, ``BasePathTaken``, or ``NamespaceNotFound`` when nothing else is
     wrong.

@@ -14,7 +14,7 @@ from chronolake_metastore.store.replay_tables import ReplaySession
 from chronolake_metastore.store.transaction import Transaction
 
 NO_TABLE = "(no table)"
-"""The name, in a finding, of what concerns no table."""
+"""The name, in a finding, for outcomes that concern no table."""
 
 
 class AnswersVerification:
@@ -44,7 +44,7 @@ class AnswersVerification:
             after = page[-1].chain_id, page[-1].number
 
     async def read_remainder(self, tx: Transaction) -> None:
-        """Follow what was appended meanwhile, to the end as ``tx`` sees it; then project the heads."""
+        """Follow the outcomes appended meanwhile, to the end as ``tx`` sees it; then project the heads."""
         heads = await answers.heads(tx, self._table_id)
         for last in heads:
             followed = self._chains.heads.get(last.chain_id, domain.START)
@@ -56,7 +56,7 @@ class AnswersVerification:
         await tx.batch([answers.project(heads)])
 
     async def find_orphans(self, tx: Transaction, limit: int) -> None:
-        """Find refusals that no outcome goes with."""
+        """Find refusals without an outcome."""
         rows = await answers.refusals_without_outcome(tx, self._table_id, limit)
         for table_id, name, version, request_id in rows:
             table = name or NO_TABLE if table_id is None else self._name(table_id)

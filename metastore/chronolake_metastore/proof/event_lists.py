@@ -18,11 +18,11 @@ from chronolake_metastore.store.event_lists import StoredEntry
 from chronolake_metastore.store.transaction import Transaction
 
 ReportFinding = Callable[[Finding, UUID], None]
-"""Takes what does not hold of a table's log."""
+"""Takes a finding on a table's log."""
 
 
 class _Proof:
-    """One list while its rows come by."""
+    """One list while its rows are compared."""
 
     def __init__(self, of: ListKey, sealed: Sealed[Any]) -> None:
         self._of = of
@@ -31,7 +31,7 @@ class _Proof:
         self._digest = Digest()
 
     def add_row(self, stored: StoredEntry) -> Iterator[tuple[str, str, str]]:
-        """What does not hold of the next row: what it is, what was expected, what was found."""
+        """The finding on the next row: what it is, what was expected, what was found."""
         number = self._digest.files
         if (stored.ordinal, stored.of.version) != (number, self._of.version):
             expected, actual = f"{number}, {self._of.version}", f"{stored.ordinal}, {stored.of.version}"
@@ -42,7 +42,7 @@ class _Proof:
         self._digest.add(stored.entry)
 
     def close(self) -> Iterator[tuple[str, str, str]]:
-        """What does not hold when all rows have come by."""
+        """The findings after the last row."""
         count = self._digest.files
         if count != self._sealed.count:
             yield f"the entries of {self._of.name}", f"{self._sealed.count} entries", f"{count} entries"

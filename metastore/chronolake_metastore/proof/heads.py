@@ -65,8 +65,7 @@ def write(folder: Folder, document: Heads) -> None:
 def read_all(folder: Folder) -> Iterator[Heads | Finding]:
     """The documents in a folder, oldest first; a finding in the place of one that is not as it was written.
 
-    Raises ``ConfigurationError`` when there is none: the folder is more likely to be the wrong one, or emptied,
-    than never written to.
+    Raises ``ConfigurationError`` when there is none: the folder is probably the wrong one, or was emptied.
     """
     names = [name for name in folder.names() if heads.is_name(name)]
     if not names:

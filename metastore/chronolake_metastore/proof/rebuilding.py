@@ -1,7 +1,7 @@
-"""Building the projections again from the log, beside servers that go on writing.
+"""Rebuilding the projections from the log, while servers write.
 
-The log is replayed into replay tables first. Commands wait only while its end is replayed, the
-replay tables are compared with the projections, and the rows that differ are put right.
+The log is replayed into replay tables first. Commands wait only while its end is replayed, the replay tables
+are compared with the projections, and the rows that differ are corrected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chronolake_metastore.store.transaction import Transaction
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
-    """What a rebuild did: how many rows of each projection were not right, and how long commands waited."""
+    """The result of a rebuild: corrected rows of each projection, and how long commands waited."""
 
     events: int
     repaired: dict[str, int]
@@ -29,7 +29,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
 
 
 async def rebuild(settings: Settings, progress: Progress = no_progress) -> Rebuilt:
-    """Make every projection what a replay of the whole log gives, row for row, in one transaction.
+    """Make every projection equal to a replay of the whole log, row by row, in one transaction.
 
     Raises ``ConfigurationError`` when the log cannot be replayed, or when the login may not change the
     projections, and ``DatabaseUnavailable``; in each case nothing has changed.

@@ -1,4 +1,4 @@
-"""Replaying the log into replay tables, up to this moment, while servers go on appending to it.
+"""Replaying the log into replay tables, up to the present, while servers append to it.
 
 The long part is read in short transactions, so that neither vacuum nor followers of the log wait for it; only
 what was appended meanwhile is left for the last one.
@@ -23,7 +23,7 @@ from chronolake_metastore.store.replay_tables import ReplaySession
 from chronolake_metastore.store.transaction import Transaction
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is to do; 0 when that is not known."""
+"""Takes the present step, how much of it is done, and how much there is to do; 0 if that is unknown."""
 ConsumePage = Callable[[Transaction, Sequence[StoredEvent]], Awaitable[None]]
 """Takes the next page of the log, in the transaction that read it."""
 
@@ -33,13 +33,13 @@ def no_progress(doing: str, done: int, total: int) -> None:
 
 
 _TAIL_EVENTS: Final = 5_000
-"""What may be left to be read in the last transaction."""
+"""The largest number of events that are left for the last transaction."""
 _ROUNDS_MAX: Final = 20
-"""Who writes faster than we read is read to the end in the last transaction after all."""
+"""If servers write faster than this reads, the last transaction reads the rest."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """An event that cannot have happened in the state that those before it made."""
+    """An event that does not follow from the earlier ones."""
 
     event: Event
     reason: str
@@ -93,7 +93,7 @@ class Replay:
         self._state = State(EMPTY)
         self._clocks: dict[UUID, Clock] = dict(self._state.clocks)
         self.refused: dict[UUID, Refusal] = {}
-        """By table, the first event that could not be applied; those behind it are passed over."""
+        """By table, the first event that could not be applied. Later ones of the table are skipped."""
 
     async def begin(self, tx: Transaction) -> None:
         """Write the rows that exist before the first event."""
@@ -115,8 +115,8 @@ class Replay:
         for event in events:
             self._evolve(event)
             if state.changes.restored or state.changes.cleaned:
-                # What completes behind a restore is projected behind it, as it was when it happened. The list
-                # of a clean may be long, so only one is in memory at a time.
+                # Completions after a restore are projected after it, in the order of the log. The list of a
+                # clean may be long, so only one is in memory at a time.
                 await self._project(tx)
         await self._project(tx)
 

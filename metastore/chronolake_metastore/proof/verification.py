@@ -1,7 +1,7 @@
-"""Proving the log: each table's chain, what hangs on it, and the projections against a replay of it.
+"""Proving the log: the chain of each table, the rows that it covers, and the projections against a replay.
 
-Nothing is written but temporary tables, and servers go on writing meanwhile: the log is read to its end in
-the transaction that compares the projections, so that both are of one moment.
+Only temporary tables are written, and servers write meanwhile: the log is read to its end in the transaction
+that compares the projections, so that both are of one moment.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ from chronolake_metastore.store.transaction import Transaction
 from chronolake_model.names import split_table_name
 
 CATALOG: Final = "(catalog)"
-"""What the catalog is called where a table is named."""
+"""The name of the catalog in the place of a table's name."""
 FINDINGS_MAX: Final = 100
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was verified, and what was found: nothing, when all holds.
+    """What was verified, and the findings: none if all holds.
 
-    ``findings_left_out`` were found too; ``not_compared`` are tables whose log is damaged, so that a replay
-    of it says nothing about their projections. ``shared_base_paths`` are no findings: the log is right.
+    ``findings_left_out`` is the number of further findings; ``not_compared`` are tables whose log is damaged,
+    so that a replay of it says nothing about their projections. ``shared_base_paths`` are not findings: the log
+    is correct.
     """
 
     tables: int
@@ -110,7 +111,7 @@ async def _find(tx: Transaction, table: str) -> UUID:
 
 
 class _Verification:
-    """One run: what was seen so far, and what was found."""
+    """One run, with its findings."""
 
     def __init__(self, table_id: UUID | None, findings_max: int, progress: Progress, length: int) -> None:
         self._table_id = table_id
@@ -146,7 +147,7 @@ class _Verification:
             if isinstance(document, Finding):
                 self.add_finding(document)
                 continue
-            # The next document is fetched from storage, however long that takes, in no transaction.
+            # The next document is fetched from storage outside of a transaction, because it may take long.
             async with session.replaying() as tx:
                 await self._check_heads(tx, document)
                 await self._answers.check_heads(tx, document)
@@ -161,7 +162,7 @@ class _Verification:
                 self.add_finding(self._differs(difference))
 
     def report(self, seconds: float) -> Report:
-        """What came of it."""
+        """The report."""
         return Report(
             tables=self._chains.tables,
             events=self._reader.events,
@@ -175,7 +176,7 @@ class _Verification:
         )
 
     def add_finding(self, finding: Finding, table_id: UUID | None = None) -> None:
-        """Note a finding; with ``table_id`` one that makes the table's log unfit to be replayed."""
+        """Note a finding. With ``table_id``, the table's log cannot be replayed."""
         if len(self._findings) < self._findings_max:
             self._findings.append(finding)
         else:
@@ -317,7 +318,7 @@ class _Verification:
                 self.add_finding(Finding(Check.HEAD, name, head.version, what, head.hash, actual))
 
     def _close_the_log(self) -> None:
-        """Say what can only be known at the end of the log."""
+        """Note the findings that are only known at the end of the log."""
         for table_id, version in self._chains.missing():
             finding = Finding(Check.VERSION, self._name(table_id), version, "the event", "an event", NOTHING)
             self.add_finding(finding, table_id)
@@ -338,7 +339,7 @@ class _Verification:
         named = ", ".join(f"{column}={either[column]}" for column in difference.key if column != "table_id")
         what = f"{difference.projection}({named})" if named else difference.projection
         table = CATALOG if difference.table_id is None else self._answers.name_of(difference.table_id)
-        # Rows may be long: say the columns that differ.
+        # Rows may be long, so name the columns that differ.
         differing = None
         if expected is not None and actual is not None:
             differing = [column for column in expected if expected[column] != actual[column]]

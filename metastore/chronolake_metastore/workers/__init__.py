@@ -1,3 +1,3 @@
-"""What a server does unasked, beside its requests. A worker decides nothing: it sends commands."""
+"""Background tasks of a server. A worker decides nothing: it sends commands."""
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Pages = AsyncIterator[Page]
 
 
 class NotOfTarget(Exception):
-    """The plan of a rollback names a file that is no data file of its target."""
+    """The plan of a rollback names a file that is not a data file of its target."""
 
 
 class FileDeleter:
@@ -133,7 +133,7 @@ async def deleted_before(database: Database, place: Place, requested_time: Micro
 
 
 async def deleting_for_sweep(database: Database, place: Place, due: Unswept) -> Deleting:
-    """In whose name a sweep deletes files of an instant."""
+    """The instant and writer for which a sweep deletes files."""
     by = format_time(due.requested_time, place.tick)
     if due.action is Action.CLEAN:
         return Deleting(by, None)
@@ -217,7 +217,7 @@ async def marked_directly(files: TableFiles, instant: str) -> Pages:
 
 
 def deleting(pending: PendingPlan, writer: str) -> Deleting:
-    """In whose name ``writer`` deletes the files of a plan."""
+    """The instant for which ``writer`` deletes the files of a plan."""
     by = format_time(pending.requested_time, pending.place.tick)
     return Deleting(by, None if pending.action is Action.CLEAN else target_of(pending), writer)
 

@@ -1,4 +1,4 @@
-"""The reaper: ends the leases of writers that went silent, so that a dead writer holds nothing (promise 6).
+"""The reaper: rolls back instants whose writers are silent, so that a dead writer holds nothing (promise 6).
 
 Every replica has one, and one of them at a time looks. Whether a lease has ended is decided again under the
 table's lock, so a heartbeat or a complete that comes first wins.
@@ -28,7 +28,7 @@ from chronolake_model.vocabulary import State
 
 WRITER: Final = "chronolake-reaper"
 BATCH: Final = 500
-"""Leases that one look takes on; the rest waits for the next."""
+"""Leases that one look ends; others wait for the next look."""
 
 _log = telemetry.logger(__name__)
 
@@ -39,7 +39,7 @@ async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interv
 
 
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
-    """End what has expired, if this server is the leader; gives the number of leases ended."""
+    """End expired leases, if this server is the leader; gives their number."""
     async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
         if ours is None:
             return 0

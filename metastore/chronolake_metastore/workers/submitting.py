@@ -1,4 +1,4 @@
-"""How a worker has a command carried out."""
+"""How a worker sends a command."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Tail:
                     )
                 self._followers.database_is_away = True
             except Exception:
-                # The edge of a worker: what goes wrong here must not end the server; the next look may succeed.
+                # The edge of a worker: a failure here must not end the server; the next look may succeed.
                 _log.exception("the tail of the log failed")
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -63,7 +63,7 @@ class Tail:
             if not self._followers.ring.is_running:
                 # Before any stream reads from it: followers read earlier events from the database.
                 self._followers.ring.start(await following.end(self._database))
-            # It listens before it looks: what is committed meanwhile rings, and is looked for at once.
+            # It listens before it looks: a commit in between wakes it, so that it looks again at once.
             ringing = asyncio.ensure_future(self._notifier.wait(POLL_SECONDS))
             try:
                 await asyncio.sleep(0)
@@ -74,7 +74,7 @@ class Tail:
                 ringing.cancel()
 
     async def _read_new_events(self) -> float:
-        """Read what is new; gives for how long nothing more is to be expected unless the notifier rings."""
+        """Read new events; gives for how long to wait unless the notifier wakes it."""
         ring = self._followers.ring
         events = await following.page(
             self._database, Position(place=ring.head), EVENTS_MAX, following.TAIL_BYTES

@@ -1,4 +1,4 @@
-"""Runs work that blocks in a thread of its own, which does not hold the server up when it stops."""
+"""Runs blocking work in a thread of its own, which does not delay the stop of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 async def in_thread(work: Callable[[], _Result]) -> _Result:
     """The result of ``work``, or what it raises.
 
-    A worker that is cancelled leaves the thread to itself: a store that does not answer may hold it for long,
+    A cancelled worker does not wait for the thread, because a store that does not answer may hold it for long,
     and the threads of ``asyncio.to_thread`` are waited for when the loop closes.
     """
     loop = asyncio.get_running_loop()
