@@ -265,7 +265,7 @@ def test_a_host_that_is_none_is_refused_whatever_is_asked_for(
     ("path", "allowed"),
     [
         ("/v1/tables", "GET, OPTIONS, POST"),
-        ("/v1/tables/a.b", "DELETE, GET, OPTIONS"),
+        ("/v1/namespaces/a", "DELETE, GET, OPTIONS"),
         ("/v1/tables/a.b/instants/20260101000000000/markers", "DELETE, GET, OPTIONS, POST"),
         ("/v1/tables/a.b/instants/20260101000000000/complete", "OPTIONS, POST"),
         ("/v1/outcomes/a/b", "GET, OPTIONS"),

@@ -1,7 +1,7 @@
 """The numbers of all advisory locks that Chronolake takes in its database.
 
-Other programs may use the same database, so the numbers are large and unusual. PostgreSQL keeps locks with one
-key apart from locks with two keys; the numbers differ all the same.
+Other programs may use the same database, so the numbers are large and unusual. PostgreSQL separates locks with
+one key from locks with two keys, but the numbers differ anyway.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _FIRST: Final = UUID(int=0)
 _LAST: Final = UUID(int=(1 << 128) - 1)
 
 AnswerKey = tuple[UUID, int]
-"""A chain and a number: what names an outcome in its chain."""
+"""A chain and a number, which name an outcome."""
 BEGINNING: Final[AnswerKey] = (_FIRST, -(1 << 63))
 """Before every outcome of every chain."""
 
@@ -142,7 +142,7 @@ async def hashes(tx: Transaction, keys: Sequence[AnswerKey]) -> dict[AnswerKey, 
 async def refusals_without_outcome(
     tx: Transaction, table_id: UUID | None, limit: int
 ) -> list[tuple[UUID | None, str | None, int | None, str]]:
-    """The first ``limit`` refusals that no outcome goes with: table id, name, version and request id."""
+    """The first ``limit`` refusals without an outcome: table id, name, version and request id."""
     rows = await tx.query(_REFUSALS_WITHOUT_OUTCOME, {"table_id": table_id, "limit": limit})
     return [(of_table, name, version, request_id) for of_table, name, version, request_id in rows]
 

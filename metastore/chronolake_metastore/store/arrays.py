@@ -57,7 +57,7 @@ _ELEMENTS: Final[dict[str, Callable[[Any], bytes]]] = {
     "bytea": lambda value: _LENGTH(len(value)) + value,
     "uuid": lambda value: _UUID_LENGTH + value.bytes,
 }
-"""What an element of a type is on the wire, its length before it."""
+"""The wire format of an element of a type, after its length."""
 
 _ADAPTERS: Final = AdaptersMap(psycopg.adapters)
 
@@ -73,7 +73,7 @@ _CLASSES: Final = {name: _class_of(name) for name in _ELEMENTS}
 
 
 def context() -> AdaptersMap:
-    """What a connection must be made with to take what ``bind`` gives; its client encoding must be UTF-8."""
+    """The adapters that a connection needs for the results of ``bind``. Its client encoding must be UTF-8."""
     return AdaptersMap(_ADAPTERS)
 
 
@@ -103,7 +103,7 @@ def _encode(type_name: str, values: Sequence[Any]) -> bytes:
 
 
 def _elements(element: Callable[[Any], bytes], values: Sequence[Any]) -> Sequence[bytes]:
-    # Most columns of a group say the same in each row, or nothing.
+    # Most columns of a group have one value in all rows, or are null.
     if values[0] == values[-1] and values.count(values[0]) == len(values):
         return [_NULL if values[0] is None else element(values[0])] * len(values)
     return [_NULL if value is None else element(value) for value in values]

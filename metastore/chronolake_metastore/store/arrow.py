@@ -1,6 +1,6 @@
-"""Large answers as Arrow: what PostgreSQL copies out is turned into record batches by ADBC, one at a time.
+"""Large answers as Arrow: ADBC turns the output of COPY into record batches, one at a time.
 
-A server that made a Python object of each row would take most of its time, and of its memory, for that.
+To make a Python object of each row would take most of the server's time and memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.stream_slots import STREAMS_MAX
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
-"""About how large a batch is. A stream has three of them in memory: being read, waiting, and being sent."""
+"""The approximate size of a batch. A stream has three in memory: being read, waiting, and being sent."""
 CANCEL_AGAIN_SECONDS: Final = 1.0
 Result = TypeVar("Result")
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -69,7 +69,7 @@ class _Running:
 
     async def wait(self) -> None:
         """Wait until the next batch is there."""
-        # Who waits may be cancelled, and ADBC may not.
+        # The waiting task may be cancelled, but ADBC must not be.
         await asyncio.shield(self._next)
 
     async def take(self) -> bytes | None:

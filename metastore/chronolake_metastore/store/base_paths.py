@@ -32,7 +32,7 @@ async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
 def save(made: Sequence[BasePath], taken: Mapping[UUID, UUID]) -> list[Statement]:
     """Save the folders of new tables, and which table took over that of which dropped one.
 
-    The latter first: until then the database refuses the folder to the new table.
+    Taken-over folders are saved first, because until then the database refuses the folder of the new table.
     """
     saved: list[Statement] = []
     if taken:

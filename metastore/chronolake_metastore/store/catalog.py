@@ -47,7 +47,7 @@ def _namespaces(rows: Rows) -> list[tuple[Namespace, int]]:
 
 
 def save_namespaces(namespaces: Sequence[Namespace]) -> Statement:
-    """Save namespaces that were made."""
+    """Save new namespaces."""
     return _SAVE_NAMESPACES, {
         "name": [namespace.name for namespace in namespaces],
         "properties": [msgspec.json.encode(namespace.properties).decode() for namespace in namespaces],
@@ -85,7 +85,7 @@ def _former_holders(rows: Rows) -> FormerHolders:
 
 
 def find_renamed(names: Iterable[str]) -> Query[dict[str, str]]:
-    """By former name, what the table is called now that had the name last."""
+    """By former name, the present name of the table that had it last."""
     named = sorted(set(names))
     if not named:
         return Query.known({})

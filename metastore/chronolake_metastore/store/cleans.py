@@ -78,7 +78,7 @@ def count_undeleted(table_id: UUID, requested_time: Micros) -> Query[Undeleted]:
 
 
 def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statement:
-    """Say of files whose plan deletes them; each plan comes with the entries of its list."""
+    """Mark files with the clean whose plan deletes them. Each plan comes with the entries of its list."""
     rows = [
         (cleaned_files, *entry.name.rpartition("/")[::2])
         for cleaned_files, entries in cleaned

@@ -1,4 +1,4 @@
-"""Clocks: locked before anything is decided, saved with what was decided."""
+"""Clocks: locked before a decision, saved with its events."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ async def now(connection: AsyncConnection) -> Micros:
 
 
 async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:
-    """The last time issued to a table: nothing happens at it or before any more."""
+    """The last time issued to a table. Later events have later times."""
     time = (await statements.execute(connection, _LAST_TIME, {"table_id": table_id})).scalar_one()
     return Micros(time)

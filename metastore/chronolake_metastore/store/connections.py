@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that are not waited for for ever.
+"""Connections to PostgreSQL with a bound on every wait.
 
 PostgreSQL ends statements that take too long, and TCP notices a machine that is gone. Neither helps against a
 database that is frozen while its machine answers: a paused virtual machine, a storage that hangs, a proxy that
@@ -21,9 +21,9 @@ from chronolake_metastore.store.pipelines import Pipeline, StatementResult
 
 
 class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
-    """A connection that is lost when the database is silent for longer than ``silent_seconds`` at a stretch.
+    """A connection that is closed if the database is silent for longer than ``silent_seconds``.
 
-    What it was asked last may have happened all the same.
+    Its last statements may have been executed.
     """
 
     silent_seconds: float | None = None
@@ -39,7 +39,7 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
         return await self._pipelined.run(statements)
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[explicit-override]
-        """All that psycopg waits for on a connection passes through here."""
+        """Every wait of psycopg for a connection passes through here."""
         if self.silent_seconds is None:
             return await super().wait(*args, **kwargs)
         hanging_up = asyncio.get_running_loop().call_later(self.silent_seconds, self._hang_up)

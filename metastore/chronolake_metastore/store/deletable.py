@@ -1,4 +1,4 @@
-"""Whether files may be deleted: what the log and the projections know of them."""
+"""Whether files may be deleted: the facts in the log and the projections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BasePathState(msgspec.Struct, frozen=True):
 
 
 async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
-    """Whether a table has its folder for itself; none, when there never was such a table."""
+    """Whether a table has its folder for itself; None if the table never existed."""
     row = (await statements.execute(connection, _BASE_PATH, {"table_id": table_id})).one_or_none()
     return None if row is None else BasePathState(*row)
 
@@ -40,7 +40,7 @@ async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
 async def known(
     connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
 ) -> list[FileFacts]:
-    """What is known of data files, in their order; each comes with the time in its name."""
+    """The facts about data files, in their order. Each file is given with the time in its name."""
     if not files:
         return []
     named = _named(table_id, files)

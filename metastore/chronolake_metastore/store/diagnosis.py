@@ -1,4 +1,4 @@
-"""Why a database cannot be served, in words that its operator can act on."""
+"""Diagnosis: why a server cannot use a database, and what its operator can do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import engine, schema
 
-# libpq says no more of a connection that was not made than a text.
+# For a failed connection, libpq gives only a text.
 _ADVICE: Final = (
     (
         re.compile(r"password|authentication|pg_hba\.conf|no encryption"),
@@ -43,7 +43,7 @@ SELECT current_user,
 
 
 def refuse_malformed(dsn: str) -> None:
-    """Raise ``ConfigurationError`` when ``dsn`` is no connection string."""
+    """Raise ``ConfigurationError`` if ``dsn`` is not a connection string."""
     try:
         psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:

@@ -1,4 +1,4 @@
-"""The way to PostgreSQL: connections for groups of commands, a pool for reading, and what its errors mean."""
+"""Access to PostgreSQL: connections for groups of commands, a pool for reading, the meaning of errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ PROBE_SILENT_SECONDS = 2.0
 FOLLOWING_CONNECTIONS = 3
 """Connections for following the log: one for its tail, two for streams that catch up."""
 
-# SQLSTATEs and classes of them that say nothing of the request: the connection is gone, the database stops, is
-# full, is a standby after a failover, or another transaction was in the way for too long.
+# SQLSTATEs, and classes of them, that are not caused by the request: the connection is gone, the database
+# stops, is full, is a standby after a failover, or another transaction was in the way for too long.
 _AWAY_CLASSES = ("08", "40", "53", "57P")
 _AWAY_STATES = frozenset({"25006", "25P03", "25P04", "55P03", "57014"})
 
@@ -53,7 +53,7 @@ A plan that followed statistics would read whole tables while they grow faster t
 def conninfo(
     settings: Settings, *, as_role: bool = True, parameters: Mapping[str, str | int] = MappingProxyType({})
 ) -> str:
-    """The DSN with what every connection of the server has: its role, its schema, its limits."""
+    """The DSN with the options of every connection of the server: role, schema, limits."""
     given = conninfo_to_dict(settings.dsn)
     options = " ".join(
         f"-c {name}={value}"
@@ -61,7 +61,7 @@ def conninfo(
             **({"role": settings.role} if as_role else {}),
             "search_path": "chronolake",
             "timezone": "UTC",
-            # No statement runs for long enough to be worth compiling, whatever the planner thinks of it.
+            # No statement runs long enough to be worth compiling.
             "jit": "off",
             "lock_timeout": LOCK_TIMEOUT_MS,
             "statement_timeout": STATEMENT_TIMEOUT_MS,
@@ -76,7 +76,7 @@ def conninfo(
     )
     given["options"] = f"{given.get('options') or ''} {options}".strip()
     given.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
-    # And a database that was cut off must not be waited for for ever.
+    # And a wait for a database that was cut off must end.
     given.setdefault("keepalives_idle", 5)
     given.setdefault("keepalives_interval", 2)
     given.setdefault("keepalives_count", 3)
@@ -88,7 +88,7 @@ def conninfo(
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Turn what PostgreSQL says when it is away or too busy into ``DatabaseUnavailable``.
+    """Turn PostgreSQL's errors for an outage or overload into ``DatabaseUnavailable``.
 
     Anything else is a bug, and passes through.
     """
@@ -122,7 +122,7 @@ def _is_lost(exc: BaseException) -> bool:
 
 
 def is_away_state(sqlstate: str) -> bool:
-    """Whether a SQLSTATE says nothing of what was asked: the database is away, full, or too busy."""
+    """Whether a SQLSTATE is not caused by the request: the database is away, full, or too busy."""
     return sqlstate in _AWAY_STATES or sqlstate.startswith(_AWAY_CLASSES)
 
 
@@ -141,7 +141,7 @@ def _reason(exc: BaseException) -> str:
 
 
 Reader = AsyncConnection
-"""What queries read through; only the store looks inside."""
+"""A connection for queries. Only the store uses its content."""
 
 
 class Database:

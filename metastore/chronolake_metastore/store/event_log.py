@@ -1,4 +1,4 @@
-"""The log itself: events are appended, and read back in order. Nothing else can be done with it."""
+"""The log: events are appended, and read in order."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def is_ahead_of_transactions(connection: AsyncConnection) -> bool:
 
 
 async def horizon(tx: Transaction) -> str:
-    """The oldest transaction that is still open: what is before it in the order across tables is settled."""
+    """The oldest open transaction. No event can appear any more before it in the order across tables."""
     [[oldest]] = await tx.query(_HORIZON, {})
     return str(oldest)
 

@@ -49,7 +49,7 @@ def with_previous(groups: Iterable[tuple[str, FileGroupName]]) -> set[tuple[str,
 
 
 def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Query[Concurrent]:
-    """What others did to file groups, or plan to do, by table name, partition path and file id.
+    """The concurrent instants of file groups, by table name, partition path and file id.
 
     Of each group the latest completed instant of each change, and all that are pending.
     """

@@ -1,6 +1,6 @@
 """The identity of the metastore: which database may delete files of its tables.
 
-A database that was copied has the identity of its original, and must not delete in its name.
+A copied database has the identity of its original, and must not delete files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GET: Final = (
     " AND place IS NOT DISTINCT FROM nullif(current_setting('chronolake.place', true), '')"
     " FROM metastore ORDER BY position DESC LIMIT 1"
 )
-# An operator adds a row now and then: there are few.
+# Only operators add rows, so there are few.
 _ALL: Final = "SELECT metastore_id FROM metastore ORDER BY position"
 _RENEW: Final = "INSERT INTO metastore DEFAULT VALUES"
 _TABLES: Final = statements.load("tables/live")

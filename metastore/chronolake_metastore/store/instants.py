@@ -42,7 +42,7 @@ class FoundInstants(msgspec.Struct, frozen=True):
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which instants of a table are asked for. Ranges are (from, to]; nothing given means no limit."""
+    """A filter of instants of a table. Ranges are (from, to]; a field that is not given does not filter."""
 
     states: frozenset[State] = frozenset()
     actions: frozenset[Action] = frozenset()
@@ -71,7 +71,7 @@ def find(
 
 
 def find_rollbacks(named: Iterable[tuple[str, Micros]]) -> Query[FoundInstants]:
-    """What undid instants, by the names of their tables and their requested times."""
+    """The rollbacks or restores that undid instants, by the names of their tables and their requested times."""
     return Query(_FIND_ROLLBACKS, _names(named), decode)
 
 

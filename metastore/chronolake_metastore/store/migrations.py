@@ -17,7 +17,7 @@ from chronolake_metastore.store import diagnosis, engine
 
 
 class Migrated(msgspec.Struct, frozen=True):
-    """The revision before and after, and what PostgreSQL warned of meanwhile."""
+    """The revision before and after, and PostgreSQL's warnings."""
 
     before: str | None
     after: str
@@ -25,7 +25,7 @@ class Migrated(msgspec.Struct, frozen=True):
 
 
 def upgrade(dsn: str) -> Migrated:
-    """Run the migrations that are missing, and grant the roles what they need, again if need be.
+    """Run the missing migrations, and grant the roles their rights again.
 
     Several may be started at once: they wait for each other. Raises ``ConfigurationError``, and
     ``DatabaseUnavailable`` when the connection is lost on the way.

@@ -1,4 +1,4 @@
-"""Outcomes: what each request id was answered, appended in the transaction that decided."""
+"""Outcomes: the answer to each request id, appended in the transaction that decided."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes = b""
 
     def columns(self) -> dict[str, object]:
-        """What its hash covers: the answer's bytes by their digest."""
+        """The columns that its hash covers, with the digest of the answer's bytes."""
         return {
             "request_id": self.request_id,
             "fingerprint": self.fingerprint,

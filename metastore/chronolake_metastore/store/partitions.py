@@ -1,4 +1,4 @@
-"""Partitions: what the live files of a table add up to."""
+"""Partitions: totals of the live files of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that travel together, by libpq's pipeline: all of them are sent, then all answers waited for.
+"""Statements that are sent together, by libpq's pipeline: all are sent, then all answers are awaited.
 
 psycopg's own pipeline waits for the connection at every statement; that took a tenth of the server's time.
 Parameters and rows are still psycopg's to adapt, and so are the connection, its errors and the waiting.
@@ -27,7 +27,7 @@ _Key = tuple[str, tuple[int, ...]]
 
 
 class StatementResult(msgspec.Struct, frozen=True):
-    """What PostgreSQL answered a statement: its rows, and its command tag."""
+    """PostgreSQL's answer to a statement: its rows, and its command tag."""
 
     rows: list[tuple[Any, ...]]
     tag: str
@@ -87,7 +87,7 @@ class Pipeline:
         answered = []
         for query, result in zip(sent, results, strict=False):
             if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED):
-                # What is aborted stands behind what failed.
+                # Statements after a failed one are aborted.
                 raise errors.error_from_result(result, self._connection.info.encoding)
             if query.prepares is not None:
                 self._prepared[query.prepares] = query.name

@@ -1,4 +1,4 @@
-"""What is read of the log to prove it: write stats, outcomes, heads, and what has lost its event."""
+"""Reads of the log to prove it: write stats, outcomes, heads, and rows without their event."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FIND_TABLE: Final = """
 """
 
 EventKey = tuple[UUID, int]
-"""A table and a version: what names an event."""
+"""A table and a version, which name an event."""
 
 
 class StoredWriteStat(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ async def hashes(tx: Transaction, events: Sequence[EventKey]) -> dict[EventKey, 
 
 
 async def log_length(tx: Transaction, table_id: UUID | None) -> int:
-    """How many events there are by the clocks: at hand, and good enough for a bar."""
+    """The number of events by the clocks, which is exact enough for a progress bar."""
     [[length]] = await tx.query(_LOG_LENGTH, {"table_id": table_id})
     return int(length)
 

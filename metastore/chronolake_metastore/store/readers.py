@@ -39,7 +39,7 @@ FIRST: Final = UUID(int=0)
 
 
 class Reader(msgspec.Struct, frozen=True):
-    """Who reads a table, and as of when; ``expires_at`` is by the wall clock."""
+    """The lease of a reader of a table, and its time; ``expires_at`` is by the wall clock."""
 
     lease_id: UUID
     reader: str
@@ -55,7 +55,7 @@ def lock(table_id: UUID) -> Query[None]:
 
 
 def delete_expired_of(table_id: UUID, now: Micros) -> Query[None]:
-    """Delete the leases of a table that have ended: a lease that a clean did not heed is not renewed."""
+    """Delete the leases of a table that have ended: a lease that a clean has ignored must not be renewed."""
     return Query(_DELETE_EXPIRED_OF, {"table_id": table_id, "now": now}, no_rows)
 
 
@@ -78,7 +78,7 @@ async def renew(
     lease_seconds: int | None,
     now: Micros,
 ) -> Reader | None:
-    """Renew a lease from ``now``, if it is there, or ended and its time is served all the same."""
+    """Renew a lease from ``now``, also an ended one if its time is still served."""
     named = {
         "table_id": table.table_id,
         "lease_id": lease_id,
@@ -91,7 +91,7 @@ async def renew(
 
 
 async def delete(connection: AsyncConnection, table_id: UUID, lease_id: UUID) -> bool:
-    """Give a lease up; whether it was there."""
+    """End a lease; gives whether it existed."""
     rows = await statements.execute(connection, _DELETE, {"table_id": table_id, "lease_id": lease_id})
     return bool(rows.rowcount)
 

@@ -1,4 +1,4 @@
-"""Markers against write stats, in sets; and what keeps markers from coming in between (docs/decisions/0019)."""
+"""Markers compared with write stats, set-based; and locks against new markers (docs/decisions/0019)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def lock_instants(instants: Iterable[tuple[UUID, Micros]]) -> Query[None]:
 
 
 def refuse_late(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
-    """Break the transaction off, with ``MarkedMeanwhile``, if an instant that it has ended has markers."""
+    """Abort the transaction with ``MarkedMeanwhile`` if an instant that it has ended has markers."""
     return _REFUSE_LATE, _keys(instants)
 
 

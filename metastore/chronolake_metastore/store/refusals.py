@@ -1,4 +1,4 @@
-"""Refusals: each command that was decided against, for auditors; appended in the transaction that decided."""
+"""Refusals: each refused command, for auditors, appended in the transaction that decided."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ _INSERT_MISSING: Final = sql.SQL(
 
 
 class Unreplayable(Exception):
-    """What the log says contradicts itself: its events cannot all be true."""
+    """The log contradicts itself, so it cannot be replayed."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ class ReplaySession:
 
     @asynccontextmanager
     async def at_one_moment(self) -> AsyncIterator[Transaction]:
-        """The same, and all of its statements see one moment of the database."""
+        """The same, where all statements see one moment of the database."""
         async with self._transaction("ISOLATION LEVEL REPEATABLE READ, READ ONLY") as tx:
             yield tx
 
@@ -113,9 +113,9 @@ class ReplaySession:
         Raises ``DatabaseUnavailable`` when the commands under way do not end within the lock timeout.
         """
         async with self._transaction("READ WRITE") as tx:
-            # A command asks for this lock in the weaker mode ROW SHARE before it reads anything but its turns
-            # and before it has a transaction id; a command that has one already goes ahead of this lock
-            # request. So there is no deadlock. Readers do not wait at all.
+            # A command asks for this lock in the weaker mode ROW SHARE before it reads anything but its
+            # advisory locks and before it has a transaction id; a command that has one already goes ahead of
+            # this lock request. So there is no deadlock. Readers do not wait at all.
             await tx.query("LOCK TABLE chronolake.clock IN EXCLUSIVE MODE", {})
             yield tx
 

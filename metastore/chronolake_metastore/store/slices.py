@@ -1,4 +1,4 @@
-"""File groups as of a time: what they had published, what replaced them, what was pending for them."""
+"""File groups as of a time: their published files, their replacement, the pending plans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FILES_BEFORE_OR_ON: Final = statements.load("slices/files_before_or_on")
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """A table as of a time: what had happened at it or before."""
+    """A table as of a time."""
 
     table_id: UUID
     as_of: Micros
@@ -42,7 +42,7 @@ class PendingGroup(msgspec.Struct, frozen=True):
 
 
 class ReplacedGroup(msgspec.Struct, frozen=True):
-    """A file group that is gone, and the instant that replaced it."""
+    """A replaced file group, and the instant that replaced it."""
 
     group: GroupKey
     replacement: Replacement

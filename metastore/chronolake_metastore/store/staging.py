@@ -1,4 +1,4 @@
-"""Write stats that were staged: what completing their instant asks of them, in sets and not one by one."""
+"""Staged write stats: the facts that completing their instant needs, set-based."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StagedVersions(msgspec.Struct, frozen=True):
     versions: Sequence[int]
 
     def parameters(self) -> dict[str, object]:
-        """What the statements call it."""
+        """Its names in the statements."""
         namespace, name = split_table_name(self.table)
         return {
             "namespace": namespace,
@@ -50,9 +50,9 @@ def chunks(versions: StagedVersions) -> Query[dict[int, WriteSummary]]:
 
 
 def repeated(versions: StagedVersions) -> Query[list[tuple[str, str, str]]]:
-    """What was staged twice, if anything was: what it is, its partition path and its name.
+    """A duplicate among the staged write stats, or None: its kind, its partition path and its name.
 
-    To be fetched ``in_sets``.
+    Fetch it ``in_sets``.
     """
     return Query(_FIND_REPEATED, versions.parameters(), lambda rows: [(row[0], row[1], row[2]) for row in rows])
 
@@ -60,7 +60,7 @@ def repeated(versions: StagedVersions) -> Query[list[tuple[str, str, str]]]:
 def groups_to_check(versions: StagedVersions, replaced: Sequence[FileGroupName]) -> Query[list[Touched]]:
     """The file groups among what was staged that others may have touched since, or that are checked anyway.
 
-    To be fetched ``in_sets``.
+    Fetch it ``in_sets``.
     """
     parameters = versions.parameters() | {
         "partition_paths": [name.partition_path for name in replaced],

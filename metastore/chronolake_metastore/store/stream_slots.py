@@ -1,4 +1,4 @@
-"""The places of large answers: how many run at a time, of all clients and of one."""
+"""The slots of large answers: how many run at a time, for all clients and for one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ WAIT_SECONDS_MAX: Final = 10.0
 
 
 class StreamSlots:
-    """The slots of one server. A slot is taken and given back in one step each, so none is ever on its way."""
+    """The slots of one server. A slot is taken and given back in one step, so that none is lost."""
 
     def __init__(self, settings: Settings) -> None:
         self.stall_seconds = settings.follower_stall_seconds
-        """How long the client of a large answer may take nothing of it."""
+        """How long the client of a large answer may read nothing."""
         self._per_client_max = settings.arrow_streams_per_client_max
-        # The request must be refused here before its time to be answered is over.
+        # The request must be refused here before its time limit ends.
         self._wait_seconds = min(WAIT_SECONDS_MAX, settings.answer_seconds / 2)
         self._used = 0
         self._used_by: Counter[str] = Counter()
         self._given_back = asyncio.Event()
 
     async def take(self, address: str) -> None:
-        """Take a slot, as soon as there is one; raises ``TooManyStreams`` or ``Overloaded`` after a while.
+        """Take a slot when one is free. Raises ``TooManyStreams`` or ``Overloaded`` after a while.
 
         The caller gives it back with ``give_back``. When it is cancelled, it has taken none.
         """
@@ -49,7 +49,7 @@ class StreamSlots:
         self._used_by[address] -= 1
         if not self._used_by[address]:
             del self._used_by[address]
-        # All waiters look, in the order of their arrival: the slot may be of no use to the first of them.
+        # All waiters try, in the order of their arrival, because the first may not be allowed to take the slot.
         self._given_back.set()
 
     @property

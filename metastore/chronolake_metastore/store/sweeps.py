@@ -1,4 +1,4 @@
-"""Which instants are due to be swept, and what there is to look for."""
+"""Instants that are due for a sweep, and their deleted names."""
 
 from __future__ import annotations
 

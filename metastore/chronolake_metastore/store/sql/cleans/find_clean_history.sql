@@ -1,5 +1,5 @@
--- When the files of a table last changed by a time, and when anything last completed in it.
--- What was undone since had completed then all the same.
+-- When the files of a table last changed by a time, and when anything last completed in it. Instants that were undone
+-- since count too.
 SELECT
     micros(greatest(
         (

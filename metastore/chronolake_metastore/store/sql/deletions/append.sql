@@ -1,5 +1,5 @@
--- The files, and their markers no more: what is not in storage is not looked for. OFFSET 0 keeps the planner to looking
--- markers up, name by name: they grow faster than statistics are taken.
+-- Insert the files, and delete their markers: a file that is not in storage needs none. OFFSET 0 keeps the planner to
+-- looking markers up, name by name: they grow faster than statistics are taken.
 WITH deleted AS MATERIALIZED (
     SELECT n.ordinal - 1 AS ordinal, n.partition_path, n.file_name
     FROM unnest(%(partition_paths)s::text[], %(file_names)s::text[])

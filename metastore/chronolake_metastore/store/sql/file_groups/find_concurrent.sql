@@ -1,7 +1,7 @@
--- Who touched the named file groups, or plans to: of the files in the latest slices the last of each kind, what
+-- The concurrent instants of the named file groups: of the files in the latest slices the last of each kind, what
 -- replaced a group, and the pending instants whose plans have it. OFFSET 0 keeps the planner to looking them up, group
--- by group: while a table grows faster than statistics are taken, it would rather read all of it. Only the index of
--- the live files has them in this order.
+-- by group: while a table grows faster than statistics are taken, it would rather read all of it. Only the index of the
+-- live files has them in this order.
 WITH named AS MATERIALIZED (
     SELECT t.table_id, n.partition_path, n.file_id
     FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(partition_paths)s::text[], %(file_ids)s::text[])

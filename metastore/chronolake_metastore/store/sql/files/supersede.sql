@@ -1,13 +1,12 @@
--- The slicing rule (docs/architecture.md#file-slices): a file is in the latest slice until a base file completes whose slice it
--- is no part of. A base file leaves with the next base by requested time; a log file with the first base that was
--- requested after the log completed (equality goes to the new slice: the log stays). What is written into a file
--- group that was replaced already is never seen.
--- The answer depends on the files alone, not on how many events are projected at once: a rebuild gives the same. What a
--- restore withdrew supersedes nothing any more.
--- While a table grows faster than statistics are taken, the planner would go through all that a file group ever had,
--- or along the completion times of the whole table: OFFSET 0 and MATERIALIZED keep it to the live files of each group,
--- which only the index of the live files has in this order. No other transaction changes files while the table is locked, so
--- that a row found is found again by its place.
+-- The slicing rule (docs/architecture.md#file-slices): a file is in the latest slice until a base file completes whose
+-- slice it is no part of. A base file leaves with the next base by requested time; a log file with the first base that
+-- was requested after the log completed (equality goes to the new slice: the log stays). A file that is written into a
+-- replaced file group is never seen. The answer depends on the files alone, not on how many events are projected at
+-- once: a rebuild gives the same. Files that a restore withdrew supersede nothing any more. While a table grows faster
+-- than statistics are collected, the planner would read all files that a file group ever had, or the whole table by
+-- completion time: OFFSET 0 and MATERIALIZED keep it to the live files of each group, which only the index of the live
+-- files has in this order. No other transaction changes files while the table is locked, so that a row found is found
+-- again by its place.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id
     FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[]) AS published (table_id, version)

@@ -1,5 +1,5 @@
--- What going back to the named savepoints would undo: whatever is pending, and whether it has markers; and the writes
--- that completed after the instants that they pin; those too.
+-- The instants that a restore to the named savepoints would undo: pending ones, with whether they have markers; the
+-- pinned instants; and the writes that completed after them.
 SELECT
     {instant},
     CASE

@@ -1,4 +1,4 @@
--- The last completion of a table by a time. What was undone since had completed then all the same.
+-- The last completion of a table by a time. Instants that were undone since count too.
 SELECT micros(greatest(
     (
         SELECT max(i.completion_time)

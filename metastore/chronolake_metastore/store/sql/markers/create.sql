@@ -49,7 +49,7 @@ made AS (
 SELECT (SELECT count(*) FROM made), number, table_id, micros(requested_time), NULL, NULL, NULL
 FROM admitted
 UNION ALL
--- Which were new is worth telling only when not all were.
+-- The numbers of new markers are returned only if not all were new.
 SELECT NULL, NULL, table_id, micros(requested_time), partition_path, file_name, kind
 FROM made
 WHERE (SELECT count(*) FROM made) < %(markers)s::bigint

@@ -1,5 +1,5 @@
--- The partition paths that a table has, or had, files in, from one on; so many behind the first few, or all. From the index, a
--- look for each: as many rows as there are partitions, however many files there are.
+-- The partition paths that a table has, or had, files in, from one on; so many after the first few, or all. One index
+-- lookup each: the cost grows with the number of partitions, not of files.
 WITH RECURSIVE found (partition_path) AS (
     (
         SELECT f.partition_path

@@ -1,4 +1,4 @@
--- Read again under the lock: what was true when the name was looked up may not be true any more.
+-- Read again under the lock, because the state may have changed since the name was looked up.
 SELECT t.table_id, t.definition::text, micros(t.created_at), micros(t.cleaned_before)
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
 CROSS JOIN LATERAL (
