@@ -15,7 +15,7 @@
         └── JavaNotFound          there is no Java to run Spark on
 
 PySpark turns an exception of a task, or of the committer, into text. So errors that the caller shall meet
-again carry themselves in that text, after what a person reads: ``carried`` writes, ``carried_in`` reads.
+again carry themselves in that text, after what a person reads: ``encoded`` writes, ``decoded`` reads.
 """
 
 from __future__ import annotations
