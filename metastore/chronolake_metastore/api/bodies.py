@@ -15,7 +15,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from chronolake_metastore import errors
 
 SMALL_BYTES_MAX: Final = 1024 * 1024
-"""A body that says to be no longer than this counts among the small ones, which large ones cannot keep out."""
+"""A body with a stated length up to this counts as small. Large bodies cannot block small ones."""
 
 
 def bounded(app: ASGIApp, bytes_max: int) -> ASGIApp:

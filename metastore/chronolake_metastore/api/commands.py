@@ -19,7 +19,7 @@ ANONYMOUS = "anonymous"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent a request, under which request id, to which path, and from which address if that is known.
+    """The sender of a request: actor, request id, path, and address if known.
 
     ``sequencer`` executes the commands of the caller.
     """
@@ -38,7 +38,7 @@ def provide_caller(
 ) -> Caller:
     """The caller, from the headers; a request without a key gets one of its own.
 
-    With a key of its own it is still carried out once only, if the database goes away in the middle.
+    With this key the command is executed only once, also if the database fails meanwhile.
     """
     request_id = (
         f"server-{uuid.uuid4()}" if idempotency_key is None else parameters.header(KEY_HEADER, idempotency_key)
@@ -52,13 +52,13 @@ def provide_caller(
         path=addresses.sent(request.scope),
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if request.client is None else request.client.host,
-        # From the state of the application: a dependency more would cost what a fifth of a request does.
+        # Read from the state of the application: one more dependency would cost a fifth of a request.
         sequencer=request.app.state.sequencer,
     )
 
 
 async def submit(caller: Caller, command: commands.Command) -> Response[Any]:
-    """Have ``command`` carried out and answer when that is durable."""
+    """Execute ``command``, and answer when it is durable."""
     canonical = commands.canonical(command)
     refuse_nul(canonical)
     request = Request(

@@ -21,7 +21,7 @@ ADVICE: Final = (
 )
 
 BODY_BYTES_PER_SECOND: Final = 64 * 1024
-"""What a body has to come with; the answer time comes on top."""
+"""The least rate of a body, in addition to the answer time."""
 
 _log = telemetry.logger(__name__)
 
@@ -29,9 +29,9 @@ _log = telemetry.logger(__name__)
 def with_deadlines(app: ASGIApp, seconds: float) -> ASGIApp:
     """``app``, whose requests are answered 503 when no answer has begun so long after their last byte.
 
-    What the request asked for goes on: a command may be carried out all the same. Answers that have begun,
-    such as streams, may take as long as they need. A request whose body is not complete after ``seconds``,
-    and a second more for each ``BODY_BYTES_PER_SECOND`` that came, is answered 408: nothing of it was done.
+    The handler continues, so a command may still be executed. Answers that have begun, such as streams, may
+    take as long as they need. A request whose body is not complete after ``seconds``, and a second more for
+    each ``BODY_BYTES_PER_SECOND`` that came, is answered 408: nothing of it was done.
     """
 
     async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +67,7 @@ class _Exchange:
     async def receive(self) -> Any:
         """The next part of the request; behind its last part the time of the answer runs.
 
-        When a deadline has answered, the client is gone as far as the handler is concerned.
+        After a deadline has answered, the handler sees a disconnected client.
         """
         if self._refusing is not None:
             return {"type": "http.disconnect"}

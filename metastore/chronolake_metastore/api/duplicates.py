@@ -1,4 +1,4 @@
-"""Objects that name a member twice: readers of JSON disagree about which of the two counts, so neither does."""
+"""Objects with a member twice are refused, because readers of JSON disagree about which of the two counts."""
 
 from __future__ import annotations
 

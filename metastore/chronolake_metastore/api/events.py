@@ -88,11 +88,11 @@ async def follow_events(
     name = _table(table)
     place = after if last_event_id is None else last_event_id
     if place == Bound.LATEST:
-        # Who connects anew before the first event came would pass over what happened in between.
+        # A client that reconnects before its first event would miss the events in between.
         raise errors.InvalidCursor("a stream starts after a cursor; GET /v1/events?after=latest gives one")
     follower = followers.admit(streams.client_of(request))
     try:
-        # Before the stream begins: what is wrong with the request is answered as a problem.
+        # Before the stream begins, so that errors of the request are answered as a problem.
         position = await catching_up.begin(name, place)
     except BaseException:
         followers.leave(follower)

@@ -1,6 +1,6 @@
-"""A stream of events to one follower: first what it missed, from the database, then what comes, from the ring.
+"""A stream of events to one follower: earlier events from the database, then new ones from the ring.
 
-What is sent is cut into small chunks. The next one is given out when the connection has taken the one before: a
+The stream is sent in small chunks. The next one is sent when the connection has accepted the one before: a
 client that does not read costs a chunk, the server's buffers of its connection, and a page at most.
 """
 
@@ -37,7 +37,7 @@ _START_SECONDS: Final = 0.2
 
 
 class Following:
-    """What one follower is sent."""
+    """The stream of one follower."""
 
     def __init__(
         self, followers: Followers, catching_up: CatchingUp, follower: Follower, position: Position
@@ -106,7 +106,7 @@ class Following:
 
 
 class FollowerStream(Stream):
-    """The answer to a follower. However it ends, the follower has left then."""
+    """The answer to a follower. At its end, in whatever way, the follower is removed."""
 
     def __init__(self, following: Following, leave: Callable[[], None]) -> None:
         super().__init__(following.chunks, media_type=MEDIA_TYPE, headers=dict(_HEADERS))

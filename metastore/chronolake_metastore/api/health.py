@@ -44,7 +44,7 @@ async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
 async def get_metrics(
     database: NamedDependency[Database], metrics: NamedDependency[Metrics]
 ) -> Response[bytes]:
-    """The figures of this process, as Prometheus reads them; a database that is away leaves its own out."""
+    """The figures of this process, as Prometheus reads them; without a database, its figures are missing."""
     with contextlib.suppress(errors.DatabaseUnavailable):
         metrics.xmin_age.set(await readiness.xmin_age(database))
     return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,4 +1,4 @@
-"""What a body may have where msgspec refused it: the fields of an object, or the words of an enum."""
+"""Advice for a body that msgspec refused: the fields of an object, or the words of an enum."""
 
 from __future__ import annotations
 

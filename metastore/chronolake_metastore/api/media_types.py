@@ -1,4 +1,4 @@
-"""What a body may be sent as: JSON in UTF-8, neither compressed nor otherwise encoded."""
+"""The media type of a body: JSON in UTF-8, neither compressed nor otherwise encoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UTF_8: Final = ("utf-8", "utf8")
 
 
 class UnsupportedMediaType(TimelineError):
-    """The body is sent as something that the server does not read."""
+    """The body has a media type that the server does not accept."""
 
     code = ProblemCode.UNSUPPORTED_MEDIA_TYPE
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, where Litestar's own does not say what the API does."""
+"""The OpenAPI document, corrected where Litestar's own differs from the API."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Config(OpenAPIConfig):
 
 @dataclass
 class Document(OpenAPI):
-    """The document, mended where Litestar's says less than the API does, or something else."""
+    """The document, corrected where Litestar's differs from the API."""
 
     def to_schema(self) -> Json:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         """The document as JSON has it."""

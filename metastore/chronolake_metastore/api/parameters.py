@@ -1,4 +1,4 @@
-"""Parameters of the endpoints: what they are called, what they mean, and what they are turned into."""
+"""Parameters of the endpoints: names, descriptions and conversion."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def time_parameter(name: str, description: str) -> QueryParameter:
 
 
 def read_time_parameter(name: str, description: str) -> QueryParameter:
-    """A query parameter that holds a completion time, or says which end of what the table serves."""
+    """A query parameter with a completion time, `earliest` or `latest`."""
     return QueryParameter(
         name=name,
         description=(
@@ -148,9 +148,9 @@ def header(name: str, value: str) -> str:
 async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
     """Raise ``InvalidParameter`` for a parameter that the endpoint does not know, and for ``null`` as a number.
 
-    Both would be ignored without a word: ``asof`` would answer with the table as it is now.
-    It awaits nothing; but a function that is not async would run in a thread, which costs each request more
-    than all the rest of its way through Litestar.
+    Otherwise both would be silently ignored: ``asof`` would give the present table. It awaits nothing; but a
+    function that is not async would run in a thread, which costs each request more than all the rest of its way
+    through Litestar.
     """
     if not request.scope["query_string"]:
         return

@@ -41,7 +41,7 @@ _PARAMETERS: Final = {
     "idempotency_key": "Idempotency-Key",
     "chronolake_actor": "Chronolake-Actor",
 }
-"""Parameters that are not called in Python what they are called in a request."""
+"""Parameters with other names in Python than in a request."""
 _ALWAYS: Final = (
     ProblemCode.INVALID_PARAMETER,
     ProblemCode.INTERNAL_ERROR,
@@ -61,7 +61,7 @@ _OF_COMMANDS: Final = (
 
 
 class InvalidRequest(errors.TimelineError):
-    """The body has not the documented form."""
+    """The body does not have the documented form."""
 
     code = ProblemCode.INVALID_REQUEST
 

@@ -102,7 +102,7 @@ async def list_readers(
 
 
 def _lease(text: str) -> UUID:
-    # Other forms, which UUID takes too, are not the one that was answered.
+    # UUID accepts other forms too, but only the form of the answer is valid.
     if not _LEASE_ID.fullmatch(text):
         raise errors.InvalidParameter(
             "lease_id: pass the lease_id of the answer that gave the lease", parameter="lease_id"

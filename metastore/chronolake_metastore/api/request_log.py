@@ -1,4 +1,4 @@
-"""A line in the log for each request that was answered."""
+"""A log line for each answered request."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class StrictRequest(Request[Any, Any, Any]):
 
 
 def refuse_nul(document: bytes) -> None:
-    """Raise ``InvalidRequest`` when a text of a JSON document holds what PostgreSQL has no text for."""
+    """Raise ``InvalidRequest`` if a text of a JSON document has a character that PostgreSQL cannot store."""
     if b"\\u0000" in document and _NUL.search(document):
         raise InvalidRequest("a text contains the character U+0000, which cannot be stored")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chronolake_metastore.store.arrow import ArrowStream
 
 CHUNK_BYTES: Final = 256 * 1024
-"""What is given to a connection at once. The client has to take each chunk in time."""
+"""The size of a chunk. The client has to read each chunk in time."""
 CODES: Final = (ProblemCode.TOO_MANY_STREAMS, ProblemCode.OVERLOADED)
 """The problems of an answer as Arrow, beside those of the same answer as JSON."""
 
@@ -30,7 +30,7 @@ _log = telemetry.logger(__name__)
 
 
 def wants_arrow(request: Request[Any, Any, Any], cursor: str | None) -> bool:
-    """Whether the caller would rather have Arrow than JSON; raises ``InvalidParameter``."""
+    """Whether the request accepts Arrow; raises ``InvalidParameter``."""
     if request.accept.best_match([MediaType.JSON, ARROW]) != ARROW:
         return False
     if cursor is not None:

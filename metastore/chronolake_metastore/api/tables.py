@@ -106,7 +106,8 @@ async def alter_table(
 ) -> Response[Table]:
     """Rename a table, set properties, remove others: all of the request, or nothing.
 
-    The table keeps its id, its files, its timeline and its pending instants. Writers go on under the new name.
+    The table keeps its id, its files, its timeline and its pending instants. Writers continue under the new
+    name.
     """
     return await submit(caller, tables.AlterTable(parameters.table(table), data))
 

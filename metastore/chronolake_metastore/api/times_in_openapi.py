@@ -1,4 +1,5 @@
-"""The patterns of times in the OpenAPI document: they refuse all that is no time but some 29ths of February.
+"""The patterns of times in the OpenAPI document: they refuse everything that is not a time, except some 29ths
+of February.
 
 The server's own decoder asks for digits only, and then says which part of a time is wrong.
 """
@@ -18,4 +19,4 @@ _TIME: Final = f"{_YEAR}{_DAY}([01][0-9]|2[0-3])[0-5][0-9][0-5][0-9][0-9]{{3}}([
 INSTANT_TIME: Final = f"^{_TIME}$"
 READ_TIME: Final = f"^({_TIME}|earliest|latest)$"
 PATTERNS: Final = {INSTANT_TIME_PATTERN: INSTANT_TIME, READ_TIME_PATTERN: READ_TIME}
-"""What stands in the document in the place of which pattern of the model."""
+"""The pattern in the document for each pattern of the model."""

@@ -22,5 +22,5 @@ async def run_periodically(worker: str, look: Callable[[], Awaitable[object]], i
         except errors.Unavailable as exc:
             _log.warning(f"{worker} could not look for work", reason=exc.context.get("reason", exc.detail))
         except Exception:
-            # The edge of a worker: a failure must not end the server, and the next look may succeed.
+            # The edge of a worker: a failure must not end the server, and the next run may succeed.
             _log.exception(f"{worker} failed")

@@ -51,7 +51,7 @@ class Tail:
                     )
                 self._followers.database_is_away = True
             except Exception:
-                # The edge of a worker: a failure here must not end the server; the next look may succeed.
+                # The edge of a worker: a failure here must not end the server; the next run may succeed.
                 _log.exception("the tail of the log failed")
             await asyncio.sleep(RETRY_SECONDS)
 
