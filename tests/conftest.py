@@ -12,7 +12,18 @@ settings.register_profile("chronolake", deadline=None)
 settings.load_profile("chronolake")
 
 
+SHORT_MODULES = ("client", "docs", "domain")
+"""Folders whose modules last seconds, but for those with Spark."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the modules that last longest: else one worker would be left alone with them at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "spark")
+    """Begin with the modules that last longest, and end with short ones, so that all workers end together."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    if folder in ("spark", "history") or item.get_closest_marker("spark") is not None:
+        return 0
+    return 2 if folder in SHORT_MODULES else 1

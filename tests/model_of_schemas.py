@@ -69,14 +69,14 @@ class Columns:
             added = Column(self.ids_given + 1, change.name, change.type, nullable=True)
             grown = replace(self, columns=(*self.columns, added), ids_given=self.ids_given + 1)
             return grown if change.nullable and not self._is_taken(change.name) else None
-        old = next((one for one in self.columns if one.name == change.name), None)
+        old = next((column for column in self.columns if column.name == change.name), None)
         if isinstance(change, SetNullable):
             return self._put(old, nullable=True) if old and not old.nullable and change.nullable else None
         if old is None or old.name in self.fixed:
             return None
         if isinstance(change, WidenColumn):
             return self._put(old, type=change.type) if (old.type, change.type) in _WIDER else None
-        others = replace(self, columns=tuple(one for one in self.columns if one is not old))
+        others = replace(self, columns=tuple(column for column in self.columns if column is not old))
         if isinstance(change, DropColumn):
             return others
         is_taken = change.new_name == old.name or others._is_taken(change.new_name)
@@ -84,7 +84,7 @@ class Columns:
 
     def _put(self, old: Column, **changes: Any) -> Columns:
         new = replace(old, **changes)
-        return replace(self, columns=tuple(new if one is old else one for one in self.columns))
+        return replace(self, columns=tuple(new if column is old else column for column in self.columns))
 
     def _is_taken(self, name: str) -> bool:
-        return name.lower() in {one.name.lower() for one in self.columns}
+        return name.lower() in {column.name.lower() for column in self.columns}

@@ -39,7 +39,7 @@ class Stored:
         return write.instant
 
     def found(self) -> list[tuple[str, OrphanReason]]:
-        return [(one.path, one.reason) for one in self.table.orphans().orphans]
+        return [(orphan.path, orphan.reason) for orphan in self.table.orphans().orphans]
 
 
 def base(write: chronolake.Write | chronolake.AsyncWrite, bucket: int, partition: str = "day=1") -> Marker:
@@ -72,4 +72,4 @@ def file_of(stat: WriteStat) -> DeletedFile:
 
 
 def in_storage(stored: Stored) -> set[str]:
-    return {one.path for one in stored.storage.listing()}
+    return {file.path for file in stored.storage.listing()}

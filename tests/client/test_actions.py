@@ -107,7 +107,7 @@ def test_a_replaced_file_group_disappears(table: chronolake.Table) -> None:
         write.replace(group(1))
         write.complete([next_group(write, 1)], replaced_file_groups=[group(2)])
 
-    assert [one.file_id for one in table.snapshot().slices] == [bucket_file_id(1, 1)]
+    assert [file_slice.file_id for file_slice in table.snapshot().slices] == [bucket_file_id(1, 1)]
 
 
 def test_a_conflict_is_told_before_the_work_is_done(table: chronolake.Table) -> None:
@@ -131,7 +131,7 @@ def test_many_instants_are_begun_in_one_request(table: chronolake.Table) -> None
 
     times = [write.requested_time for write in begun]
     assert times == sorted(set(times))
-    assert [one.requested_time for one in table.instants(pending=True, writer="batch")] == times
+    assert [instant.requested_time for instant in table.instants(pending=True, writer="batch")] == times
 
 
 def test_writes_of_several_tables_complete_together(
@@ -219,7 +219,7 @@ def test_a_rollback_with_files_to_delete_is_completed_by_who_deletes_them(table:
     assert rollback.instant.plan is not None
     assert rollback.instant.plan.files_to_delete == [file_name]
     assert rollback.complete().state is State.COMPLETED
-    assert [one.target for one in table.timeline.rollbacks()] == [write.requested_time]
+    assert [rollback.target for rollback in table.timeline.rollbacks()] == [write.requested_time]
 
 
 def test_a_timeline_is_read_in_hudis_words(table: chronolake.Table) -> None:

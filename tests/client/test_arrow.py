@@ -30,7 +30,7 @@ def written(table: chronolake.Table, *buckets: int) -> chronolake.Instant:
 def test_snapshots_and_changes_have_the_files_of_the_others(table: chronolake.Table) -> None:
     first = written(table, 0, 1)
     written(table, 1)
-    paths = [one.base_file.path for one in table.snapshot().slices if one.base_file]
+    paths = [file_slice.base_file.path for file_slice in table.snapshot().slices if file_slice.base_file]
     assert table.snapshot_arrow()["path"].to_pylist() == paths
     assert table.snapshot_batches().read_all()["path"].to_pylist() == paths
     assert table.snapshot_arrow(as_of=first.completion_time).num_rows == 2
@@ -42,7 +42,7 @@ def test_snapshots_and_changes_have_the_files_of_the_others(table: chronolake.Ta
 def test_a_scan_has_the_files_of_the_other(table: chronolake.Table) -> None:
     first = written(table, 0, 1)
     wanted = col("id") >= 0
-    paths = [one.base_file.path for one in table.scan(wanted).slices if one.base_file]
+    paths = [file_slice.base_file.path for file_slice in table.scan(wanted).slices if file_slice.base_file]
     assert table.scan_arrow(wanted)["path"].to_pylist() == paths
     assert table.scan_batches(wanted).read_all() == table.scan_arrow(wanted)
     assert table.scan_arrow(wanted, as_of=first.requested_time).num_rows == 0

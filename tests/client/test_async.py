@@ -48,7 +48,7 @@ async def test_namespaces_and_tables_are_made_listed_and_dropped(
         f"{namespace}.t", base_path=f"file:///{namespace}/t", schema=SCHEMA, record_key_fields=["id"]
     )
 
-    assert [one.name async for one in async_client.tables(namespace)] == [made.name]
+    assert [table.name async for table in async_client.tables(namespace)] == [made.name]
     assert namespace in [one.name async for one in async_client.namespaces()]
     assert (await async_client.create_namespace(namespace, if_not_exists=True)).name == namespace
     assert (await made.reload()).definition == made.definition
@@ -74,9 +74,9 @@ async def test_an_outcome_is_looked_up(
 async def test_a_block_that_ends_well_publishes(async_table: chronolake.AsyncTable) -> None:
     done = [await publish(async_table, bucket) for bucket in range(3)]
 
-    assert [one async for one in async_table.instants()] == done
-    assert [one async for one in async_table.instants(limit=2)] == done[:2]
-    assert [one async for one in async_table.instants(limit=0)] == []
+    assert [instant async for instant in async_table.instants()] == done
+    assert [instant async for instant in async_table.instants(limit=2)] == done[:2]
+    assert [instant async for instant in async_table.instants(limit=0)] == []
     assert len((await async_table.snapshot()).slices) == 3
     assert len((await async_table.changes(from_=done[0].completion_time)).instants) == 2
 
@@ -170,7 +170,7 @@ async def test_commands_whose_answers_are_lost_happen_once(gateway: Gateway, tab
 async def test_many_tasks_may_share_a_client(async_table: chronolake.AsyncTable) -> None:
     begun = await asyncio.gather(*(async_table.begin() for _ in range(16)))
 
-    assert len({one.requested_time for one in begun}) == 16
+    assert len({instant.requested_time for instant in begun}) == 16
 
 
 async def test_a_plan_is_executed_and_kept_when_that_raises(async_table: chronolake.AsyncTable) -> None:

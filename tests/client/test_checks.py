@@ -34,7 +34,7 @@ Change = Callable[[pa.Table], pa.Table]
 
 
 @pytest.fixture
-def lake(client: chronolake.Client, namespace: str, tmp_path: Path) -> chronolake.Table:
+def orders(client: chronolake.Client, namespace: str, tmp_path: Path) -> chronolake.Table:
     """A table in two partitions with forty records, written by the example writer."""
     table = client.create_table(
         f"{namespace}.lake_{uuid.uuid4().hex[:6]}",
@@ -100,16 +100,16 @@ def kinds(report: Check) -> dict[FindingKind, tuple[int, int]]:
     return {one.kind: (one.findings, one.records) for one in report.totals}
 
 
-def test_a_sound_table_has_no_finding(lake: chronolake.Table) -> None:
+def test_a_sound_table_has_no_finding(orders: chronolake.Table) -> None:
     told: list[tuple[int, int, int]] = []
 
-    report = lake.check(on_progress=lambda *done: told.append(done))
+    report = orders.check(on_progress=lambda *done: told.append(done))
 
     assert (report.totals, report.findings, report.not_covered) == ([], [], [])
     assert (report.files, report.files_read, report.records) == (8, 8, 40)
     assert told[-1] == (8, 8, 40)
-    first = next(iter(lake.instants()))
-    assert (kinds(lake.check(first.completion_time)), lake.check(first.completion_time).records) == ({}, 30)
+    first = next(iter(orders.instants()))
+    assert (kinds(orders.check(first.completion_time)), orders.check(first.completion_time).records) == ({}, 30)
 
 
 def test_a_table_that_nothing_was_written_to_has_no_finding(table: chronolake.Table) -> None:
@@ -130,13 +130,13 @@ DEFECTS: dict[FindingKind, Change] = {
 
 
 @pytest.mark.parametrize("kind", DEFECTS)
-def test_a_wrong_value_is_found(lake: chronolake.Table, kind: FindingKind) -> None:
-    path = publish(lake, DEFECTS[kind])
+def test_a_wrong_value_is_found(orders: chronolake.Table, kind: FindingKind) -> None:
+    path = publish(orders, DEFECTS[kind])
 
-    report = lake.check()
+    report = orders.check()
 
     assert kinds(report)[kind] == (1, 1)
-    assert [one.path for one in report.findings if one.kind is kind] == [path]
+    assert [finding.path for finding in report.findings if finding.kind is kind] == [path]
     # A commit time that is wrong makes the number that begins with it wrong, and a key is asked of null too.
     allowed = {kind, FindingKind.WRONG_COMMIT_SEQNO} if kind is FindingKind.WRONG_COMMIT_TIME else {kind}
     assert set(kinds(report)) == allowed
@@ -166,22 +166,22 @@ def test_a_wrong_value_is_found(lake: chronolake.Table, kind: FindingKind) -> No
     ids=["a meta column", "a key column", "a key's type", "a meta column's type", "another scale"],
 )
 def test_a_column_that_is_missing_or_of_another_type_is_found(
-    lake: chronolake.Table, change: Change, kind: FindingKind, example: str
+    orders: chronolake.Table, change: Change, kind: FindingKind, example: str
 ) -> None:
-    publish(lake, change)
+    publish(orders, change)
 
-    assert [(one.kind, one.examples) for one in lake.check().findings] == [(kind, [example])]
+    assert [(finding.kind, finding.examples) for finding in orders.check().findings] == [(kind, [example])]
 
 
-def test_a_key_in_the_wrong_bucket_is_found_and_its_twin_too(lake: chronolake.Table) -> None:
+def test_a_key_in_the_wrong_bucket_is_found_and_its_twin_too(orders: chronolake.Table) -> None:
     rows = rows_of(2, "0", "-")
-    right = publish(lake, lambda rows: rows, bucket=2)
-    wrong = publish(lake, lambda own: pa.concat_tables([own, _renamed(rows.slice(0, 2), own)]), bucket=1)
+    right = publish(orders, lambda rows: rows, bucket=2)
+    wrong = publish(orders, lambda own: pa.concat_tables([own, _renamed(rows.slice(0, 2), own)]), bucket=1)
 
-    report = lake.check()
+    report = orders.check()
 
     assert kinds(report) == {FindingKind.WRONG_BUCKET: (1, 2), FindingKind.DUPLICATE_KEY: (1, 2)}
-    found = {one.kind: one for one in report.findings}
+    found = {finding.kind: finding for finding in report.findings}
     assert found[FindingKind.WRONG_BUCKET].path == wrong
     assert "belongs to bucket 2" in found[FindingKind.WRONG_BUCKET].examples[0]
     assert found[FindingKind.DUPLICATE_KEY].path == right
@@ -198,52 +198,52 @@ def _renamed(rows: pa.Table, own: pa.Table) -> pa.Table:
     return pa.table({name: columns.get(name, rows[name]) for name in rows.column_names}, schema=own.schema)
 
 
-def test_a_key_that_is_in_two_wrong_buckets_is_found(lake: chronolake.Table) -> None:
+def test_a_key_that_is_in_two_wrong_buckets_is_found(orders: chronolake.Table) -> None:
     rows = rows_of(3, "0", "-").slice(0, 1)
-    publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
-    publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=2)
+    publish(orders, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
+    publish(orders, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=2)
 
-    assert kinds(lake.check()) == {FindingKind.WRONG_BUCKET: (2, 2), FindingKind.DUPLICATE_KEY: (1, 1)}
+    assert kinds(orders.check()) == {FindingKind.WRONG_BUCKET: (2, 2), FindingKind.DUPLICATE_KEY: (1, 1)}
 
 
 def test_no_more_keys_of_wrong_buckets_are_remembered_than_said(
-    lake: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+    orders: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_check_run, "MISPLACED_MAX", 1)
     rows = rows_of(2, "0", "-").slice(0, 3)
-    publish(lake, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
+    publish(orders, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
 
-    report = lake.check()
+    report = orders.check()
 
     assert kinds(report) == {FindingKind.WRONG_BUCKET: (1, 3)}
     assert report.not_covered == ["duplicates of 2 keys in wrong buckets, because there are too many of them"]
 
 
-def test_a_key_or_a_number_that_is_twice_in_a_file_is_found(lake: chronolake.Table) -> None:
-    publish(lake, lambda rows: pa.concat_tables([rows, rows.slice(0, 2), rows.slice(0, 1)]))
+def test_a_key_or_a_number_that_is_twice_in_a_file_is_found(orders: chronolake.Table) -> None:
+    publish(orders, lambda rows: pa.concat_tables([rows, rows.slice(0, 2), rows.slice(0, 1)]))
 
-    report = lake.check()
+    report = orders.check()
 
     assert kinds(report) == {FindingKind.DUPLICATE_KEY: (1, 3), FindingKind.WRONG_COMMIT_SEQNO: (1, 3)}
 
 
-def test_a_commit_that_is_later_than_the_file_is_found(lake: chronolake.Table) -> None:
-    pending = lake.begin_many(2)
+def test_a_commit_that_is_later_than_the_file_is_found(orders: chronolake.Table) -> None:
+    pending = orders.begin_many(2)
     later = pending[1].requested_time
     pending[1].complete([])
     stat = pending[0]
     name = base_file_name(bucket_file_id(1), "0-0-0", stat.requested_time)
     rows = rows_of(1, stat.requested_time, name)
     rows = put(meta.COMMIT_TIME, 0, later)(put(meta.COMMIT_SEQNO, 0, f"{later}_0_0")(rows))
-    path = Path(lake.definition.base_path) / "region=eu" / name
+    path = Path(orders.definition.base_path) / "region=eu" / name
     pq.write_table(rows, path)
     stat.complete([chronolake.WriteStat("region=eu", bucket_file_id(1), name, path.stat().st_size, len(rows))])
 
-    assert kinds(lake.check()) == {FindingKind.WRONG_COMMIT_TIME: (1, 1)}
+    assert kinds(orders.check()) == {FindingKind.WRONG_COMMIT_TIME: (1, 1)}
 
 
-def test_missing_cut_off_spoiled_and_foreign_files_are_found(lake: chronolake.Table) -> None:
-    base = Path(lake.definition.base_path)
+def test_missing_cut_off_spoiled_and_foreign_files_are_found(orders: chronolake.Table) -> None:
+    base = Path(orders.definition.base_path)
     missing, cut, spoiled, footer = sorted(base.rglob("*-0_*.parquet"))[:4]
     missing.unlink()
     cut.write_bytes(cut.read_bytes()[:-10])
@@ -252,14 +252,14 @@ def test_missing_cut_off_spoiled_and_foreign_files_are_found(lake: chronolake.Ta
     body[4:200] = bytes(196)
     footer.write_bytes(body)
     (base / "region=eu" / "notes.txt").write_text("left by hand")
-    pending = lake.begin()
+    pending = orders.begin()
     (base / base_file_name(bucket_file_id(0), "0-0-0", pending.requested_time)).write_bytes(b"being written")
 
-    report = lake.check()
+    report = orders.check()
 
-    live = {one.path: one.kind for one in report.findings}
+    live = {finding.path: finding.kind for finding in report.findings}
     damaged = [missing, cut, spoiled, footer]
-    snapshot = {one.base_file.path for one in lake.snapshot().slices if one.base_file}
+    snapshot = {file_slice.base_file.path for file_slice in orders.snapshot().slices if file_slice.base_file}
     expected = dict(zip(damaged, [FindingKind.MISSING_FILE, FindingKind.WRONG_SIZE], strict=False))
     expected |= dict.fromkeys(damaged[2:], FindingKind.UNREADABLE_FILE)
     paths = {str(path.relative_to(base)): kind for path, kind in expected.items()}
@@ -269,54 +269,54 @@ def test_missing_cut_off_spoiled_and_foreign_files_are_found(lake: chronolake.Ta
     assert live["region=eu/notes.txt"] is FindingKind.FOREIGN_FILE
 
 
-def test_a_wrong_number_of_records_is_found(lake: chronolake.Table) -> None:
-    publish(lake, lambda rows: rows, records=7)
+def test_a_wrong_number_of_records_is_found(orders: chronolake.Table) -> None:
+    publish(orders, lambda rows: rows, records=7)
 
-    (finding,) = lake.check().findings
+    (finding,) = orders.check().findings
 
     assert finding.kind is FindingKind.WRONG_RECORD_COUNT
     assert finding.examples[0].endswith("and 7 on the timeline")
 
 
 def test_a_timeline_that_contradicts_its_file_names_is_found(
-    lake: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+    orders: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The server publishes no such name: the snapshot is changed on its way.
-    snapshot = lake.snapshot()
+    snapshot = orders.snapshot()
     first, *others = snapshot.slices
     assert first.base_file is not None
     moved = msgspec.structs.replace(first, file_id=bucket_file_id(1 - int(first.file_id[:8])))
     changed = msgspec.structs.replace(snapshot, slices=[moved, *others])
-    monkeypatch.setattr(lake, "snapshot", lambda as_of: changed)
+    monkeypatch.setattr(orders, "snapshot", lambda as_of: changed)
 
-    (finding,) = lake.check().findings
+    (finding,) = orders.check().findings
 
     assert (finding.kind, finding.path) == (FindingKind.WRONG_NAME, first.base_file.path)
 
 
-def test_a_sample_reads_some_files_and_says_so(lake: chronolake.Table) -> None:
-    report = lake.check(sample=3)
+def test_a_sample_reads_some_files_and_says_so(orders: chronolake.Table) -> None:
+    report = orders.check(sample=3)
 
     assert (report.files, report.files_read) == (8, 3)
     assert report.not_covered == ["5 base files were not read, because only a sample was requested"]
 
 
-def test_files_of_an_earlier_schema_are_checked_by_it(lake: chronolake.Table) -> None:
-    lake.change_schema(
+def test_files_of_an_earlier_schema_are_checked_by_it(orders: chronolake.Table) -> None:
+    orders.change_schema(
         [chronolake.RenameColumn("price", "cost"), chronolake.WidenColumn("cost", "decimal(12,2)")]
     )
-    server = python_writer.Server(lake._transport.endpoint.url)
-    python_writer.write(server, lake.name, "upsert", [{"id": 1, "region": "eu", "cost": "2.50"}])
+    server = python_writer.Server(orders._transport.endpoint.url)
+    python_writer.write(server, orders.name, "upsert", [{"id": 1, "region": "eu", "cost": "2.50"}])
 
-    assert lake.check().totals == []
+    assert orders.check().totals == []
 
 
-def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, lake: chronolake.Table) -> None:
-    sound = cli("check", lake.name, "--full")
-    publish(lake, put(meta.RECORD_KEY, 0, "other"))
+def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, orders: chronolake.Table) -> None:
+    sound = cli("check", orders.name, "--full")
+    publish(orders, put(meta.RECORD_KEY, 0, "other"))
 
-    found = cli("check", lake.name)
-    document = cli("check", lake.name, "--json")
+    found = cli("check", orders.name)
+    document = cli("check", orders.name, "--json")
 
     assert (sound.code, found.code, document.code) == (output.OK, output.FAILED, output.FAILED)
     assert "40 records: no finding" in sound.out
@@ -324,9 +324,9 @@ def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, lake: chronola
     assert "Correct the writer" in found.out
     parsed = msgspec.json.decode(document.out, type=Check)
     assert [one.kind for one in parsed.totals] == [FindingKind.WRONG_RECORD_KEY]
-    assert cli("check", lake.name, "--sample", "2", "--full").code == output.USAGE
-    assert cli("check", lake.name, "--sample", "0").code == output.USAGE
-    assert cli("check", lake.name, "--as-of", "earliest").code == output.OK
+    assert cli("check", orders.name, "--sample", "2", "--full").code == output.USAGE
+    assert cli("check", orders.name, "--sample", "0").code == output.USAGE
+    assert cli("check", orders.name, "--as-of", "earliest").code == output.OK
 
 
 @pytest.fixture
@@ -354,20 +354,20 @@ def test_a_million_rows_hash_as_one_by_one() -> None:
 
 
 def test_of_files_that_a_rollback_deletes_the_check_names_the_command_that_finishes_rollbacks(
-    lake: chronolake.Table, cli: Cli
+    orders: chronolake.Table, cli: Cli
 ) -> None:
-    write = lake.begin(writer="gone")
+    write = orders.begin(writer="gone")
     name = base_file_name(bucket_file_id(0), "0-0-0", write.requested_time)
     write.mark(chronolake.Marker("region=eu", name, chronolake.MarkerKind.CREATE))
-    (Path(lake.definition.base_path) / "region=eu" / name).write_bytes(b"left")
-    lake.rollback(write.requested_time, writer="gone", execute=False)
+    (Path(orders.definition.base_path) / "region=eu" / name).write_bytes(b"left")
+    orders.rollback(write.requested_time, writer="gone", execute=False)
 
-    waiting = cli("check", lake.name).out
-    (Path(lake.definition.base_path) / "notes.txt").write_text("left by hand")
-    both = cli("check", lake.name).out
-    cli("finish-rollbacks", lake.name)
+    waiting = cli("check", orders.name).out
+    (Path(orders.definition.base_path) / "notes.txt").write_text("left by hand")
+    both = cli("check", orders.name).out
+    cli("finish-rollbacks", orders.name)
 
     assert ("foreign-file: 1 file\n" in waiting, "chronolake finish-rollbacks" in waiting) == (True, True)
     assert "chronolake orphans" not in waiting
     assert ("chronolake finish-rollbacks" in both, "chronolake orphans" in both) == (True, True)
-    assert [finding.path for finding in lake.check().findings] == ["notes.txt"]
+    assert [finding.path for finding in orders.check().findings] == ["notes.txt"]

@@ -46,7 +46,7 @@ def test_the_words_are_taken_wherever_a_completion_time_is(table: chronolake.Tab
     assert table.snapshot("latest").as_of is not None
     with pytest.raises(errors.InvalidRequest, match="earliest or latest"):
         table.changes("first")
-    assert [one.requested_time for one in table.changes("earliest").instants] == [second.requested_time]
+    assert [instant.requested_time for instant in table.changes("earliest").instants] == [second.requested_time]
 
 
 @pytest.mark.anyio

@@ -129,7 +129,10 @@ def test_the_timeline_shows_the_newest_first_and_what_was_asked_for(cli: Cli, ta
     pending = table.begin().requested_time
 
     def times(*args: str) -> list[str]:
-        return [one["requested_time"] for one in cli("timeline", table.name, "--json", *args).json["instants"]]
+        return [
+            instant["requested_time"]
+            for instant in cli("timeline", table.name, "--json", *args).json["instants"]
+        ]
 
     assert times() == [pending, *reversed(done)]
     assert times("--limit", "2") == [pending, done[2]]
@@ -172,8 +175,8 @@ def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolak
     rest = cli("events", table.name, "--after", first["cursor"], "--json").json
     shown = cli("events", table.name, "--limit", "2").out
 
-    assert [one["type"] for one in first["events"]] == ["TableCreated", "InstantRequested"]
-    assert [one["type"] for one in rest["events"]] == ["InstantCompleted"]
+    assert [event["type"] for event in first["events"]] == ["TableCreated", "InstantRequested"]
+    assert [event["type"] for event in rest["events"]] == ["InstantCompleted"]
     assert (first["caught_up"], rest["caught_up"]) == (False, True)
     assert instant.requested_time in shown
     assert f"There are more; go on with --after {first['cursor']}" in shown
@@ -287,7 +290,7 @@ def test_changes_are_those_of_the_range(cli: Cli, table: chronolake.Table) -> No
     shown = cli("changes", table.name)
 
     assert len(all_json["instants"]) == 2
-    assert [one["requested_time"] for one in some["instants"]] == [second.requested_time]
+    assert [instant["requested_time"] for instant in some["instants"]] == [second.requested_time]
     assert some["from"] == first.completion_time
     assert second.requested_time in shown.out
 

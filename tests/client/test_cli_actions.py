@@ -24,7 +24,10 @@ def test_the_timeline_is_read_in_hudis_words(cli: Cli, table: chronolake.Table) 
     pending = table.begin()
 
     def times(*args: str) -> list[str]:
-        return [one["requested_time"] for one in cli("timeline", table.name, "--json", *args).json["instants"]]
+        return [
+            instant["requested_time"]
+            for instant in cli("timeline", table.name, "--json", *args).json["instants"]
+        ]
 
     assert times("--pending") == [pending.requested_time]
     assert times("--operation", "delete") == [deleting.requested_time]

@@ -89,7 +89,7 @@ def test_the_tables_of_a_namespace_are_listed_by_name(client: chronolake.Client,
             record_key_fields=["id"],
         )
 
-    assert [one.name for one in client.tables(namespace)] == [f"{namespace}.a", f"{namespace}.b"]
+    assert [table.name for table in client.tables(namespace)] == [f"{namespace}.a", f"{namespace}.b"]
 
 
 def test_a_dropped_table_is_not_found(client: chronolake.Client, table: chronolake.Table) -> None:

@@ -31,13 +31,15 @@ def test_events_are_those_of_the_log_in_its_order(client: chronolake.Client, tab
 
     events = list(client.events(table=table.name))
 
-    assert [one.type for one in events] == ["TableCreated", "InstantRequested", "InstantCompleted"]
-    assert [one.version for one in events] == [1, 2, 3]
+    assert [event.type for event in events] == ["TableCreated", "InstantRequested", "InstantCompleted"]
+    assert [event.version for event in events] == [1, 2, 3]
     assert events[-1].instant == done.requested_time
-    assert {one.table for one in events} == {table.name}
-    assert [one for one in client.events() if one.table == table.name] == [
+    assert {event.table for event in events} == {table.name}
+    assert [event for event in client.events() if event.table == table.name] == [
         msgspec.structs.replace(one, cursor=other.cursor)
-        for one, other in zip(events, (one for one in client.events() if one.table == table.name), strict=True)
+        for one, other in zip(
+            events, (event for event in client.events() if event.table == table.name), strict=True
+        )
     ]
 
 
@@ -48,9 +50,9 @@ def test_events_go_on_behind_a_cursor_and_stop_at_a_limit(
     cursor = next(first).cursor
 
     assert list(first) == []
-    assert [one.version for one in client.events(cursor, table.name)] == [2, 3]
+    assert [event.version for event in client.events(cursor, table.name)] == [2, 3]
     assert list(client.events(limit=0)) == []
-    assert [one.instant for one in client.events(cursor, table.name, limit=1)] == [second.requested_time]
+    assert [event.instant for event in client.events(cursor, table.name, limit=1)] == [second.requested_time]
 
 
 @pytest.mark.parametrize("read", ["events", "follow"])
@@ -158,9 +160,9 @@ async def test_an_awaiting_follower_of_a_server_that_dies_twice_gets_each_event_
         tasks.create_task(asyncio.to_thread(die_twice_while_writing, mortal, patient))
         seen = [await anext(following) for _ in range(2 + 2 * 4)]
 
-        assert seen == [one async for one in client.events()]
-        assert seen[:3] == [one async for one in client.events(limit=3)]
-        assert seen[3:] == [one async for one in client.events(seen[2].cursor)]
+        assert seen == [event async for event in client.events()]
+        assert seen[:3] == [event async for event in client.events(limit=3)]
+        assert seen[3:] == [event async for event in client.events(seen[2].cursor)]
 
 
 @pytest.fixture
@@ -227,7 +229,7 @@ async def test_who_follows_from_now_on_is_not_told_what_was(
         assert await awaited.end_of_log(table.name) == end
     second = publish(table)
 
-    assert {one.instant for one in client.events(end, table.name)} == {second.requested_time}
+    assert {event.instant for event in client.events(end, table.name)} == {second.requested_time}
 
 
 def begin_until(ended: threading.Event, table: chronolake.Table) -> None:

@@ -104,7 +104,7 @@ def test_the_awaited_client_finds_the_same(marked: chronolake.Table, server_url:
             same = await awaited.write(write.requested_time)
             outcomes = await same.mark(base(write, 0), base(write, 1))
             outcomes += await awaited.create_markers(write.requested_time, [base(write, 1)])
-            listed = [one async for one in awaited.markers(write.requested_time)]
+            listed = [marker async for marker in awaited.markers(write.requested_time)]
             has = await awaited.has_marker(write.requested_time, base(write, 1))
             writer = same.instant.writer
             await awaited.rollback(same.requested_time, writer=writer, files_to_delete=[base(write, 9).path])

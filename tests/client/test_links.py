@@ -13,7 +13,7 @@ from tests.client.stored import base
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     (tmp_path / "victim" / "day=1").mkdir(parents=True)
     (tmp_path / "victim" / "precious").write_bytes(b"precious")
     (tmp_path / "orders").mkdir()
@@ -21,9 +21,9 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def orders(client: chronolake.Client, namespace: str, lake: Path) -> chronolake.Table:
+def orders(client: chronolake.Client, namespace: str, root: Path) -> chronolake.Table:
     return client.create_table(
-        f"{namespace}.orders", base_path=str(lake / "orders"), schema=SCHEMA, record_key_fields=["id"]
+        f"{namespace}.orders", base_path=str(root / "orders"), schema=SCHEMA, record_key_fields=["id"]
     )
 
 
@@ -35,42 +35,42 @@ def rolled_back(write: chronolake.Write, orders: chronolake.Table) -> chronolake
     return orders.instant(rollback)
 
 
-def test_a_linked_folder_of_direct_markers_is_not_followed(orders: chronolake.Table, lake: Path) -> None:
+def test_a_linked_folder_of_direct_markers_is_not_followed(orders: chronolake.Table, root: Path) -> None:
     write = orders.begin(markers=MarkersType.DIRECT)
-    (lake / "orders" / ".hoodie" / ".temp").mkdir(parents=True)
-    (lake / "orders" / ".hoodie" / ".temp" / write.requested_time).symlink_to(lake / "victim")
+    (root / "orders" / ".hoodie" / ".temp").mkdir(parents=True)
+    (root / "orders" / ".hoodie" / ".temp" / write.requested_time).symlink_to(root / "victim")
 
     with pytest.raises(errors.StorageFailed, match="is a link"):
         write.mark(base(write, 0))
     waiting = rolled_back(write, orders)
 
     assert waiting.state is State.REQUESTED
-    assert (lake / "victim" / "precious").read_bytes() == b"precious"
-    assert sorted(path.name for path in (lake / "victim").iterdir()) == ["day=1", "precious"]
+    assert (root / "victim" / "precious").read_bytes() == b"precious"
+    assert sorted(path.name for path in (root / "victim").iterdir()) == ["day=1", "precious"]
 
 
-def test_a_linked_partition_folder_is_not_followed(orders: chronolake.Table, lake: Path) -> None:
+def test_a_linked_partition_folder_is_not_followed(orders: chronolake.Table, root: Path) -> None:
     write = orders.begin()
     marker = base(write, 0)
     write.mark(marker)
-    behind = lake / "victim" / marker.file_name
+    behind = root / "victim" / marker.file_name
     behind.write_bytes(b"of another")
-    (lake / "orders" / "day=1").symlink_to(lake / "victim")
+    (root / "orders" / "day=1").symlink_to(root / "victim")
 
     waiting = rolled_back(write, orders)
 
     assert waiting.state is State.REQUESTED
     assert list(orders.deletions(waiting.requested_time)) == []
     assert behind.exists()
-    (lake / "orders" / "day=1").unlink()
+    (root / "orders" / "day=1").unlink()
     assert [one.state for one in orders.finish_rollbacks()] == [State.COMPLETED]
     assert behind.exists()
 
 
-def test_what_is_no_marker_stays_and_is_reported(orders: chronolake.Table, lake: Path) -> None:
+def test_what_is_no_marker_stays_and_is_reported(orders: chronolake.Table, root: Path) -> None:
     write = orders.begin(markers=MarkersType.DIRECT)
     write.mark(base(write, 0))
-    folder = lake / "orders" / ".hoodie" / ".temp" / write.requested_time
+    folder = root / "orders" / ".hoodie" / ".temp" / write.requested_time
     (folder / "notes").write_bytes(b"precious")
     markers = orders.markers_of(write.requested_time, markers=MarkersType.DIRECT)
 

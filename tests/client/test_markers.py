@@ -141,10 +141,10 @@ def test_the_awaited_client_does_the_same(server_url: str, table: chronolake.Tab
             write = await awaited.begin()
             outcomes = await write.mark(marker_of(write))
             outcomes += await awaited.create_markers(write.requested_time, [marker_of(write)])
-            listed = [one async for one in awaited.markers(write.requested_time)]
+            listed = [marker async for marker in awaited.markers(write.requested_time)]
             has = await awaited.has_marker(write.requested_time, listed[0])
             assert await write.report_deletions(await write.left_over()) == 1
-            assert [one async for one in awaited.deletions(write.requested_time)] == [file_of(write)]
+            assert [deletion async for deletion in awaited.deletions(write.requested_time)] == [file_of(write)]
             await write.mark(marker_of(write))
             await write.complete([stat_of(write)])
             return outcomes, listed, has, await awaited.delete_markers(write.requested_time)

@@ -56,7 +56,9 @@ def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
 
     report = stored.table.orphans()
 
-    assert {one.path.rpartition("/")[2]: (one.reason.value, one.has_marker) for one in report.orphans} == {
+    assert {
+        orphan.path.rpartition("/")[2]: (orphan.reason.value, orphan.has_marker) for orphan in report.orphans
+    } == {
         repeated.file_name: ("not-named", False),
         left.file_name: ("rolled-back", True),
         unmarked.file_name: ("rolled-back", False),
@@ -88,8 +90,8 @@ def test_only_what_can_never_be_published_is_deleted(stored: Stored) -> None:
 
     done = stored.table.delete_orphans(stored.table.orphans())
 
-    assert [one.reason.value for one in done.orphans if one.deleted] == ["not-named", "rolled-back"]
-    left = {one.file_name for one in stored.storage.listing()}
+    assert [orphan.reason.value for orphan in done.orphans if orphan.deleted] == ["not-named", "rolled-back"]
+    left = {file.file_name for file in stored.storage.listing()}
     assert left == {kept.file_name, running.file_name, foreign.file_name, "notes.txt"}
     pending.complete([running])
     assert stored.found() == [

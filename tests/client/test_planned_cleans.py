@@ -56,13 +56,13 @@ def local(client: chronolake.Client, namespace: str, tmp_path: Path) -> Stored:
 
 
 def in_storage(stored: Stored) -> set[str]:
-    return {one.path for one in stored.storage.listing()}
+    return {file.path for file in stored.storage.listing()}
 
 
 def seen(stored: Stored, as_of: str | None = None) -> set[str]:
     """The files of the snapshot."""
     slices = stored.table.snapshot(as_of).slices
-    return {one.base_file.path for one in slices if one.base_file is not None}
+    return {file_slice.base_file.path for file_slice in slices if file_slice.base_file is not None}
 
 
 def time_of(instant: chronolake.Instant) -> str:
@@ -80,7 +80,7 @@ def test_a_clean_leaves_in_storage_what_is_needed_and_no_orphan(stored: Stored) 
     assert in_storage(stored) == seen(stored) | seen(stored, time_of(second))
     assert len(before) - len(in_storage(stored)) == 2
     assert stored.found() == []
-    gone = {one.path for one in stored.table.deletions(done.requested_time)}
+    gone = {deletion.path for deletion in stored.table.deletions(done.requested_time)}
     assert gone == before - in_storage(stored)
     with pytest.raises(errors.HistoryCleaned):
         stored.table.snapshot(time_of(first))
@@ -128,7 +128,7 @@ def test_a_clean_that_is_killed_at_any_step_is_gone_on_with(server_url: str, loc
     assert local.found() == []
     [clean] = local.table.instants(action=Action.CLEAN)
     assert clean.state is State.COMPLETED
-    gone = {one.path for one in local.table.deletions(clean.requested_time)}
+    gone = {deletion.path for deletion in local.table.deletions(clean.requested_time)}
     assert gone == before - in_storage(local)
 
 
@@ -179,7 +179,7 @@ def test_the_awaited_client_cleans_and_holds_the_same(server_url: str, stored: S
             async with await table.reading() as reading:
                 stored.publish(0)
                 assert reading.as_of == first.completion_time
-                assert [one.lease_id async for one in table.readers()] == [reading.lease.lease_id]
+                assert [reader.lease_id async for reader in table.readers()] == [reading.lease.lease_id]
                 assert (await reading.renew(30)).lease_seconds == 30
                 assert (await table.preview_clean(retain_commits=1)).files_to_delete == []
                 assert await table.clean(retain_commits=1) == []
@@ -203,7 +203,7 @@ def test_what_is_read_under_a_lease_stays_until_the_block_ends(local: Stored) ->
     with local.table.reading(reader="job") as reading:
         local.publish(0)
         assert (reading.as_of, reading.lease.reader) == (first.completion_time, "job")
-        assert [one.lease_id for one in local.table.readers()] == [reading.lease.lease_id]
+        assert [reader.lease_id for reader in local.table.readers()] == [reading.lease.lease_id]
         assert local.table.clean(retain_commits=1) == []
         assert seen(local, reading.as_of) <= in_storage(local)
 

@@ -17,7 +17,7 @@ def test_a_begin_whose_answers_are_lost_begins_once(troubled: chronolake.Table, 
 
     write = troubled.begin()
 
-    assert [one.requested_time for one in troubled.instants()] == [write.requested_time]
+    assert [instant.requested_time for instant in troubled.instants()] == [write.requested_time]
     assert len(gateway.keys) == len(TROUBLE) + 1
     assert len(set(gateway.keys)) == 1
 

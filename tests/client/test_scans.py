@@ -38,7 +38,7 @@ def ranges(table: chronolake.Table) -> chronolake.Table:
 def test_a_scan_leaves_out_what_could_not_match(
     ranges: chronolake.Table, wanted: Filter, buckets: list[int]
 ) -> None:
-    assert [int(one.file_id[:8]) for one in ranges.scan(wanted).slices] == buckets
+    assert [int(file_slice.file_id[:8]) for file_slice in ranges.scan(wanted).slices] == buckets
 
 
 def test_a_scan_is_as_of_a_time_and_of_some_partitions(ranges: chronolake.Table) -> None:
@@ -126,7 +126,7 @@ def test_files_are_listed_that_could_hold_a_record_like_this(
     shown = cli(command, ranges.name, "--where", where)
     elsewhere = cli(command, ranges.name, "--where", where, "--partition", "x", "--json").json
 
-    assert [int(one["file_id"][:8]) for one in document["slices"]] == [1]
+    assert [int(file_slice["file_id"][:8]) for file_slice in document["slices"]] == [1]
     assert "1 file slice that could match id >= 10" in shown.out
     assert elsewhere["slices"] == []
 

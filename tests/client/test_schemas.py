@@ -27,7 +27,7 @@ def test_a_changed_schema_is_that_of_the_table(client: chronolake.Client, table:
     ]
     assert (table.definition.schema, table.definition.schema_version) == (made.fields, 2)
     assert client.table(table.name).definition == table.definition
-    assert [(one.schema_version, one.fields) for one in table.schemas()] == [
+    assert [(schema.schema_version, schema.fields) for schema in table.schemas()] == [
         (1, before.schema),
         (2, made.fields),
     ]
@@ -67,7 +67,9 @@ def test_each_of_several_that_complete_together_says_its_own_version(
     done = client.complete_together([old, new])
 
     assert [one.schema_version for one in done] == [1, 2]
-    assert [one.base_file.schema_version for one in table.snapshot().slices if one.base_file] == [1, 2]
+    assert [
+        file_slice.base_file.schema_version for file_slice in table.snapshot().slices if file_slice.base_file
+    ] == [1, 2]
 
 
 def test_what_was_said_before_counts_unless_completing_says_another(table: chronolake.Table) -> None:
@@ -99,7 +101,7 @@ async def test_the_same_awaited(server_url: str, table: chronolake.Table) -> Non
         done = await write.complete([stat_of(write)], schema_version=1)
 
         assert found.definition.schema == made.fields
-        assert [one.schema_version async for one in found.schemas()] == [1, 2]
+        assert [schema.schema_version async for schema in found.schemas()] == [1, 2]
         assert await found.schema(2) == made
         assert done.schema_version == 1
 
@@ -116,12 +118,12 @@ def test_a_schema_is_changed_in_one_go(cli: Cli, table: chronolake.Table) -> Non
         "schema", "change", table.name, "--widen", "price:decimal(9,2)", "--drop", "title", "--json"
     ).json
 
-    assert [(one["field_id"], one["name"], one["type"]) for one in made["fields"]] == [
+    assert [(field["field_id"], field["name"], field["type"]) for field in made["fields"]] == [
         (1, "id", "bigint"),
         (2, "title", "string"),
         (3, "price", "decimal(4,2)"),
     ]
-    assert [(one["name"], one["type"]) for one in wider["fields"]] == [
+    assert [(field["name"], field["type"]) for field in wider["fields"]] == [
         ("id", "bigint"),
         ("price", "decimal(9,2)"),
     ]

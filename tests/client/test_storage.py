@@ -43,7 +43,7 @@ def test_everything_below_the_base_path_is_listed_but_hudis_own_folder(store: St
 
     assert StoredFile("day=1/hour=2", ".c.log.1_0-0-0", 0) in found
     assert sorted(one.path for one in found) == sorted([*PATHS, "day=1/.hoodie/n"])
-    assert [one.path for one in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
+    assert [file.path for file in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
 
 
 def test_what_is_gone_counts_as_deleted(store: Store) -> None:
@@ -77,7 +77,7 @@ def test_a_deletion_that_fails_is_told_and_the_others_are_done(s3: S3) -> None:
     assert (a, c) == (Deletion("a"), Deletion("c"))
     assert b.failure is not None
     assert "privileges" in b.failure
-    assert [one.path for one in storage.listing()] == ["b"]
+    assert [file.path for file in storage.listing()] == ["b"]
 
 
 def test_a_deletion_that_fails_on_a_local_disk_is_told_too(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_listing_and_a_creation_that_are_throttled_are_tried_again(s3: S3) -> 
     s3.faults.append(Fault("GET", s3.bucket, 503, "SlowDown", times=2))
 
     assert storage.create_empty("a")
-    assert [one.path for one in storage.listing()] == ["a"]
+    assert [file.path for file in storage.listing()] == ["a"]
     assert [one.times for one in s3.faults] == [0, 0]
 
 

@@ -49,8 +49,14 @@ def test_a_file_group_has_its_history_and_partitions_their_totals(table: chronol
     history = table.file_group(FIRST)
     [gone] = table.replaced_file_groups().file_groups
 
-    assert [one.base_instant_time for one in history.slices] == [first.requested_time, second.requested_time]
-    assert [one.superseded_at for one in history.slices] == [second.completion_time, done.completion_time]
+    assert [file_slice.base_instant_time for file_slice in history.slices] == [
+        first.requested_time,
+        second.requested_time,
+    ]
+    assert [file_slice.superseded_at for file_slice in history.slices] == [
+        second.completion_time,
+        done.completion_time,
+    ]
     assert gone.replaced == history.replaced
     assert gone.replaced.requested_time == done.requested_time
     assert len(table.file_group(FIRST, as_of=first.completion_time).slices) == 1
@@ -106,7 +112,7 @@ def test_partitions_are_listed_with_their_totals(cli: Cli, table: chronolake.Tab
     shown = cli("partitions", table.name)
 
     assert "nothing has completed" in nothing.out
-    assert [one["records"] for one in document["partitions"]] == [3]
+    assert [partition["records"] for partition in document["partitions"]] == [3]
     assert "1 partition\n" in shown.out
 
 
@@ -118,6 +124,6 @@ def test_a_file_group_is_shown_with_its_history(cli: Cli, table: chronolake.Tabl
     shown = cli("file-group", table.name, FIRST)
     other = cli("file-group", table.name, FIRST, "--partition", "day=1")
 
-    assert [one["base_instant_time"] for one in document["slices"]] == [first.requested_time]
+    assert [file_slice["base_instant_time"] for file_slice in document["slices"]] == [first.requested_time]
     assert f"replaced by {done.requested_time}" in shown.out
     assert f"there is no file group day=1/{FIRST}" in other.out

@@ -41,7 +41,10 @@ def test_a_block_that_ends_well_publishes_the_files_that_were_added(table: chron
     assert instant.writer == "job-7"
     assert instant.summary is not None
     assert (instant.summary.files, instant.summary.records) == (2, 6)
-    assert [one.file_id for one in table.snapshot().slices] == [bucket_file_id(0), bucket_file_id(1)]
+    assert [file_slice.file_id for file_slice in table.snapshot().slices] == [
+        bucket_file_id(0),
+        bucket_file_id(1),
+    ]
 
 
 @pytest.fixture
@@ -242,7 +245,7 @@ def test_threads_may_share_a_client_and_a_write(table: chronolake.Table) -> None
         list(pool.map(lambda bucket: write.add(stat_of(write, bucket)), range(4)))
         begun = list(pool.map(lambda _: table.begin(), range(8)))
 
-    assert len({one.requested_time for one in begun}) == 8
+    assert len({instant.requested_time for instant in begun}) == 8
     assert len(table.snapshot().slices) == 4
 
 
@@ -271,7 +274,7 @@ def test_pages_are_followed_to_the_end(table: chronolake.Table, monkeypatch: pyt
     assert list(table.instants()) == done
     assert len(table.snapshot().slices) == 4
     changes = table.changes()
-    assert [one.requested_time for one in changes.instants] == [one.requested_time for one in done]
+    assert [instant.requested_time for instant in changes.instants] == [one.requested_time for one in done]
     assert len(changes.file_groups) == 4
 
 
@@ -282,7 +285,7 @@ def test_a_snapshot_of_the_past_shows_what_had_completed_then(table: chronolake.
     then = table.snapshot(as_of=first.completion_time)
 
     assert then.as_of == first.completion_time
-    assert [one.file_id for one in then.slices] == [bucket_file_id(0)]
+    assert [file_slice.file_id for file_slice in then.slices] == [bucket_file_id(0)]
 
 
 def test_changes_go_on_where_the_last_ones_ended(table: chronolake.Table) -> None:
@@ -292,8 +295,8 @@ def test_changes_go_on_where_the_last_ones_ended(table: chronolake.Table) -> Non
 
     changes = table.changes(from_=start.to)
 
-    assert [one.requested_time for one in changes.instants] == [second.requested_time]
-    assert [one.file_id for one in changes.file_groups] == [bucket_file_id(1)]
+    assert [instant.requested_time for instant in changes.instants] == [second.requested_time]
+    assert [file_group.file_id for file_group in changes.file_groups] == [bucket_file_id(1)]
     assert changes.to is not None
     assert second.completion_time is not None
     assert changes.to >= second.completion_time

@@ -140,13 +140,13 @@ class Table:
         self, requested_time: str, *files: Json, key: str | None = None, **body: object
     ) -> httpx.Response:
         """Report the files of these markers as deleted."""
-        named = [{name: one[name] for name in ("partition_path", "file_name")} for one in files]
+        named = [{name: file[name] for name in ("partition_path", "file_name")} for file in files]
         return self._post(f"instants/{requested_time}/deletions", {"files": named} | body, key)
 
     def deletions(self, requested_time: str) -> list[str]:
         """The names of an instant's files that were reported deleted."""
         page = succeeded(self.http.get(f"/v1/tables/{self.name}/instants/{requested_time}/deletions"))
-        return [one["file_name"] for one in page["files"]]
+        return [file["file_name"] for file in page["files"]]
 
     def delete_markers(self, requested_time: str) -> httpx.Response:
         """Delete the markers of an instant."""

@@ -55,12 +55,12 @@ class StoredTable(Table):
 
     def paths(self) -> list[str]:
         """All files that are in storage."""
-        return sorted(one.path for one in self.storage.listing())
+        return sorted(file.path for file in self.storage.listing())
 
     def unswept(self, **parameters: int) -> list[str]:
         """The instants that are due to be swept."""
         page = succeeded(self.http.get(f"/v1/tables/{self.name}/unswept", params=parameters))
-        return [one["requested_time"] for one in page["instants"]]
+        return [instant["requested_time"] for instant in page["instants"]]
 
     def is_completed(self, instant: str) -> bool:
         return self.state(instant) == "completed"

@@ -71,16 +71,19 @@ def rows_of(found: pa.Table) -> list[tuple[Any, ...]]:
 def rows_of_slices(slices: Sequence[Any], *more: str) -> list[tuple[Any, ...]]:
     return [
         (
-            one["partition_path"],
-            one["file_id"],
-            one["base_instant_time"],
+            file_slice["partition_path"],
+            file_slice["file_id"],
+            file_slice["base_instant_time"],
             kind,
             *(file[name] for name in _COLUMNS),
             *more,
         )
-        for one in slices
-        if one is not None
-        for kind, files in (("base", [one["base_file"]] if one["base_file"] else []), ("log", one["log_files"]))
+        for file_slice in slices
+        if file_slice is not None
+        for kind, files in (
+            ("base", [file_slice["base_file"]] if file_slice["base_file"] else []),
+            ("log", file_slice["log_files"]),
+        )
         for file in files
     ]
 

@@ -31,14 +31,14 @@ def create(http: httpx.Client, name: str, base_path: str, **more: object) -> htt
 
 def deletable(table: Table, instant: str, *files: Json, writer: str | None = "w") -> dict[str, str]:
     """The refused files, by path, and why."""
-    named = [{name: one[name] for name in ("partition_path", "file_name")} for one in files]
+    named = [{name: file[name] for name in ("partition_path", "file_name")} for file in files]
     body = {"files": named} | ({} if writer is None else {"writer": writer})
     found = rest.succeeded(table.http.post(f"/v1/tables/{table.name}/instants/{instant}/deletable", json=body))
     return {one["file_name"]: one["reason"] for one in found["refused"]}
 
 
 def orphans(table: Table, *files: Json, **more: object) -> dict[str, str]:
-    named = [{name: one[name] for name in ("partition_path", "file_name")} for one in files]
+    named = [{name: file[name] for name in ("partition_path", "file_name")} for file in files]
     found = rest.succeeded(table.http.post(f"/v1/tables/{table.name}/deletable", json={"files": named} | more))
     return {one["file_name"]: one["reason"] for one in found["refused"]}
 

@@ -26,24 +26,24 @@ NewServer = Callable[..., ServerProcess]
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     (tmp_path / "lake").mkdir()
     return tmp_path / "lake"
 
 
-def made(client: chronolake.Client, lake: Path, **properties: str) -> chronolake.Table:
+def made(client: chronolake.Client, root: Path, **properties: str) -> chronolake.Table:
     client.create_namespace("shop")
     return client.create_table(
-        "shop.orders", base_path=str(lake), schema=SCHEMA, record_key_fields=["id"], properties=properties
+        "shop.orders", base_path=str(root), schema=SCHEMA, record_key_fields=["id"], properties=properties
     )
 
 
-def wrote(table: chronolake.Table, lake: Path) -> tuple[chronolake.Write, Path]:
+def wrote(table: chronolake.Table, root: Path) -> tuple[chronolake.Write, Path]:
     """A write that has marked a file, and the file; the writer does not look at the claim."""
     write = table.begin(writer="gone")
     marker = base(write, 0)
     table.markers_of(write.requested_time, writer="gone").create([marker])
-    path = lake / marker.path
+    path = root / marker.path
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"rows")
     return write, path
@@ -81,21 +81,21 @@ def copied(postgres: str, dsn: str) -> Iterator[Callable[[], str]]:
 
 
 def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes_nothing(
-    new_server: NewServer, dsn: str, copied: Callable[[], str], lake: Path
+    new_server: NewServer, dsn: str, copied: Callable[[], str], root: Path
 ) -> None:
     first = new_server(dsn)
     with chronolake.connect(first.url) as client:
-        table = made(client, lake)
+        table = made(client, root)
         table.claim_storage()
-        write, path = wrote(table, lake)
-    before = (lake / claims.PATH).read_bytes()
+        write, path = wrote(table, root)
+    before = (root / claims.PATH).read_bytes()
     first.stop()
     moved = copied()
     old, new = new_server(dsn), new_server(moved)
 
     planned = claim(moved, "--dry-run")
     assert (planned.returncode, "its claim would be renewed" in planned.stdout) == (0, True)
-    assert (lake / claims.PATH).read_bytes() == before
+    assert (root / claims.PATH).read_bytes() == before
     done, again = claim(moved), claim(moved)
 
     assert (done.returncode, "shop.orders: claim renewed" in done.stdout) == (0, True)
@@ -110,39 +110,39 @@ def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes
 
 
 def test_a_new_id_in_one_of_two_copies_keeps_the_other_from_deleting(
-    new_server: NewServer, dsn: str, lake: Path
+    new_server: NewServer, dsn: str, root: Path
 ) -> None:
     with chronolake.connect(new_server(dsn).url) as client:
-        table = made(client, lake)
+        table = made(client, root)
         table.claim_storage()
-    before = (lake / claims.PATH).read_bytes()
+    before = (root / claims.PATH).read_bytes()
 
     kept, planned = claim(dsn), claim(dsn, "--new-id", "--dry-run")
     assert "as before" in kept.stdout
     assert "shop.orders: its claim would be renewed" in planned.stdout
-    assert (lake / claims.PATH).read_bytes() == before
+    assert (root / claims.PATH).read_bytes() == before
     renewed = claim(dsn, "--new-id")
 
     assert (renewed.returncode, "shop.orders: claim renewed" in renewed.stdout) == (0, True)
-    assert (lake / claims.PATH).read_bytes() != before
+    assert (root / claims.PATH).read_bytes() != before
     assert claim(dsn, "--new-id", "--table", "shop.orders").returncode == 2
 
 
 def test_a_table_that_was_never_written_has_nothing_to_claim_and_one_that_was_is_claimed(
-    new_server: NewServer, dsn: str, lake: Path
+    new_server: NewServer, dsn: str, root: Path
 ) -> None:
     with chronolake.connect(new_server(dsn).url) as client:
-        dropped = made(client, lake)
+        dropped = made(client, root)
         dropped.claim_storage()
-        write, _ = wrote(dropped, lake)
+        write, _ = wrote(dropped, root)
         write.rollback("given up")
         client.drop_table("shop.orders")
         orders = client.create_table(
-            "shop.orders", base_path=str(lake), schema=SCHEMA, record_key_fields=["id"], reuse_base_path=True
+            "shop.orders", base_path=str(root), schema=SCHEMA, record_key_fields=["id"], reuse_base_path=True
         )
-        client.create_table("shop.new", base_path=f"{lake.parent}/new", schema=SCHEMA, record_key_fields=["id"])
+        client.create_table("shop.new", base_path=f"{root.parent}/new", schema=SCHEMA, record_key_fields=["id"])
         lost = client.create_table(
-            "shop.lost", base_path=f"{lake.parent}/lost", schema=SCHEMA, record_key_fields=["id"]
+            "shop.lost", base_path=f"{root.parent}/lost", schema=SCHEMA, record_key_fields=["id"]
         )
         fine = claim(dsn)
         lost.begin()
@@ -150,22 +150,22 @@ def test_a_table_that_was_never_written_has_nothing_to_claim_and_one_that_was_is
 
     assert (fine.returncode, fine.stdout.count("never written, nothing to claim")) == (0, 2)
     assert "shop.orders: claim renewed" in fine.stdout
-    assert orders.definition.table_id in (lake / claims.PATH).read_text(encoding="utf-8")
+    assert orders.definition.table_id in (root / claims.PATH).read_text(encoding="utf-8")
     assert failed.returncode == 1
-    assert f"shop.lost: not claimed: {lake.parent}/lost does not exist" in failed.stdout
+    assert f"shop.lost: not claimed: {root.parent}/lost does not exist" in failed.stdout
     assert "; 1 table not claimed" in failed.stdout
-    assert not (lake.parent / "new").exists()
+    assert not (root.parent / "new").exists()
 
 
 def test_of_two_metastores_at_one_folder_the_second_deletes_nothing(
-    new_server: NewServer, new_database: Callable[[], str], lake: Path
+    new_server: NewServer, new_database: Callable[[], str], root: Path
 ) -> None:
     ours, theirs = new_database(), new_database()
     with chronolake.connect(new_server(ours).url) as client:
-        made(client, lake).claim_storage()
+        made(client, root).claim_storage()
     with chronolake.connect(new_server(theirs).url) as client:
-        stranger = made(client, lake)
-        write, path = wrote(stranger, lake)
+        stranger = made(client, root)
+        write, path = wrote(stranger, root)
         direct = stranger.begin(markers=chronolake.MarkersType.DIRECT)
 
         with pytest.raises(errors.StorageFailed, match="is claimed by"):
@@ -184,15 +184,15 @@ def test_of_two_metastores_at_one_folder_the_second_deletes_nothing(
 
 
 def test_a_server_deletes_nothing_where_another_metastore_has_the_claim(
-    new_server: NewServer, dsn: str, lake: Path
+    new_server: NewServer, dsn: str, root: Path
 ) -> None:
-    (lake / ".hoodie").mkdir()
+    (root / ".hoodie").mkdir()
     foreign = claims.Claim(1, "another-metastore", "another-table", "other.orders", "2026-11-22T00:00:00+00:00")
-    (lake / claims.PATH).write_bytes(msgspec.json.encode(foreign))
+    (root / claims.PATH).write_bytes(msgspec.json.encode(foreign))
     server = new_server(dsn, *DELETES)
     with chronolake.connect(server.url) as client:
-        table = made(client, lake, **{"deletions.executor": "server"})
-        write, path = wrote(table, lake)
+        table = made(client, root, **{"deletions.executor": "server"})
+        write, path = wrote(table, root)
         table.rollback(write.requested_time, writer="gone")
 
         becomes(lambda: "is claimed by the table other.orders" in server.log())
@@ -202,18 +202,18 @@ def test_a_server_deletes_nothing_where_another_metastore_has_the_claim(
 
 
 def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
-    new_server: NewServer, dsn: str, lake: Path
+    new_server: NewServer, dsn: str, root: Path
 ) -> None:
     server = new_server(dsn, *DELETES)
     with chronolake.connect(server.url) as client:
-        first = made(client, lake)
+        first = made(client, root)
         # The server cannot see that the folder has this second name, too: it is made later.
         other = client.create_table(
-            "shop.other", base_path=f"{lake.parent}/alias", schema=SCHEMA, record_key_fields=["id"]
+            "shop.other", base_path=f"{root.parent}/alias", schema=SCHEMA, record_key_fields=["id"]
         )
-        write, path = wrote(first, lake)
+        write, path = wrote(first, root)
         first.claim_storage()
-        (lake.parent / "alias").symlink_to(lake)
+        (root.parent / "alias").symlink_to(root)
 
         with pytest.raises(errors.StorageFailed, match=r"is claimed by the table shop\.orders "):
             other.claim_storage()
@@ -224,6 +224,6 @@ def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
         with pytest.raises(errors.StorageFailed, match=r"overlaps .* of the table shop\.other"):
             first.rollback(write.requested_time, writer="gone")
         assert path.exists()
-        (lake.parent / "alias").unlink()
+        (root.parent / "alias").unlink()
         # The server executes the rollback, which waits.
         becomes(lambda: not path.exists())

@@ -102,11 +102,11 @@ def test_a_range_that_begins_or_ends_in_what_was_cleaned_is_refused(table: Table
     earliest = succeeded(get(table, "changes", **{"from": "earliest"}))
 
     assert earliest["from"] == times[1]
-    assert [one["completion_time"] for one in earliest["instants"]] == [times[2]]
+    assert [instant["completion_time"] for instant in earliest["instants"]] == [times[2]]
     # From the beginning nothing is needed that is gone: there was nothing before.
     whole = succeeded(get(table, "changes"))
-    assert [one["completion_time"] for one in whole["instants"]] == times
-    assert [one["before"] for one in whole["file_groups"]] == [None]
+    assert [instant["completion_time"] for instant in whole["instants"]] == times
+    assert [file_group["before"] for file_group in whole["file_groups"]] == [None]
 
 
 def test_pages_that_were_begun_before_the_clean_do_not_go_on(table: Table) -> None:
@@ -136,7 +136,7 @@ def test_a_table_that_was_not_cleaned_serves_from_its_beginning(table: Table) ->
     everything = succeeded(get(table, "changes", **{"from": "earliest", "to": "latest"}))
 
     assert everything == succeeded(get(table, "changes"))
-    assert [one["completion_time"] for one in everything["instants"]] == completions
+    assert [instant["completion_time"] for instant in everything["instants"]] == completions
     assert succeeded(get(table, "snapshot", as_of="earliest"))["slices"] == []
     assert succeeded(get(table, "snapshot", as_of="latest")) == succeeded(get(table, "snapshot"))
     nothing = succeeded(get(table, "changes", **{"from": "latest"}))

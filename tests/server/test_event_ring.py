@@ -144,7 +144,7 @@ def test_a_place_is_found_in_the_ring() -> None:
     ring.start(Place())
     ring.append(events)
 
-    assert [ring.number_after(one.place) for one in events] == [1, 2, 3, 4, 5, 6]
+    assert [ring.number_after(event.place) for event in events] == [1, 2, 3, 4, 5, 6]
     assert ring.number_after(Place()) == 0
     assert ring.number_after(Place(999, 1)) == 6
 
@@ -163,4 +163,4 @@ def test_a_reader_that_is_ahead_of_the_ring_gets_nothing_twice(have: int, given:
     ring.append(events[have:])
     text += ring.read(reading, 100_000)
 
-    assert text == b"".join(one.frame(of_table=of_table) for one in events[given:])
+    assert text == b"".join(event.frame(of_table=of_table) for event in events[given:])

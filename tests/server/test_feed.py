@@ -246,7 +246,7 @@ def test_behind_the_end_of_the_log_comes_what_happens_later(http: httpx.Client, 
 
     later = table.begun()
 
-    assert [one["instant"] for one in read(http, after=all_of_them["cursor"])["events"]] == [later]
+    assert [event["instant"] for event in read(http, after=all_of_them["cursor"])["events"]] == [later]
     found = read(http, after=of_table["cursor"], table=table.name)["events"]
     assert [one["instant"] for one in found] == [later]
     rest.refused(http.get("/v1/events/stream", params={"after": "latest"}), 400, "invalid-cursor")
@@ -260,4 +260,4 @@ def test_the_end_of_the_log_is_before_what_an_open_transaction_may_yet_append(
         meanwhile = table.begun()
         end = read(http, after="latest")["cursor"]
 
-    assert [one["instant"] for one in read(http, after=end)["events"]] == [meanwhile]
+    assert [event["instant"] for event in read(http, after=end)["events"]] == [meanwhile]

@@ -352,5 +352,5 @@ def test_whoever_sends_a_key_gets_it_back_each_time(tables: list[Table]) -> None
 
     answers = [tables[0].begin(key=key), tables[0].begin(key=key)]
 
-    assert [one.headers["Idempotency-Key"] for one in answers] == [key, key]
+    assert [answer.headers["Idempotency-Key"] for answer in answers] == [key, key]
     assert "Idempotency-Key" not in tables[0].http.get("/v1/time").headers

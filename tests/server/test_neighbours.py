@@ -84,11 +84,11 @@ def _make(http: httpx.Client, tmp_path: Path) -> Neighbours:
 @pytest.fixture
 def linked(server: ServerProcess, tmp_path: Path) -> Iterator[Neighbours]:
     """Two tables whose folders become one by a link that is made after the tables: see ``_link``."""
-    lake = tmp_path / "lake"
-    lake.mkdir()
+    root = tmp_path / "lake"
+    root.mkdir()
     with rest.connect(server.url) as http:
         victim, attacker = (
-            stored.declare(http, Store(str(lake / name / "a"), None)) for name in ("real", "alias")
+            stored.declare(http, Store(str(root / name / "a"), None)) for name in ("real", "alias")
         )
         reserved = [_reserved(attacker) for _ in range(RESERVATIONS)]
         instant = victim.begun()

@@ -143,7 +143,7 @@ def test_pages_of_changes_end_at_the_bytes_of_their_instants_and_name_each_once(
     for _ in range(3):
         succeeded(served.small.post("/v1/tables/big.busy/restore", json=restore))
         begun = succeeded(table.begin(count=300))["instants"]
-        together = [{"table": table.name, "requested_time": one["requested_time"]} for one in begun]
+        together = [{"table": table.name, "requested_time": instant["requested_time"]} for instant in begun]
         succeeded(served.small.post("/v1/transactions/complete", json={"instants": together}))
 
     instants, sizes = served.walk(path, "instants")

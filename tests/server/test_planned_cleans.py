@@ -69,7 +69,7 @@ def reading(table: Table, **body: object) -> Json:
 def snapshot(table: Table, as_of: str) -> list[str]:
     """The paths of the files as of a completion time."""
     found = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot", params={"as_of": as_of}))
-    return [one["base_file"]["path"] for one in found["slices"]]
+    return [file_slice["base_file"]["path"] for file_slice in found["slices"]]
 
 
 def gone(table: Table, as_of: str) -> Json:

@@ -85,7 +85,7 @@ def test_verifying_while_others_write_finds_nothing(
 
     asyncio.run(under_load(shared_servers, table, verify))
 
-    assert [one.returncode for one in ended] == [0] * RUNS, ended
+    assert [ended_process.returncode for ended_process in ended] == [0] * RUNS, ended
 
 
 def test_rebuilding_while_others_write_loses_nothing_and_puts_right_what_was_wrong(
@@ -105,8 +105,8 @@ def test_rebuilding_while_others_write_loses_nothing_and_puts_right_what_was_wro
 
     load = asyncio.run(under_load(shared_servers, table, damage_and_rebuild))
 
-    assert [one.returncode for one in ended] == [0] * RUNS, ended
-    assert all("corrected rows: instant 1;" in one.stdout for one in ended), ended
+    assert [ended_process.returncode for ended_process in ended] == [0] * RUNS, ended
+    assert all("corrected rows: instant 1;" in ended_process.stdout for ended_process in ended), ended
     verified = run("verify", "--dsn", shared_dsn)
     assert verified.returncode == 0, verified
     logged = [event["request_id"] for event in database.events(shared_dsn, table)[1:]]
@@ -129,7 +129,7 @@ def test_rebuilds_at_once_follow_each_other(
 
     asyncio.run(under_load(shared_servers, table, rebuild_twice))
 
-    assert [one.returncode for one in ended] == [0] * 2 * RUNS, ended
+    assert [ended_process.returncode for ended_process in ended] == [0] * 2 * RUNS, ended
     assert run("verify", "--dsn", shared_dsn).returncode == 0
 
 

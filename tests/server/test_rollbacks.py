@@ -130,7 +130,7 @@ def test_what_the_plan_of_a_rollback_names_is_reported_without_a_marker(table: T
     rollback = succeeded(table.roll_back(instant, files_to_delete=[path]))["rolled_back_by"]
 
     answer = refused(table.report(rollback, named, unnamed), 422, "invalid-deletion")
-    assert [one["file_name"] for one in answer["context"]["files"]] == names(unnamed)
+    assert [file["file_name"] for file in answer["context"]["files"]] == names(unnamed)
     succeeded(table.report(rollback, named))
 
     assert table.deletions(rollback) == names(named)

@@ -33,7 +33,7 @@ def found(table: Table, **body: object) -> list[tuple[str, int]]:
     """Partition path and bucket of each slice of the only page."""
     page = succeeded(scanned(table, **body))
     assert page["next_cursor"] is None
-    return [(one["partition_path"], int(one["file_id"][:8])) for one in page["slices"]]
+    return [(file_slice["partition_path"], int(file_slice["file_id"][:8])) for file_slice in page["slices"]]
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def streamed(table: Table, **body: object) -> pa.Table:
 def paths_of(page: Json) -> list[str]:
     return [
         file["path"]
-        for one in page["slices"]
-        for file in (*([one["base_file"]] if one["base_file"] else []), *one["log_files"])
+        for file_slice in page["slices"]
+        for file in (*([file_slice["base_file"]] if file_slice["base_file"] else []), *file_slice["log_files"])
     ]
 
 

@@ -17,7 +17,10 @@ from tests.server.rest import Json, Table, refused, succeeded, write_stat
 def live(table: Table) -> dict[str, str]:
     """The instants that wrote the base files of the buckets that a snapshot shows, by file id."""
     snapshot = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot"))
-    return {one["file_id"][:8]: one["base_file"]["requested_time"] for one in snapshot["slices"]}
+    return {
+        file_slice["file_id"][:8]: file_slice["base_file"]["requested_time"]
+        for file_slice in snapshot["slices"]
+    }
 
 
 # ---------------------------------------------------------------------------------- what counts, and when

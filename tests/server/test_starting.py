@@ -220,8 +220,8 @@ def test_of_migrations_at_once_each_succeeds_and_one_does_it(empty_database: str
     with ThreadPoolExecutor(3) as threads:
         ended = list(threads.map(lambda _: run("migrate", "--dsn", empty_database), range(3)))
 
-    assert [one.returncode for one in ended] == [0, 0, 0], ended
-    assert sorted("as before" in one.stdout for one in ended) == [False, True, True]
+    assert [ended_process.returncode for ended_process in ended] == [0, 0, 0], ended
+    assert sorted("as before" in ended_process.stdout for ended_process in ended) == [False, True, True]
 
 
 RIGHTS = """
@@ -296,7 +296,7 @@ def test_requests_are_logged_when_that_is_wanted(dsn: str, new_server: Callable[
     server.stop()
 
     lines = [json.loads(line) for line in server.log().splitlines()]
-    logged = {(one["method"], one["path"]): one for one in lines if one["event"] == "request"}
+    logged = {(line["method"], line["path"]): line for line in lines if line["event"] == "request"}
     begun = logged["POST", "/v1/tables/shop.orders/instants"]
     assert (begun["status"], begun["request_id"], begun["level"]) == (201, "the-key", "info")
     assert 0 < begun["ms"] < 60_000

@@ -59,7 +59,7 @@ def unpublished(table: Table, instant: str) -> list[Json]:
 
 
 def sweeps_of(dsn: str, table: Table) -> int:
-    return sum(one["type"] == "DeletionsSwept" for one in database.events(dsn, table.name))
+    return sum(event["type"] == "DeletionsSwept" for event in database.events(dsn, table.name))
 
 
 def test_an_instant_is_due_from_its_end_on_if_it_had_files_deleted(table: Table) -> None:

@@ -95,7 +95,7 @@ class History:
     def _give_up(self) -> None:
         number, write, markers = self._taken()
         self._let_go_markers(number, write)
-        self._safe -= {self._root(number) / one.path for one in markers}
+        self._safe -= {self._root(number) / marker.path for marker in markers}
         self._over.append((number, write))
         write.rollback()
 
@@ -167,7 +167,7 @@ class History:
         number, write, markers = self._taken()
         self._let_go_markers(number, write)
         if number not in self._claimed_by_stranger:
-            self._safe -= {self._root(number) / one.path for one in markers}
+            self._safe -= {self._root(number) / marker.path for marker in markers}
         self._over.append((number, write))
         named = [self._any_path(number, write.requested_time) for _ in range(4)]
         self._tables[number].rollback(

@@ -29,16 +29,16 @@ def place(base_path: Path | str, table: str = "a") -> TablePlace:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """A lake with the folder of a table, ``real/orders``."""
+def root(tmp_path: Path) -> Path:
+    """A folder with that of a table, ``real/orders``."""
     (tmp_path / "real" / "orders").mkdir(parents=True)
     return tmp_path
 
 
-def link(lake: Path, name: str, target: str) -> Path:
-    (lake / name).parent.mkdir(parents=True, exist_ok=True)
-    (lake / name).symlink_to(lake / target)
-    return lake / name
+def link(root: Path, name: str, target: str) -> Path:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).symlink_to(root / target)
+    return root / name
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def link(lake: Path, name: str, target: str) -> Path:
     ],
 )
 def test_no_first_claim_is_made_where_a_link_leads_to_another_table(
-    lake: Path, linked: str, target: str, own: str, other: str
+    root: Path, linked: str, target: str, own: str, other: str
 ) -> None:
-    link(lake, linked, target)
-    files = opening.open_files(str(lake / own))
-    tables = [place(lake / own, "b"), place(lake / other)]
+    link(root, linked, target)
+    files = opening.open_files(str(root / own))
+    tables = [place(root / own, "b"), place(root / other)]
 
     with pytest.raises(ClaimRefused, match=r"of the table shop\.b overlaps .* of the table shop\.a"):
         claims.ensure_claim(files, OURS, present, lambda: tables)
@@ -76,15 +76,15 @@ def test_no_first_claim_is_made_where_a_link_leads_to_another_table(
     assert files.read(claims.PATH) is None
 
 
-def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(lake: Path) -> None:
-    link(lake, "alias", "real")
-    files = opening.open_files(str(lake / "alias" / "orders"))
+def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(root: Path) -> None:
+    link(root, "alias", "real")
+    files = opening.open_files(str(root / "alias" / "orders"))
     others = [
-        place(lake / "real" / "orders2"),
-        place(f"file://{lake}/real/order"),
-        place(f"s3://bucket{lake}/real/orders"),
+        place(root / "real" / "orders2"),
+        place(f"file://{root}/real/order"),
+        place(f"s3://bucket{root}/real/orders"),
         place("real/orders"),
-        place(lake / "alias" / "orders", "b"),
+        place(root / "alias" / "orders", "b"),
     ]
 
     claims.ensure_claim(files, OURS, present, lambda: others)
@@ -92,8 +92,8 @@ def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(lake: Pat
     assert files.read(claims.PATH) is not None
 
 
-def test_tables_are_not_asked_for_once_there_is_a_claim(lake: Path) -> None:
-    files = opening.open_files(str(lake / "real" / "orders"))
+def test_tables_are_not_asked_for_once_there_is_a_claim(root: Path) -> None:
+    files = opening.open_files(str(root / "real" / "orders"))
     claims.ensure_claim(files, OURS, present, list)
 
     def unasked() -> Sequence[TablePlace]:
@@ -120,27 +120,27 @@ class Lists:
 
 @pytest.mark.parametrize("target", ["real/orders", "real/orders/day=1"], ids=["itself", "within"])
 def test_nothing_is_deleted_where_a_link_newer_than_the_claim_leads_to_another_table(
-    lake: Path, target: str
+    root: Path, target: str
 ) -> None:
-    files = opening.open_files(str(lake / "real" / "orders"))
+    files = opening.open_files(str(root / "real" / "orders"))
     claims.ensure_claim(files, OURS, present, list)
     list(files.create_all_empty([f"day=1/{NAME}"]))
-    link(lake, "other", target)
-    guard = Guard(files, OURS, Lists(place(lake / "real" / "orders", "b"), place(lake / "other")))
+    link(root, "other", target)
+    guard = Guard(files, OURS, Lists(place(root / "real" / "orders", "b"), place(root / "other")))
 
     with pytest.raises(ClaimRefused, match="overlaps"):
         list(guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"]))
-    (lake / "other").unlink()
+    (root / "other").unlink()
     assert [one.failure for one in guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"])] == [None]
 
 
 def test_folders_of_one_device_and_inode_overlap_whatever_their_paths_say(
-    lake: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A mount gives a folder a second path without any link, and only a superuser could make one here.
-    link(lake, "mount", "real")
+    link(root, "mount", "real")
     monkeypatch.setattr(os.path, "realpath", str)
 
-    assert overlaps.find_overlapping(str(lake / "mount" / "orders"), [place(lake / "real")]) is not None
-    assert overlaps.find_overlapping(str(lake / "mount"), [place(lake / "real" / "orders")]) is not None
-    assert overlaps.find_overlapping(str(lake / "mount" / "orders"), [place(lake / "real" / "x")]) is None
+    assert overlaps.find_overlapping(str(root / "mount" / "orders"), [place(root / "real")]) is not None
+    assert overlaps.find_overlapping(str(root / "mount"), [place(root / "real" / "orders")]) is not None
+    assert overlaps.find_overlapping(str(root / "mount" / "orders"), [place(root / "real" / "x")]) is None

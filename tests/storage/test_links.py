@@ -16,7 +16,7 @@ LINKED = ["day=1/a.parquet", "day=1/hour=2/a.parquet"]
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     """A table's folder, and beside it one that is none of its business."""
     (tmp_path / "victim" / "hour=2").mkdir(parents=True)
     (tmp_path / "victim" / "a.parquet").write_bytes(b"precious")
@@ -26,49 +26,49 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def files(lake: Path) -> Files:
-    return opening.open_files(str(lake / "orders"))
+def files(root: Path) -> Files:
+    return opening.open_files(str(root / "orders"))
 
 
-def precious(lake: Path) -> list[str]:
-    return sorted(str(path.relative_to(lake / "victim")) for path in (lake / "victim").rglob("*.parquet"))
+def precious(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root / "victim")) for path in (root / "victim").rglob("*.parquet"))
 
 
 @pytest.mark.parametrize("target", ["victim", "orders/day=0"])
-def test_nothing_is_deleted_through_a_linked_folder(lake: Path, files: Files, target: str) -> None:
-    (lake / "orders" / "day=0" / "a.parquet").write_bytes(b"of another partition")
-    (lake / "orders" / "day=1").symlink_to(lake / target)
+def test_nothing_is_deleted_through_a_linked_folder(root: Path, files: Files, target: str) -> None:
+    (root / "orders" / "day=0" / "a.parquet").write_bytes(b"of another partition")
+    (root / "orders" / "day=1").symlink_to(root / target)
 
     deletions = list(files.delete_unguarded(LINKED))
 
-    assert [one.path for one in deletions] == LINKED
-    assert all(one.failure is not None and "day=1 is a link" in one.failure for one in deletions)
-    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
-    assert (lake / "orders" / "day=0" / "a.parquet").exists()
+    assert [deletion.path for deletion in deletions] == LINKED
+    assert all(deletion.failure is not None and "day=1 is a link" in deletion.failure for deletion in deletions)
+    assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
+    assert (root / "orders" / "day=0" / "a.parquet").exists()
 
 
-def test_a_link_deeper_down_is_not_followed_either(lake: Path, files: Files) -> None:
-    (lake / "orders" / "day=1").mkdir()
-    (lake / "orders" / "day=1" / "hour=2").symlink_to(lake / "victim" / "hour=2")
+def test_a_link_deeper_down_is_not_followed_either(root: Path, files: Files) -> None:
+    (root / "orders" / "day=1").mkdir()
+    (root / "orders" / "day=1" / "hour=2").symlink_to(root / "victim" / "hour=2")
 
     [deletion] = files.delete_unguarded(["day=1/hour=2/a.parquet"])
 
     assert deletion.failure is not None
-    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+    assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
 
 
-def test_a_linked_folder_is_not_listed_and_its_files_are_not_sized(lake: Path, files: Files) -> None:
-    (lake / "orders" / "day=1").symlink_to(lake / "victim")
+def test_a_linked_folder_is_not_listed_and_its_files_are_not_sized(root: Path, files: Files) -> None:
+    (root / "orders" / "day=1").symlink_to(root / "victim")
 
-    assert [one.path for one in files.listing()] == ["day=1"]
+    assert [file.path for file in files.listing()] == ["day=1"]
     with pytest.raises(LinkRefused, match="day=1 is a link"):
         list(files.listing("day=1"))
     with pytest.raises(LinkRefused, match="day=1 is a link"):
         list(files.sizes(LINKED))
 
 
-def test_nothing_is_created_or_read_through_a_linked_folder(lake: Path, files: Files) -> None:
-    (lake / "orders" / "day=1").symlink_to(lake / "victim")
+def test_nothing_is_created_or_read_through_a_linked_folder(root: Path, files: Files) -> None:
+    (root / "orders" / "day=1").symlink_to(root / "victim")
 
     with pytest.raises(LinkRefused):
         list(files.create_all_empty(["day=1/new"]))
@@ -78,53 +78,53 @@ def test_nothing_is_created_or_read_through_a_linked_folder(lake: Path, files: F
         files.read("day=1/a.parquet")
     with pytest.raises(LinkRefused):
         files.replace("day=1/a.parquet", b"other", "tag")
-    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
-    assert not (lake / "victim" / "new").exists()
+    assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
+    assert not (root / "victim" / "new").exists()
 
 
-def test_a_linked_file_is_removed_itself_and_its_target_stays(lake: Path, files: Files) -> None:
-    (lake / "orders" / "day=0" / "link.parquet").symlink_to(lake / "victim" / "a.parquet")
+def test_a_linked_file_is_removed_itself_and_its_target_stays(root: Path, files: Files) -> None:
+    (root / "orders" / "day=0" / "link.parquet").symlink_to(root / "victim" / "a.parquet")
 
     [deletion] = files.delete_unguarded(["day=0/link.parquet"])
 
     assert deletion.failure is None
-    assert not (lake / "orders" / "day=0" / "link.parquet").is_symlink()
-    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+    assert not (root / "orders" / "day=0" / "link.parquet").is_symlink()
+    assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
 
 
-def test_a_linked_claim_is_not_read(lake: Path, files: Files) -> None:
-    (lake / "orders" / ".hoodie").mkdir()
-    (lake / "orders" / ".hoodie" / "claim").symlink_to(lake / "victim" / "a.parquet")
+def test_a_linked_claim_is_not_read(root: Path, files: Files) -> None:
+    (root / "orders" / ".hoodie").mkdir()
+    (root / "orders" / ".hoodie" / "claim").symlink_to(root / "victim" / "a.parquet")
 
     with pytest.raises(LinkRefused):
         files.read(".hoodie/claim")
 
 
-def test_empty_folders_are_removed_but_none_behind_a_link(lake: Path, files: Files) -> None:
-    (lake / "victim" / "empty").mkdir()
-    (lake / "orders" / ".hoodie" / ".temp" / "1" / "day=1").mkdir(parents=True)
-    (lake / "orders" / ".hoodie" / ".temp" / "1" / "day=2").symlink_to(lake / "victim")
+def test_empty_folders_are_removed_but_none_behind_a_link(root: Path, files: Files) -> None:
+    (root / "victim" / "empty").mkdir()
+    (root / "orders" / ".hoodie" / ".temp" / "1" / "day=1").mkdir(parents=True)
+    (root / "orders" / ".hoodie" / ".temp" / "1" / "day=2").symlink_to(root / "victim")
 
     files.remove_empty_folders_unguarded(".hoodie/.temp/1")
 
-    assert sorted(path.name for path in (lake / "orders" / ".hoodie" / ".temp" / "1").iterdir()) == ["day=2"]
-    assert (lake / "victim" / "empty").is_dir()
+    assert sorted(path.name for path in (root / "orders" / ".hoodie" / ".temp" / "1").iterdir()) == ["day=2"]
+    assert (root / "victim" / "empty").is_dir()
 
 
-def test_the_base_path_itself_may_be_a_link(lake: Path) -> None:
-    (lake / "orders" / "day=0" / "a.parquet").write_bytes(b"")
-    (lake / "alias").symlink_to(lake / "orders")
+def test_the_base_path_itself_may_be_a_link(root: Path) -> None:
+    (root / "orders" / "day=0" / "a.parquet").write_bytes(b"")
+    (root / "alias").symlink_to(root / "orders")
 
-    [deletion] = opening.open_files(str(lake / "alias")).delete_unguarded(["day=0/a.parquet"])
+    [deletion] = opening.open_files(str(root / "alias")).delete_unguarded(["day=0/a.parquet"])
 
     assert deletion.failure is None
-    assert not (lake / "orders" / "day=0" / "a.parquet").exists()
+    assert not (root / "orders" / "day=0" / "a.parquet").exists()
 
 
-def test_a_folder_that_is_swapped_for_a_link_meanwhile_is_never_followed(lake: Path, files: Files) -> None:
-    partition, aside, over = lake / "orders" / "day=1", lake / "aside", threading.Event()
-    link = lake / "link"
-    link.symlink_to(lake / "victim")
+def test_a_folder_that_is_swapped_for_a_link_meanwhile_is_never_followed(root: Path, files: Files) -> None:
+    partition, aside, over = root / "orders" / "day=1", root / "aside", threading.Event()
+    link = root / "link"
+    link.symlink_to(root / "victim")
     partition.mkdir()
 
     def swap() -> None:
@@ -144,6 +144,6 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_is_never_followed(lake: P
     over.set()
     swapper.join()
 
-    assert precious(lake) == ["a.parquet", "hour=2/a.parquet"]
+    assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
     assert any("is a link" in outcome for outcome in outcomes)
     assert "gone" in outcomes

@@ -45,7 +45,7 @@ class Interrupted:
         return answer
 
 
-class Lake:
+class PinnedTable:
     """A table with real files of three commits: the second is pinned by a savepoint, the last is live."""
 
     def __init__(self, client: chronolake.Client, folder: Path) -> None:
@@ -61,7 +61,7 @@ class Lake:
         self.savepoint = self.table.savepoint(self.pinned.requested_time)
         self.last = self.publish()
         self.promised: list[str | None] = [None, self.pinned.completion_time]
-        """The times that somebody was told he may read as of; None for now."""
+        """The times as of which readers were promised that they may read; None for now."""
 
     def slow(self, meanwhile: Meanwhile) -> chronolake.Table:
         """The table, for an executor that is slow to delete what it was told may go."""
@@ -86,7 +86,10 @@ class Lake:
         """Of each promised time, whether all files that the table shows as of it are there."""
         snapshots = [self.table.snapshot(as_of) for as_of in self.promised]
         return [
-            all(one.base_file and (self._folder / one.base_file.path).exists() for one in snapshot.slices)
+            all(
+                file_slice.base_file and (self._folder / file_slice.base_file.path).exists()
+                for file_slice in snapshot.slices
+            )
             for snapshot in snapshots
         ]
 
@@ -95,47 +98,47 @@ class Lake:
 
 
 @pytest.fixture
-def lake(shared_server_url: str, tmp_path: Path) -> Iterator[Lake]:
+def pinned_table(shared_server_url: str, tmp_path: Path) -> Iterator[PinnedTable]:
     with chronolake.connect(shared_server_url, retry_seconds=10) as client:
-        yield Lake(client, tmp_path / "orders")
+        yield PinnedTable(client, tmp_path / "orders")
 
 
-def restore(lake: Lake) -> None:
-    lake.table.restore(lake.savepoint.requested_time)
+def restore(pinned_table: PinnedTable) -> None:
+    pinned_table.table.restore(pinned_table.savepoint.requested_time)
 
 
-def restore_and_write(lake: Lake) -> None:
-    restore(lake)
-    lake.publish()
+def restore_and_write(pinned_table: PinnedTable) -> None:
+    restore(pinned_table)
+    pinned_table.publish()
 
 
-def release_and_pin_the_last(lake: Lake) -> None:
-    restore(lake)
-    lake.table.release_savepoint(lake.savepoint.requested_time)
-    lake.table.savepoint()
+def release_and_pin_the_last(pinned_table: PinnedTable) -> None:
+    restore(pinned_table)
+    pinned_table.table.release_savepoint(pinned_table.savepoint.requested_time)
+    pinned_table.table.savepoint()
 
 
-def pin_what_goes(lake: Lake) -> None:
+def pin_what_goes(pinned_table: PinnedTable) -> None:
     with pytest.raises(errors.HistoryCleaned):
-        lake.table.savepoint(lake.first.requested_time)
+        pinned_table.table.savepoint(pinned_table.first.requested_time)
 
 
-def read_what_goes(lake: Lake) -> None:
+def read_what_goes(pinned_table: PinnedTable) -> None:
     with pytest.raises(errors.HistoryCleaned):
-        lake.table.reading(lake.first.completion_time)
+        pinned_table.table.reading(pinned_table.first.completion_time)
 
 
-def read_the_earliest(lake: Lake) -> None:
-    lake.promised.append(lake.table.reading("earliest").as_of)
+def read_the_earliest(pinned_table: PinnedTable) -> None:
+    pinned_table.promised.append(pinned_table.table.reading("earliest").as_of)
 
 
-def execute_it(lake: Lake) -> None:
-    lake.table.clean(retain_commits=1, writer=SLOW)
+def execute_it(pinned_table: PinnedTable) -> None:
+    pinned_table.table.clean(retain_commits=1, writer=SLOW)
 
 
-def execute_it_and_restore(lake: Lake) -> None:
-    execute_it(lake)
-    restore_and_write(lake)
+def execute_it_and_restore(pinned_table: PinnedTable) -> None:
+    execute_it(pinned_table)
+    restore_and_write(pinned_table)
 
 
 @pytest.mark.parametrize(
@@ -151,19 +154,21 @@ def execute_it_and_restore(lake: Lake) -> None:
         execute_it_and_restore,
     ],
 )
-def test_no_file_that_a_slow_clean_deletes_is_needed_again(lake: Lake, happens: Callable[[Lake], None]) -> None:
-    [planned] = lake.table.preview_clean(retain_commits=1).files_to_delete
+def test_no_file_that_a_slow_clean_deletes_is_needed_again(
+    pinned_table: PinnedTable, happens: Callable[[PinnedTable], None]
+) -> None:
+    [planned] = pinned_table.table.preview_clean(retain_commits=1).files_to_delete
 
-    cleans = lake.slow(lambda: happens(lake)).clean(retain_commits=1, writer=SLOW)
+    cleans = pinned_table.slow(lambda: happens(pinned_table)).clean(retain_commits=1, writer=SLOW)
 
     assert {clean.state for clean in cleans} == {State.COMPLETED}
-    assert planned not in lake.files()
-    assert all(lake.readable())
+    assert planned not in pinned_table.files()
+    assert all(pinned_table.readable())
 
 
-def test_no_file_that_a_slow_rollback_deletes_is_needed_again(lake: Lake) -> None:
-    write = lake.table.begin(writer=SLOW)
-    stat = lake.written(write)
+def test_no_file_that_a_slow_rollback_deletes_is_needed_again(pinned_table: PinnedTable) -> None:
+    write = pinned_table.table.begin(writer=SLOW)
+    stat = pinned_table.written(write)
 
     def happens() -> None:
         for late in (
@@ -172,11 +177,13 @@ def test_no_file_that_a_slow_rollback_deletes_is_needed_again(lake: Lake) -> Non
         ):
             with pytest.raises(errors.InstantRolledBack):
                 late()
-        assert [one.target for one in lake.table.finish_rollbacks(writer=SLOW)] == [write.requested_time]
-        restore_and_write(lake)
+        assert [one.target for one in pinned_table.table.finish_rollbacks(writer=SLOW)] == [
+            write.requested_time
+        ]
+        restore_and_write(pinned_table)
 
-    lake.slow(happens).rollback(write.requested_time, writer=SLOW)
+    pinned_table.slow(happens).rollback(write.requested_time, writer=SLOW)
 
-    assert stat.file_name not in lake.files()
-    assert [one.state for one in lake.table.timeline.rollbacks()] == [State.COMPLETED]
-    assert all(lake.readable())
+    assert stat.file_name not in pinned_table.files()
+    assert [rollback.state for rollback in pinned_table.table.timeline.rollbacks()] == [State.COMPLETED]
+    assert all(pinned_table.readable())

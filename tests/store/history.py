@@ -1,4 +1,4 @@
-"""A lake with a history that auditors can ask about: made by the server's own commands, without a server."""
+"""Tables with a history that auditors can ask about: made by the server's own commands, without a server."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class History:
     def send(
         self, *asked: Command, actor: str = "ann", address: str | None = "192.0.2.7"
     ) -> list[group.Result]:
-        """Carry commands out as one group; their request ids are request-1, request-2 and so on."""
+        """Execute commands as one group; their request ids are request-1, request-2 and so on."""
         requests = [
             Request(
                 command,
@@ -159,8 +159,8 @@ class History:
         """Create the markers of an instant's files."""
         files = [file_of(requested_time, bucket) for bucket in buckets]
         named = [
-            wire_markers.Marker(one.partition_path, one.file_name, wire_markers.MarkerKind.CREATE)
-            for one in files
+            wire_markers.Marker(file.partition_path, file.file_name, wire_markers.MarkerKind.CREATE)
+            for file in files
         ]
         asked = CreateMarkers(table, parse_time(requested_time), wire_markers.CreateMarkers(named))
         assert self._runner.run(markers.create(self._session, [asked])) == [[True] * len(buckets)]
@@ -168,7 +168,7 @@ class History:
     def report(self, table: str, requested_time: str, *buckets: int) -> None:
         """Report files that an instant has marked as deleted."""
         files = [file_of(requested_time, bucket) for bucket in buckets]
-        deleted = [wire_markers.DeletedFile(one.partition_path, one.file_name) for one in files]
+        deleted = [wire_markers.DeletedFile(file.partition_path, file.file_name) for file in files]
         request = wire_markers.ReportDeletions(deleted)
         self.done(deletions.ReportDeletions(table, parse_time(requested_time), request))
 
@@ -201,31 +201,31 @@ def _many_files(requested_time: str) -> list[str]:
     return [file_of(requested_time, bucket).file_name for bucket in range(150)]
 
 
-def make_history(lake: History) -> dict[str, str]:
+def make_history(history: History) -> dict[str, str]:
     """Three tables, one of them dropped, with a conflict, a rollback, and pending instants; times by name."""
-    lake.make_namespace("shop")
-    lake.make_table("shop.orders")
-    lake.make_table("shop.clicks", Tick.MICROSECOND)
-    lake.make_table("shop.dropped")
+    history.make_namespace("shop")
+    history.make_table("shop.orders")
+    history.make_table("shop.clicks", Tick.MICROSECOND)
+    history.make_table("shop.dropped")
     times = {}
-    times["first"], times["first completed"] = lake.write("shop.orders", 0, 1, 2)
-    lake.pass_seconds(60)
-    lake.write("shop.dropped", 0)
-    failed = lake.begin("shop.dropped")
-    lake.roll_back("shop.dropped", failed, files_to_delete=_many_files(failed))
+    times["first"], times["first completed"] = history.write("shop.orders", 0, 1, 2)
+    history.pass_seconds(60)
+    history.write("shop.dropped", 0)
+    failed = history.begin("shop.dropped")
+    history.roll_back("shop.dropped", failed, files_to_delete=_many_files(failed))
     note = wire_schemas.AddColumn("note", "string")
-    lake.change_schema("shop.orders", note, wire_schemas.RenameColumn("note", "remark"))
-    loser = lake.begin("shop.orders", writer="hourly", actor="bob")
-    times["winner"], times["winner completed"] = lake.write("shop.orders", 1, writer="nightly")
-    lake.refused(completion("shop.orders", loser, [1, 3]), actor="bob")
-    lake.roll_back("shop.orders", loser, "hourly")
+    history.change_schema("shop.orders", note, wire_schemas.RenameColumn("note", "remark"))
+    loser = history.begin("shop.orders", writer="hourly", actor="bob")
+    times["winner"], times["winner completed"] = history.write("shop.orders", 1, writer="nightly")
+    history.refused(completion("shop.orders", loser, [1, 3]), actor="bob")
+    history.roll_back("shop.orders", loser, "hourly")
     times["loser"] = loser
-    lake.pass_seconds(60)
-    lake.drop_table("shop.dropped")
-    lake.write("shop.clicks", 3)
-    times["abandoned"] = lake.begin("shop.orders", writer="dead", lease_seconds=5)
-    lake.mark("shop.orders", times["abandoned"], 1, 2, 3)
-    lake.report("shop.orders", times["abandoned"], 3)
-    lake.pass_seconds(3_600)
-    times["pending"] = lake.begin("shop.orders", writer="alive")
+    history.pass_seconds(60)
+    history.drop_table("shop.dropped")
+    history.write("shop.clicks", 3)
+    times["abandoned"] = history.begin("shop.orders", writer="dead", lease_seconds=5)
+    history.mark("shop.orders", times["abandoned"], 1, 2, 3)
+    history.report("shop.orders", times["abandoned"], 3)
+    history.pass_seconds(3_600)
+    times["pending"] = history.begin("shop.orders", writer="alive")
     return times

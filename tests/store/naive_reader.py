@@ -110,7 +110,11 @@ class State:
         """What a view shows of each group: the base file and the log files."""
         shown = {}
         for group in self.groups():
-            known = [one for one in self.slices(group) if before_or_on is None or one.time <= before_or_on]
+            known = [
+                file_slice
+                for file_slice in self.slices(group)
+                if before_or_on is None or file_slice.time <= before_or_on
+            ]
             gone = self.replaced.get(group)
             if not known or (gone is not None and (before_or_on is None or gone[0] <= before_or_on)):
                 continue

@@ -174,7 +174,7 @@ def report_deletions(dsn: str) -> None:
     async def run(history: History) -> None:
         time = await history.begin("shop.clicks")
         stats = [write_stat(bucket, time) for bucket in (0, 1)]
-        marks = [Marker(one.partition_path, one.file_name, MarkerKind.CREATE) for one in stats]
+        marks = [Marker(stat.partition_path, stat.file_name, MarkerKind.CREATE) for stat in stats]
         await history.mark(CreateMarkers("shop.clicks", time, wire_markers.CreateMarkers(marks)))
         files = [DeletedFile(one.partition_path, one.file_name) for one in marks]
         await history.run(deletions.ReportDeletions("shop.clicks", time, ReportDeletions(files)))

@@ -15,8 +15,7 @@ from psycopg.types.json import Jsonb
 from chronolake_metastore.domain import refusals
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
-from tests.store import history
-from tests.store.history import History
+from tests.store.history import ADDRESS, History, file_of, make_history
 
 Row = dict[str, Any]
 
@@ -40,13 +39,13 @@ VIEWS = (
 class Audited:
     """A history, as the auditor sees it."""
 
-    def __init__(self, lake: History, times: dict[str, str]) -> None:
-        self.lake = lake
+    def __init__(self, history: History, times: dict[str, str]) -> None:
+        self.history = history
         self.times = times
 
     def ask(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """The rows of a query, as the auditor."""
-        with psycopg.connect(self.lake.dsn, row_factory=dict_row) as connection:
+        with psycopg.connect(self.history.dsn, row_factory=dict_row) as connection:
             connection.execute("SET timezone TO 'UTC'")
             connection.execute("SET ROLE chronolake_auditor")
             return connection.execute(sql.encode(), parameters).fetchall()
@@ -54,8 +53,8 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def audited(shared_dsn: str) -> Iterator[Audited]:
-    with History(shared_dsn) as lake:
-        yield Audited(lake, history.make_history(lake))
+    with History(shared_dsn) as history:
+        yield Audited(history, make_history(history))
 
 
 # ---------------------------------------------------------------------------------- times
@@ -76,7 +75,7 @@ def test_sql_writes_the_digits_that_the_server_writes(audited: Audited, time: in
 
 
 def test_digits_do_not_depend_on_the_time_zone_of_whoever_asks(audited: Audited) -> None:
-    with psycopg.connect(audited.lake.dsn) as connection:
+    with psycopg.connect(audited.history.dsn) as connection:
         connection.execute("SET timezone TO 'Asia/Kolkata'")
         row = connection.execute(
             "SELECT chronolake.instant_time(chronolake.moment_of('20260131235959999'), 1000)"
@@ -115,7 +114,7 @@ def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> No
     assert (completed["writer"], completed["actor"], completed["address"]) == (
         "nightly",
         "ann",
-        history.ADDRESS,
+        ADDRESS,
     )
     assert completed["payload"]["summary"]["files"] == 3
 
@@ -188,8 +187,8 @@ def test_who_did_what_from_where_is_told_of_successes_and_refusals(audited: Audi
 
     loser = audited.times["loser"]
     assert [tuple(row.values()) for row in rows] == [
-        ("bob", history.ADDRESS, "BeginInstant", "shop.orders", loser, "InstantRequested", 201, None),
-        ("bob", history.ADDRESS, "CompleteInstant", "shop.orders", loser, None, 409, "write-conflict"),
+        ("bob", ADDRESS, "BeginInstant", "shop.orders", loser, "InstantRequested", 201, None),
+        ("bob", ADDRESS, "CompleteInstant", "shop.orders", loser, None, 409, "write-conflict"),
     ]
 
 
@@ -219,17 +218,17 @@ def test_pending_instants_are_told_with_their_leases(audited: Audited) -> None:
 def test_a_lease_is_expired_for_the_auditor_exactly_when_anybody_may_roll_back(
     new_database: Callable[[], str],
 ) -> None:
-    with History(new_database()) as lake:
-        lake.make_namespace("shop")
-        lake.make_table("shop.orders")
-        audited = Audited(lake, {})
-        lake.pass_seconds(1)
-        requested_time = lake.begin("shop.orders", lease_seconds=5)
-        lake.pass_seconds(4.998)
+    with History(new_database()) as history:
+        history.make_namespace("shop")
+        history.make_table("shop.orders")
+        audited = Audited(history, {})
+        history.pass_seconds(1)
+        requested_time = history.begin("shop.orders", lease_seconds=5)
+        history.pass_seconds(4.998)
         before = audited.ask("SELECT lease_state FROM chronolake.audit_pending")
-        lake.pass_seconds(0.002)
+        history.pass_seconds(0.002)
         after = audited.ask("SELECT lease_state FROM chronolake.audit_pending")
-        lake.roll_back("shop.orders", requested_time, writer="another")
+        history.roll_back("shop.orders", requested_time, writer="another")
 
     assert (before, after) == ([{"lease_state": "live"}], [{"lease_state": "expired"}])
 
@@ -244,8 +243,8 @@ def test_the_files_of_an_instant_are_those_it_added_and_those_it_removed(audited
         [audited.times["winner"]],
     )
 
-    added = history.file_of(audited.times["winner"], 1).file_name
-    removed = history.file_of(audited.times["first"], 1).file_name
+    added = file_of(audited.times["winner"], 1).file_name
+    removed = file_of(audited.times["first"], 1).file_name
     assert [tuple(row.values()) for row in rows] == [("added", added, 10), ("removed", removed, 10)]
 
 
@@ -303,9 +302,7 @@ def test_a_conflict_names_who_lost_and_to_whom(audited: Audited) -> None:
     assert (row["winner_digits"], row["winner_writer"]) == (audited.times["winner"], "nightly")
     assert row["winner_completion_digits"] == audited.times["winner completed"]
     assert row["file_groups_in_common"] == 1
-    assert row["file_groups"] == [
-        {"partition_path": "", "file_id": history.file_of(audited.times["loser"], 1).file_id}
-    ]
+    assert row["file_groups"] == [{"partition_path": "", "file_id": file_of(audited.times["loser"], 1).file_id}]
 
 
 TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=2_000)
@@ -332,12 +329,12 @@ def test_whatever_a_refusal_says_its_row_has_room_for_it(audited: Audited, conte
 
 
 def test_a_rebuild_leaves_the_auditors_answers_as_they_were(dsn: str) -> None:
-    with History(dsn) as lake:
-        audited = Audited(lake, history.make_history(lake))
+    with History(dsn) as history:
+        audited = Audited(history, make_history(history))
         queries = [f"SELECT v::text FROM chronolake.{name} v ORDER BY 1" for name in (*VIEWS, *LOG)]
         queries.append("SELECT v::text FROM chronolake.tables_as_of('infinity') v ORDER BY 1")
         before = [audited.ask(query) for query in queries]
-        lake.rebuild()
+        history.rebuild()
 
         assert [audited.ask(query) for query in queries] == before
 

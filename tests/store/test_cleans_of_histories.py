@@ -46,11 +46,11 @@ POLICIES = (
 class Cleaned:
     """A table that is written and cleaned, with whatever else happens to it."""
 
-    def __init__(self, lake: History, seed: int) -> None:
-        self.lake = lake
+    def __init__(self, history: History, seed: int) -> None:
+        self.history = history
         self.random = random.Random(seed)
         self.type = self.random.choice(list(TableType))
-        self.admin = psycopg.connect(lake.dsn, autocommit=True)
+        self.admin = psycopg.connect(history.dsn, autocommit=True)
         self.pending: dict[str, list[Group]] = {}
         """Instants that somebody is at, or that are planned, with the file groups of plans."""
         self.savepoints: dict[str, int] = {}
@@ -59,10 +59,10 @@ class Cleaned:
         self.cleaned: set[str] = set()
         self.cleans = 0
         self.generations = [0] * BUCKETS
-        lake.make_namespace("shop")
+        history.make_namespace("shop")
         fields = [wire_tables.NewField("id", "bigint")]
         table = wire_tables.CreateTable(TABLE, "s3://lake/orders", fields, ["id"], self.type)
-        lake.done(
+        history.done(
             tables.CreateTable(
                 msgspec.structs.replace(table, index=wire_tables.NewBucketIndex(buckets=BUCKETS))
             )
@@ -120,7 +120,7 @@ class Cleaned:
 
     def save(self) -> None:
         asked = savepoints.CreateSavepoint(TABLE, None, wire.CreateSavepoint("w"))
-        [answer] = self.lake.send(asked)
+        [answer] = self.history.send(asked)
         if isinstance(answer, Answer):
             savepoint = msgspec.json.decode(answer.body, type=Instant)
             assert savepoint.target is not None
@@ -139,7 +139,9 @@ class Cleaned:
         while self.pending:
             self.give_up()
         time = max(self.savepoints, key=lambda one: (self.savepoints[one], one))
-        [answer] = self.lake.send(restores.RestoreTable(TABLE, parse_time(time), wire.RestoreTable("w", time)))
+        [answer] = self.history.send(
+            restores.RestoreTable(TABLE, parse_time(time), wire.RestoreTable("w", time))
+        )
         assert isinstance(answer, Answer)
         replaced = self._state().replaced
         self.generations = [
@@ -153,7 +155,7 @@ class Cleaned:
         if as_of is not None and as_of not in self._served():
             return
         lease = self._run(
-            readers.begin(self.lake._database, TABLE, asked, None if as_of is None else Micros(as_of))
+            readers.begin(self.history._database, TABLE, asked, None if as_of is None else Micros(as_of))
         )
         if lease.as_of is not None:
             self.leases[lease.lease_id] = parse_time(lease.as_of)
@@ -162,10 +164,10 @@ class Cleaned:
         if self.leases:
             lease_id = self.random.choice(sorted(self.leases))
             del self.leases[lease_id]
-            assert self._run(readers.end(self.lake._database, TABLE, UUID(lease_id))).released
+            assert self._run(readers.end(self.history._database, TABLE, UUID(lease_id))).released
 
     def wait(self) -> None:
-        self.lake.pass_seconds(self.random.choice([1, HOUR // 2]))
+        self.history.pass_seconds(self.random.choice([1, HOUR // 2]))
 
     def clean(self) -> None:
         policy = self.random.choice(POLICIES)
@@ -199,7 +201,7 @@ class Cleaned:
         """By commits, or by hours: what nobody has seen since, and nobody holds."""
         log, before = Log(self.admin, TABLE), self._cleaned_before()
         if policy.retain_hours is not None:
-            until: int | None = self.lake.now_us - policy.retain_hours * HOUR * 1_000_000
+            until: int | None = self.history.now_us - policy.retain_hours * HOUR * 1_000_000
         else:
             assert policy.commits is not None
             writes = self._writes()
@@ -273,7 +275,7 @@ class Cleaned:
     def _complete(self, time: str, stats: list[WriteStat], replaced: list[FileGroupName] | None = None) -> bool:
         """Complete an instant, or roll it back when it lost."""
         request = wire.CompleteInstant(stats, replaced_file_groups=replaced or [])
-        [answer] = self.lake.send(instants.CompleteInstant(TABLE, parse_time(time), request))
+        [answer] = self.history.send(instants.CompleteInstant(TABLE, parse_time(time), request))
         if not isinstance(answer, Answer):
             self._roll_back(time)
         return isinstance(answer, Answer)
@@ -282,11 +284,11 @@ class Cleaned:
         self._done(rollbacks.RollbackInstant(TABLE, parse_time(time), wire.RollbackInstant("w")))
 
     def _done(self, command: Command) -> bytes:
-        self.lake.pass_seconds(0.01)
-        return self.lake.done(command)
+        self.history.pass_seconds(0.01)
+        return self.history.done(command)
 
     def _run(self, query: Any) -> Any:
-        return self.lake._runner.run(query)
+        return self.history._runner.run(query)
 
     def _rows(self, sql: str) -> list[Any]:
         return self.admin.execute(sql.encode()).fetchall()
@@ -305,8 +307,8 @@ def _names(log: Log, at: int, groups: set[Group] | None = None) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_cleans_take_all_that_nobody_needs_and_nothing_else(dsn: str, seed: int) -> None:
-    with History(dsn) as lake:
-        table = Cleaned(lake, seed)
+    with History(dsn) as history:
+        table = Cleaned(history, seed)
         for _ in range(STEPS):
             table.step()
             table.check()

@@ -80,12 +80,12 @@ def test_the_identity_of_an_embedded_database_holds_only_in_the_place_where_it_w
 
 
 def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: str) -> None:
-    with History(dsn) as lake:
-        lake.make_namespace("shop")
-        lake.make_table("shop.a")
-        lake.make_table("shop.b")
-        lake.make_table("shop.gone")
-        lake.drop_table("shop.gone")
+    with History(dsn) as history:
+        history.make_namespace("shop")
+        history.make_table("shop.a")
+        history.make_table("shop.b")
+        history.make_table("shop.gone")
+        history.drop_table("shop.gone")
 
     async def pages(connection: Reader) -> list[Place]:
         first = await identity.tables(connection, UUID(int=0), 1)

@@ -19,16 +19,16 @@ from tests.store.history import History, file_of
 TABLE = "shop.orders"
 
 
-def cleaned(lake: History) -> Instant:
+def cleaned(history: History) -> Instant:
     """A clean of all but the last commit, executed."""
     request = wire_cleans.PlanClean(retain_commits=1, writer="w")
-    clean = msgspec.json.decode(lake.done(PlanClean(TABLE, request)), type=wire_cleans.PlannedClean).clean
+    clean = msgspec.json.decode(history.done(PlanClean(TABLE, request)), type=wire_cleans.PlannedClean).clean
     assert clean is not None
     assert clean.plan is not None
     time = parse_time(clean.requested_time)
     report = ReportDeletions([DeletedFile("", path) for path in clean.plan.files_to_delete])
-    lake.done(deletions.ReportDeletions(TABLE, time, report))
-    lake.done(instants.CompleteInstant(TABLE, time, wire.CompleteInstant()))
+    history.done(deletions.ReportDeletions(TABLE, time, report))
+    history.done(instants.CompleteInstant(TABLE, time, wire.CompleteInstant()))
     return clean
 
 
@@ -43,48 +43,48 @@ def planned_by(dsn: str) -> dict[str, str | None]:
 
 
 @pytest.fixture
-def lake(dsn: str) -> History:
-    lake = History(dsn)
-    lake.make_namespace("shop")
-    lake.make_table(TABLE)
-    return lake
+def history(dsn: str) -> History:
+    history = History(dsn)
+    history.make_namespace("shop")
+    history.make_table(TABLE)
+    return history
 
 
-def test_a_rebuild_knows_which_clean_planned_a_file(lake: History) -> None:
-    with lake:
-        first, _ = lake.write(TABLE, 0, 1)
-        last, completed = lake.write(TABLE, 0)
-        clean = cleaned(lake)
+def test_a_rebuild_knows_which_clean_planned_a_file(history: History) -> None:
+    with history:
+        first, _ = history.write(TABLE, 0, 1)
+        last, completed = history.write(TABLE, 0)
+        clean = cleaned(history)
         expected = {
             file_of(first, 0).file_name: clean.requested_time,
             file_of(first, 1).file_name: None,
             file_of(last, 0).file_name: None,
         }
-        assert planned_by(lake.dsn) == expected
-        assert tampering.verify(lake.dsn).findings == []
-        with psycopg.connect(lake.dsn) as connection:
+        assert planned_by(history.dsn) == expected
+        assert tampering.verify(history.dsn).findings == []
+        with psycopg.connect(history.dsn) as connection:
             connection.execute("UPDATE chronolake.file SET cleaned_by = NULL")
             connection.execute("UPDATE chronolake.lake_table SET cleaned_before = NULL")
-        assert len(tampering.verify(lake.dsn).findings) == 2
+        assert len(tampering.verify(history.dsn).findings) == 2
 
-        lake.rebuild()
+        history.rebuild()
 
-        assert planned_by(lake.dsn) == expected
-        assert tampering.verify(lake.dsn).findings == []
+        assert planned_by(history.dsn) == expected
+        assert tampering.verify(history.dsn).findings == []
         assert clean.plan is not None
         assert clean.plan.cleaned_before == completed
 
 
 def test_a_plan_has_so_many_files_and_the_next_one_the_rest(
-    lake: History, monkeypatch: pytest.MonkeyPatch
+    history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaning, "FILES_TO_CLEAN_MAX", 2)
-    with lake:
-        first, _ = lake.write(TABLE, 0, 1)
-        second, superseded = lake.write(TABLE, 0, 1)
-        lake.write(TABLE, 0, 1)
+    with history:
+        first, _ = history.write(TABLE, 0, 1)
+        second, superseded = history.write(TABLE, 0, 1)
+        history.write(TABLE, 0, 1)
 
-        one, other = cleaned(lake).plan, cleaned(lake).plan
+        one, other = cleaned(history).plan, cleaned(history).plan
 
         assert one is not None
         assert other is not None

@@ -103,7 +103,7 @@ def test_who_has_lost_a_plan_to_another_can_neither_complete_nor_renew(history: 
 def test_many_instants_are_begun_at_once_in_order(history: TablesOfTypes) -> None:
     body = history.done(instants.BeginInstant(COW, wire.BeginInstant("w", count=50)))
     begun = msgspec.json.decode(body, type=wire.InstantPage).instants
-    times = [parse_time(one.requested_time) for one in begun]
+    times = [parse_time(instant.requested_time) for instant in begun]
     assert len(times) == 50
     assert times == sorted(set(times))
 

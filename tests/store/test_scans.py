@@ -32,7 +32,7 @@ PATHS: Final = sorted(records.partition_path(records.record(random.Random(seed))
 OWN: Final = tuple(name for name in TYPES if name not in PARTITIONS)
 
 
-class Lake:
+class PrunedTable:
     """A table with slices of one file and of several, of which more or less is known."""
 
     def __init__(self, dsn: str) -> None:
@@ -147,16 +147,16 @@ def _stats(chance: random.Random) -> Stats:
 
 
 @pytest.fixture(scope="module")
-def lake(shared_dsn: str) -> Iterator[Lake]:
-    made = Lake(shared_dsn)
+def pruned(shared_dsn: str) -> Iterator[PrunedTable]:
+    made = PrunedTable(shared_dsn)
     yield made
     made.close()
 
 
 @settings(max_examples=400)
 @given(wanted=records.filters())
-def test_the_sql_keeps_what_the_rule_keeps(lake: Lake, wanted: Filter) -> None:
-    assert lake.kept(wanted) == lake.expected(wanted)
+def test_the_sql_keeps_what_the_rule_keeps(pruned: PrunedTable, wanted: Filter) -> None:
+    assert pruned.kept(wanted) == pruned.expected(wanted)
 
 
 @settings(max_examples=200)
@@ -167,18 +167,20 @@ def test_the_sql_keeps_what_the_rule_keeps(lake: Lake, wanted: Filter) -> None:
     start=st.integers(0, SLICES - 1),
 )
 def test_a_page_has_the_first_that_are_kept_however_few_are_looked_at_at_once(
-    lake: Lake, wanted: Filter | None, limit: int, at_once: int, start: int
+    pruned: PrunedTable, wanted: Filter | None, limit: int, at_once: int, start: int
 ) -> None:
-    after = sorted(lake.slices)[start]
-    rest = [key for key in (sorted(lake.slices) if wanted is None else lake.expected(wanted)) if key > after]
+    after = sorted(pruned.slices)[start]
+    rest = [
+        key for key in (sorted(pruned.slices) if wanted is None else pruned.expected(wanted)) if key > after
+    ]
 
-    assert lake.kept(wanted, None, after, limit, at_once) == rest[:limit]
+    assert pruned.kept(wanted, None, after, limit, at_once) == rest[:limit]
 
 
 @settings(max_examples=150)
 @given(wanted=records.filters())
-def test_the_stream_has_all_files_of_the_same_slices(lake: Lake, wanted: Filter) -> None:
-    assert lake.streamed(wanted) == lake.files(lake.kept(wanted))
+def test_the_stream_has_all_files_of_the_same_slices(pruned: PrunedTable, wanted: Filter) -> None:
+    assert pruned.streamed(wanted) == pruned.files(pruned.kept(wanted))
 
 
 @pytest.mark.parametrize(
@@ -190,40 +192,40 @@ def test_the_stream_has_all_files_of_the_same_slices(lake: Lake, wanted: Filter)
         col("id").is_in(range(100, 1_099)),
     ],
 )
-def test_no_value_means_anything_in_the_text_of_the_stream(lake: Lake, wanted: Filter) -> None:
-    assert lake.streamed(wanted) == lake.files(lake.kept(wanted))
+def test_no_value_means_anything_in_the_text_of_the_stream(pruned: PrunedTable, wanted: Filter) -> None:
+    assert pruned.streamed(wanted) == pruned.files(pruned.kept(wanted))
 
 
-def test_a_stream_has_the_partitions_that_are_wanted(lake: Lake) -> None:
-    assert lake.streamed(None) == lake.files(sorted(lake.slices))
+def test_a_stream_has_the_partitions_that_are_wanted(pruned: PrunedTable) -> None:
+    assert pruned.streamed(None) == pruned.files(sorted(pruned.slices))
     for paths in (PATHS[1:2], [PATHS[1], PATHS[3], "no{ne}"], ["it's"], []):
-        assert lake.streamed(None, paths) == lake.files(lake.kept(None, paths))
+        assert pruned.streamed(None, paths) == pruned.files(pruned.kept(None, paths))
 
 
 @pytest.mark.parametrize("column", OWN)
 @pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">="])
-def test_every_value_of_every_type_can_be_compared(lake: Lake, column: str, operator: str) -> None:
+def test_every_value_of_every_type_can_be_compared(pruned: PrunedTable, column: str, operator: str) -> None:
     compared = [] if column == "tags" else [records.literal(value) for value in records.VALUES[column]]
     for value in compared:
         wanted = Compare(column, ComparisonOperator(operator), value)
-        assert lake.kept(wanted) == lake.expected(wanted)
+        assert pruned.kept(wanted) == pruned.expected(wanted)
 
 
-def test_the_largest_filter_is_answered(lake: Lake) -> None:
-    assert len(lake.kept(col("id").is_in(range(100, 1_100)))) < SLICES
-    assert len(lake.kept(Or([col("id") == number for number in range(100, 1_099)]))) < SLICES
+def test_the_largest_filter_is_answered(pruned: PrunedTable) -> None:
+    assert len(pruned.kept(col("id").is_in(range(100, 1_100)))) < SLICES
+    assert len(pruned.kept(Or([col("id") == number for number in range(100, 1_099)]))) < SLICES
 
 
-def test_slices_come_in_order_from_the_partitions_that_are_wanted(lake: Lake) -> None:
-    assert lake.kept(None) == sorted(lake.slices)
+def test_slices_come_in_order_from_the_partitions_that_are_wanted(pruned: PrunedTable) -> None:
+    assert pruned.kept(None) == sorted(pruned.slices)
     wanted = [PATHS[1], PATHS[3]]
-    assert {path for path, _ in lake.kept(None, [*wanted, "none"])} == set(wanted)
-    assert lake.kept(None, []) == []
+    assert {path for path, _ in pruned.kept(None, [*wanted, "none"])} == set(wanted)
+    assert pruned.kept(None, []) == []
     last = PATHS[2], "0012"
-    assert lake.kept(None, None, last) == sorted(key for key in lake.slices if key > last)
+    assert pruned.kept(None, None, last) == sorted(key for key in pruned.slices if key > last)
 
 
-def test_partitions_are_told_each_once(lake: Lake) -> None:
-    assert lake.partitions("") == PATHS
-    assert lake.partitions(PATHS[2]) == PATHS[2:]
-    assert lake.partitions("zz") == []
+def test_partitions_are_told_each_once(pruned: PrunedTable) -> None:
+    assert pruned.partitions("") == PATHS
+    assert pruned.partitions(PATHS[2]) == PATHS[2:]
+    assert pruned.partitions("zz") == []

@@ -16,7 +16,7 @@ NAMELESS = "(SELECT request_id FROM refusal WHERE table_name = 'shop.none' ORDER
 
 
 @pytest.fixture
-def lake(dsn: str) -> str:
+def log_dsn(dsn: str) -> str:
     """A database with the history, with refusals of each kind, and with a write behind them."""
     tampering.make(dsn)
     tampering.refuse(dsn, "shop.orders", "shop.none")
@@ -40,9 +40,9 @@ def findings(dsn: str, table: str | None = None) -> list[Finding]:
     return tampering.verify(dsn, table=table).findings
 
 
-def test_a_history_with_refusals_holds(lake: str) -> None:
-    assert findings(lake) == []
-    assert findings(lake, "shop.orders") == []
+def test_a_history_with_refusals_holds(log_dsn: str) -> None:
+    assert findings(log_dsn) == []
+    assert findings(log_dsn, "shop.orders") == []
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,21 @@ def test_a_history_with_refusals_holds(lake: str) -> None:
         "hash = sha256('')",
     ],
 )
-def test_a_change_of_an_outcome_is_found_with_its_request_and_its_table(lake: str, change: str) -> None:
-    tamper(lake, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
+def test_a_change_of_an_outcome_is_found_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
+    tamper(log_dsn, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
 
-    found = findings(lake)
+    found = findings(log_dsn)
 
-    assert found == findings(lake, "shop.orders")
+    assert found == findings(log_dsn, "shop.orders")
     assert {(one.check, one.table) for one in found} == {(Check.OUTCOME, "shop.orders")}
     assert any(f"the outcome of {OUTCOME!r}" in one.what for one in found)
 
 
 @pytest.mark.parametrize("change", ["request_id = 'another'", "table_id = gen_random_uuid()"])
-def test_an_outcome_that_was_given_to_another_request_or_table_is_found(lake: str, change: str) -> None:
-    tamper(lake, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
+def test_an_outcome_that_was_given_to_another_request_or_table_is_found(log_dsn: str, change: str) -> None:
+    tamper(log_dsn, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
 
-    assert (Check.OUTCOME, "shop.orders") in {(one.check, one.table) for one in findings(lake)}
+    assert (Check.OUTCOME, "shop.orders") in {(finding.check, finding.table) for finding in findings(log_dsn)}
 
 
 @pytest.mark.parametrize(
@@ -96,112 +96,112 @@ def test_an_outcome_that_was_given_to_another_request_or_table_is_found(lake: st
         "context = '{}'",
     ],
 )
-def test_a_change_of_a_refusal_is_found_with_its_request_and_its_table(lake: str, change: str) -> None:
-    refused = request_id(lake, REFUSED)
-    tamper(lake, f"UPDATE refusal SET {change} WHERE request_id = '{refused}'")
+def test_a_change_of_a_refusal_is_found_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
+    refused = request_id(log_dsn, REFUSED)
+    tamper(log_dsn, f"UPDATE refusal SET {change} WHERE request_id = '{refused}'")
 
-    [finding] = findings(lake)
+    [finding] = findings(log_dsn)
 
     assert (finding.check, finding.table) == (Check.OUTCOME, "shop.orders")
     assert f"the outcome of {refused!r}" in finding.what
 
 
-def test_a_refusal_of_what_concerns_no_table_is_sealed_too(lake: str) -> None:
-    refused = request_id(lake, NAMELESS)
-    tamper(lake, f"UPDATE refusal SET detail = 'because' WHERE request_id = '{refused}'")
+def test_a_refusal_of_what_concerns_no_table_is_sealed_too(log_dsn: str) -> None:
+    refused = request_id(log_dsn, NAMELESS)
+    tamper(log_dsn, f"UPDATE refusal SET detail = 'because' WHERE request_id = '{refused}'")
 
-    [finding] = findings(lake)
+    [finding] = findings(log_dsn)
 
     assert (finding.check, finding.table) == (Check.OUTCOME, "(no table)")
     assert refused in finding.what
 
 
-def test_a_refusal_that_is_gone_is_found(lake: str) -> None:
-    refused = request_id(lake, REFUSED)
-    tamper(lake, f"DELETE FROM refusal WHERE request_id = '{refused}'")
+def test_a_refusal_that_is_gone_is_found(log_dsn: str) -> None:
+    refused = request_id(log_dsn, REFUSED)
+    tamper(log_dsn, f"DELETE FROM refusal WHERE request_id = '{refused}'")
 
-    [finding] = findings(lake)
+    [finding] = findings(log_dsn)
 
     assert (finding.check, finding.table, refused in finding.what) == (Check.OUTCOME, "shop.orders", True)
 
 
 @pytest.mark.parametrize(("query", "table"), [(REFUSED, "shop.orders"), (NAMELESS, "(no table)")])
-def test_a_refusal_that_is_gone_with_its_outcome_is_found(lake: str, query: str, table: str) -> None:
-    refused = request_id(lake, query)
+def test_a_refusal_that_is_gone_with_its_outcome_is_found(log_dsn: str, query: str, table: str) -> None:
+    refused = request_id(log_dsn, query)
     tamper(
-        lake,
+        log_dsn,
         f"DELETE FROM refusal WHERE request_id = '{refused}'",
         f"DELETE FROM outcome WHERE request_id = '{refused}'",
     )
 
-    [finding] = findings(lake)
+    [finding] = findings(log_dsn)
 
     assert (finding.check, finding.table) == (Check.OUTCOME, table)
     assert finding.what.endswith("its predecessor")
 
 
-def test_an_outcome_that_is_gone_without_its_refusal_is_found_with_the_request(lake: str) -> None:
-    refused = request_id(lake, REFUSED)
-    tamper(lake, f"DELETE FROM outcome WHERE request_id = '{refused}'")
+def test_an_outcome_that_is_gone_without_its_refusal_is_found_with_the_request(log_dsn: str) -> None:
+    refused = request_id(log_dsn, REFUSED)
+    tamper(log_dsn, f"DELETE FROM outcome WHERE request_id = '{refused}'")
 
-    assert f"the outcome of the refusal {refused!r}" in [finding.what for finding in findings(lake)]
+    assert f"the outcome of the refusal {refused!r}" in [finding.what for finding in findings(log_dsn)]
 
 
-def test_the_last_outcomes_are_missed_by_the_head_of_their_chain(lake: str) -> None:
+def test_the_last_outcomes_are_missed_by_the_head_of_their_chain(log_dsn: str) -> None:
     gone = f"WHERE table_id = {ORDERS} AND status = 404"
-    tamper(lake, f"DELETE FROM refusal {gone}", f"DELETE FROM outcome {gone}")
+    tamper(log_dsn, f"DELETE FROM refusal {gone}", f"DELETE FROM outcome {gone}")
 
-    [finding] = findings(lake)
+    [finding] = findings(log_dsn)
 
     assert (finding.check, finding.table) == (Check.PROJECTION, "shop.orders")
     assert finding.what.startswith("answer_chain(")
-    assert [one.check for one in findings(lake, "shop.orders")] == [Check.PROJECTION]
+    assert [finding.check for finding in findings(log_dsn, "shop.orders")] == [Check.PROJECTION]
 
 
 def test_refusals_that_were_cut_off_with_the_head_of_their_chain_are_missed_by_the_next_event(
-    lake: str,
+    log_dsn: str,
 ) -> None:
     clicks = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
-    tampering.refuse(lake, "shop.clicks")
-    tampering.report_deletions(lake)
+    tampering.refuse(log_dsn, "shop.clicks")
+    tampering.report_deletions(log_dsn)
     tamper(
-        lake,
+        log_dsn,
         f"DELETE FROM refusal WHERE table_id = {clicks}",
         f"DELETE FROM outcome WHERE table_id = {clicks} AND (status = 404 OR request_id LIKE 'deletions-%')",
         "UPDATE answer_chain a SET (number, hash) = (SELECT number, hash FROM outcome o "
         "WHERE o.chain_id = a.chain_id ORDER BY number DESC LIMIT 1)",
     )
 
-    missed = [finding for finding in findings(lake) if "it carries" in finding.what]
+    missed = [finding for finding in findings(log_dsn) if "it carries" in finding.what]
 
     assert {(finding.check, finding.table) for finding in missed} == {(Check.OUTCOME, "shop.clicks")}
 
 
-def test_two_outcomes_that_changed_places_are_found(lake: str) -> None:
+def test_two_outcomes_that_changed_places_are_found(log_dsn: str) -> None:
     swapped = "WHERE request_id IN ('request-5', 'request-6')"
     tamper(
-        lake,
+        log_dsn,
         f"UPDATE outcome SET number = number + 900 {swapped}",
         "UPDATE outcome SET number = number - 900 + CASE request_id WHEN 'request-5' THEN 1 ELSE -1 END "
         f"{swapped}",
     )
 
-    named = " ".join(finding.what for finding in findings(lake))
+    named = " ".join(finding.what for finding in findings(log_dsn))
 
     assert "'request-5'" in named
     assert "'request-6'" in named
 
 
-def test_an_outcome_that_moved_to_another_number_is_found(lake: str) -> None:
-    tamper(lake, f"UPDATE outcome SET number = 900 WHERE request_id = '{OUTCOME}'")
+def test_an_outcome_that_moved_to_another_number_is_found(log_dsn: str) -> None:
+    tamper(log_dsn, f"UPDATE outcome SET number = 900 WHERE request_id = '{OUTCOME}'")
 
-    assert any("number 900" in finding.what for finding in findings(lake))
+    assert any("number 900" in finding.what for finding in findings(log_dsn))
 
 
-def test_an_outcome_that_moved_to_another_chain_is_found(lake: str) -> None:
-    tamper(lake, f"UPDATE outcome SET chain_id = gen_random_uuid() WHERE request_id = '{OUTCOME}'")
+def test_an_outcome_that_moved_to_another_chain_is_found(log_dsn: str) -> None:
+    tamper(log_dsn, f"UPDATE outcome SET chain_id = gen_random_uuid() WHERE request_id = '{OUTCOME}'")
 
-    assert any(repr(OUTCOME) in finding.what for finding in findings(lake))
+    assert any(repr(OUTCOME) in finding.what for finding in findings(log_dsn))
 
 
 FORGE_OUTCOME = """
@@ -212,50 +212,50 @@ FORGE_OUTCOME = """
 
 
 @pytest.mark.parametrize("ahead", [1, 7, -1_000])
-def test_a_forged_outcome_is_found(lake: str, ahead: int) -> None:
+def test_a_forged_outcome_is_found(log_dsn: str, ahead: int) -> None:
     drop = "ALTER TABLE outcome DROP CONSTRAINT outcome_number_positive"
-    with psycopg.connect(lake) as connection:
+    with psycopg.connect(log_dsn) as connection:
         connection.execute("SET search_path TO chronolake")
         connection.execute(drop)
-    tamper(lake, FORGE_OUTCOME.format(ahead=ahead, orders=ORDERS))
+    tamper(log_dsn, FORGE_OUTCOME.format(ahead=ahead, orders=ORDERS))
 
-    assert any("the outcome of 'forged'" in finding.what for finding in findings(lake))
+    assert any("the outcome of 'forged'" in finding.what for finding in findings(log_dsn))
 
 
 @pytest.mark.parametrize("of", ["'forged'", f"'{OUTCOME}'"])
-def test_a_forged_refusal_is_found(lake: str, of: str) -> None:
+def test_a_forged_refusal_is_found(log_dsn: str, of: str) -> None:
     tamper(
-        lake,
+        log_dsn,
         "INSERT INTO refusal (request_id, refused_at, actor, command, table_id, version, status, code, detail, "
         f"context) SELECT {of}, now(), 'mallory', command, table_id, version, status, code, detail, context "
         "FROM refusal WHERE table_name = 'shop.orders' LIMIT 1",
     )
 
-    [finding] = findings(lake)
+    [finding] = findings(log_dsn)
 
     assert (finding.check, finding.table, of in finding.what) == (Check.OUTCOME, "shop.orders", True)
 
 
-def test_a_chain_that_was_written_anew_is_found_by_the_events_behind(lake: str) -> None:
-    tamper(lake, f"UPDATE outcome SET actor = 'mallory' WHERE request_id = '{OUTCOME}'")
-    tampering.reseal_answers(lake)
+def test_a_chain_that_was_written_anew_is_found_by_the_events_behind(log_dsn: str) -> None:
+    tamper(log_dsn, f"UPDATE outcome SET actor = 'mallory' WHERE request_id = '{OUTCOME}'")
+    tampering.reseal_answers(log_dsn)
 
-    found = findings(lake)
+    found = findings(log_dsn)
 
     assert found
     assert all("it carries" in finding.what for finding in found)
 
 
-def test_an_event_that_carries_another_head_of_answers_is_found(lake: str) -> None:
-    tamper(lake, f"UPDATE event SET answers = answers - 1 WHERE table_id = {ORDERS} AND version = 5")
+def test_an_event_that_carries_another_head_of_answers_is_found(log_dsn: str) -> None:
+    tamper(log_dsn, f"UPDATE event SET answers = answers - 1 WHERE table_id = {ORDERS} AND version = 5")
 
-    assert (Check.HASH, 5) in {(finding.check, finding.version) for finding in findings(lake)}
+    assert (Check.HASH, 5) in {(finding.check, finding.version) for finding in findings(log_dsn)}
 
 
-def test_an_event_that_was_made_older_than_the_chains_is_found(lake: str) -> None:
+def test_an_event_that_was_made_older_than_the_chains_is_found(log_dsn: str) -> None:
     tamper(
-        lake,
+        log_dsn,
         f"UPDATE event SET (answers, answers_hash) = (NULL, NULL) WHERE table_id = {ORDERS} AND version = 5",
     )
 
-    assert {(finding.check, finding.version) for finding in findings(lake)} == {(Check.HASH, 5)}
+    assert {(finding.check, finding.version) for finding in findings(log_dsn)} == {(Check.HASH, 5)}

@@ -39,11 +39,11 @@ class ViewedTables(TablesOfTypes):
         wanted = SliceSelection(view, _time(as_of), _time(before_or_on))
         found = self._runner.run(slices.snapshot(self._database, table, wanted, 100, None))
         return {
-            one.file_id: (
-                None if one.base_file is None else one.base_file.requested_time,
-                [log.requested_time for log in one.log_files],
+            file_slice.file_id: (
+                None if file_slice.base_file is None else file_slice.base_file.requested_time,
+                [log.requested_time for log in file_slice.log_files],
             )
-            for one in found.slices
+            for file_slice in found.slices
         }
 
     def history(self, as_of: str | None = None, table: str = MOR) -> FileGroupHistory:
@@ -114,14 +114,14 @@ def test_a_pending_compaction_opens_a_slice_until_it_completes_or_is_rolled_back
     assert viewed.view(View.LATEST) == {FIRST: (None, [second.requested_time])}
     assert viewed.view(View.MERGED) == {FIRST: both}
     assert viewed.view(View.READ_OPTIMISED) == {}
-    assert [one.pending for one in viewed.history().slices] == [False, True]
+    assert [file_slice.pending for file_slice in viewed.history().slices] == [False, True]
 
     undone = viewed.undo(planned)
 
     assert undone.rolled_back_by is not None
     assert viewed.view(View.LATEST) == {FIRST: both}
     assert viewed.pending().file_groups == []
-    assert [one.pending for one in viewed.history().slices] == [False]
+    assert [file_slice.pending for file_slice in viewed.history().slices] == [False]
     for as_of in (planned.requested_time, second.completion_time, undone.rolled_back_by):
         [waiting] = viewed.pending(as_of).file_groups
         assert (waiting.file_id, waiting.requested_time) == (FIRST, planned.requested_time)
@@ -135,7 +135,7 @@ def test_a_pending_log_compaction_or_clustering_opens_no_slice(viewed: ViewedTab
     viewed.planned(MOR, action, group(1))
 
     assert viewed.view(View.LATEST) == viewed.view(View.MERGED) == {FIRST: (None, [written.requested_time])}
-    assert [one.action for one in viewed.pending().file_groups] == [action]
+    assert [file_group.action for file_group in viewed.pending().file_groups] == [action]
 
 
 def test_what_is_pending_is_known_before_anything_completes_behind_it(viewed: ViewedTables) -> None:
@@ -167,7 +167,7 @@ def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(viewed: Vie
         Action.REPLACECOMMIT,
         Operation.INSERT_OVERWRITE,
     )
-    assert [one.superseded_at for one in history.slices] == [done.completion_time]
+    assert [file_slice.superseded_at for file_slice in history.slices] == [done.completion_time]
     assert viewed.replaced(COW, saved.completion_time).file_groups == []
     there: dict[str, _Slice] = {FIRST: (written.requested_time, [])}
     assert viewed.view(View.MERGED, before_or_on=written.requested_time, table=COW) == there

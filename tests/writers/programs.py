@@ -65,7 +65,7 @@ def records(table: chronolake.Table) -> list[Row]:
     base = Path(table.definition.base_path)
     return [
         row
-        for one in table.snapshot().slices
-        if one.base_file is not None
-        for row in pq.read_table(base / one.base_file.path, partitioning=None).to_pylist()
+        for file_slice in table.snapshot().slices
+        if file_slice.base_file is not None
+        for row in pq.read_table(base / file_slice.base_file.path, partitioning=None).to_pylist()
     ]
