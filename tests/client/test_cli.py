@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import io
 import json
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import chronolake
-from chronolake.cli import advice, options, output, plugins, tables
+from chronolake.cli import advice, options, output, tables
 from tests.client.conftest import Cli
 from tests.client.test_writes import publish
 from tests.docs import command_lines
@@ -122,185 +121,6 @@ def test_with_a_yes_it_is_dropped_and_stdout_holds_the_document_alone(
 
     assert cli("tables", "drop", table.name, "--json").out.startswith("{")
     assert cli("tables", "show", table.name).code == output.NOT_FOUND
-
-
-def test_the_timeline_shows_the_newest_first_and_what_was_asked_for(cli: Cli, table: chronolake.Table) -> None:
-    done = [publish(table, bucket).requested_time for bucket in range(3)]
-    pending = table.begin().requested_time
-
-    def times(*args: str) -> list[str]:
-        return [
-            instant["requested_time"]
-            for instant in cli("timeline", table.name, "--json", *args).json["instants"]
-        ]
-
-    assert times() == [pending, *reversed(done)]
-    assert times("--limit", "2") == [pending, done[2]]
-    assert times("--limit", "2", "--reverse") == [done[2], pending]
-    assert times("--state", "completed", "--state", "requested") == list(reversed(done))
-    assert times("--action", "commit", "--since", done[0], "--until", done[2]) == [done[2], done[1]]
-    assert times("--since", "2999-01-01") == []
-
-
-def test_the_timeline_for_people_never_breaks_a_time(cli: Cli, table: chronolake.Table) -> None:
-    instant = publish(table)
-
-    shown = cli("timeline", table.name).out
-
-    assert instant.requested_time in shown
-    assert str(instant.completion_time) in shown
-    assert output.utc(instant.requested_time) in shown
-    assert "completed" in shown
-
-
-@pytest.mark.parametrize("columns", [80, 100, 120])
-def test_the_timeline_fits_a_narrow_screen(
-    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    instant = publish(table)
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-    lines = cli("timeline", table.name).out.splitlines()
-
-    assert max(len(line) for line in lines) <= columns
-    assert any(line.strip().startswith(instant.requested_time) for line in lines)
-    assert all(word in lines[1] for word in ("requested", "completed", "action", "state", "writer", "files"))
-    assert any(str(instant.completion_time) in line for line in lines)
-
-
-def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolake.Table) -> None:
-    instant = publish(table)
-
-    first = cli("events", table.name, "--limit", "2", "--json").json
-    rest = cli("events", table.name, "--after", first["cursor"], "--json").json
-    shown = cli("events", table.name, "--limit", "2").out
-
-    assert [event["type"] for event in first["events"]] == ["TableCreated", "InstantRequested"]
-    assert [event["type"] for event in rest["events"]] == ["InstantCompleted"]
-    assert (first["caught_up"], rest["caught_up"]) == (False, True)
-    assert instant.requested_time in shown
-    assert f"There are more; go on with --after {first['cursor']}" in shown
-    assert cli("events", "--limit", "1", "--json").json["events"][0]["type"] == "NamespaceCreated"
-
-
-def test_events_are_followed_as_lines(cli: Cli, table: chronolake.Table) -> None:
-    instant = publish(table)
-
-    lines = cli("events", table.name, "--follow", "--limit", "3", "--json").out.splitlines()
-    shown = cli("events", table.name, "--follow", "--limit", "3").out.splitlines()
-
-    assert [json.loads(line)["version"] for line in lines] == [1, 2, 3]
-    assert len(shown) == 3
-    assert instant.requested_time in shown[2]
-    assert table.name in shown[2]
-
-
-def test_whoever_follows_may_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("chronolake.Client.follow", interrupted)
-
-    ran = cli("events", "--follow")
-
-    assert (ran.code, ran.out, ran.err) == (130, "", "")
-
-
-def test_a_cursor_that_nobody_gave_is_refused(cli: Cli) -> None:
-    ran = cli("events", "--after", "nonsense")
-
-    assert ran.code == output.FAILED
-    assert "invalid-cursor" in ran.err
-
-
-def test_an_instant_is_shown(cli: Cli, table: chronolake.Table) -> None:
-    instant = publish(table)
-
-    document = cli("instant", table.name, instant.requested_time, "--json").json
-    shown = cli("instant", table.name, instant.requested_time).out
-
-    assert document["completion_time"] == instant.completion_time
-    assert output.utc(instant.completion_time) in shown
-    assert instant.writer in shown
-    assert cli("instant", table.name, "20200101000000000").code == output.NOT_FOUND
-
-
-def test_a_pending_instant_is_rolled_back_by_its_writer_and_by_nobody_else(
-    cli: Cli, table: chronolake.Table
-) -> None:
-    pending = table.begin(writer="job", lease_seconds=600).requested_time
-
-    too_early = cli("rollback", table.name, pending, "--reason", "stuck")
-    done = cli("rollback", table.name, pending, "--writer", "job", "--reason", "stuck", "--json").json
-
-    assert too_early.code == output.CONFLICT
-    assert "lease-live" in too_early.err
-    assert (done["state"], done["rollback_reason"]) == ("rolled_back", "stuck")
-
-
-def test_the_timeline_tells_how_long_leases_still_run(
-    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(table)
-    assert "lease" not in cli("timeline", table.name).out
-
-    pending = table.begin(lease_seconds=6_000).requested_time
-    monkeypatch.setenv("COLUMNS", "85")
-    [line] = [one for one in cli("timeline", table.name).out.splitlines() if pending in one]
-
-    assert "s left" in line
-
-
-@pytest.mark.parametrize("columns", [1, 10, 17, 30, 60])
-def test_no_screen_is_so_narrow_that_a_time_is_cut(
-    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    instant = publish(table)
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-    assert instant.requested_time in cli("timeline", table.name).out
-    assert instant.requested_time in cli("snapshot", table.name).out
-    assert str(instant.completion_time) in cli("changes", table.name).out
-    assert instant.requested_time in cli("events", table.name).out
-    assert instant.requested_time in cli("instant", table.name, instant.requested_time).out
-
-
-def test_a_snapshot_is_of_now_or_of_then(cli: Cli, table: chronolake.Table) -> None:
-    nothing = cli("snapshot", table.name)
-    first = publish(table, 0)
-    publish(table, 1)
-
-    now = cli("snapshot", table.name, "--json").json
-    then = cli("snapshot", table.name, "--as-of", str(first.completion_time), "--json").json
-    shown = cli("snapshot", table.name)
-
-    assert "nothing has completed" in nothing.out
-    assert len(now["slices"]) == 2
-    assert len(then["slices"]) == 1
-    assert then["as_of"] == first.completion_time
-    assert "2 file slices, 200 bytes, 6 records" in shown.out
-
-
-def test_changes_are_those_of_the_range(cli: Cli, table: chronolake.Table) -> None:
-    first, second = publish(table, 0), publish(table, 1)
-
-    all_json = cli("changes", table.name, "--json").json
-    range_ = ("--from", str(first.completion_time), "--to", str(second.completion_time))
-    some = cli("changes", table.name, *range_, "--json").json
-    shown = cli("changes", table.name)
-
-    assert len(all_json["instants"]) == 2
-    assert [instant["requested_time"] for instant in some["instants"]] == [second.requested_time]
-    assert some["from"] == first.completion_time
-    assert second.requested_time in shown.out
-
-
-def test_the_time_is_shown_in_digits_and_for_people(cli: Cli) -> None:
-    interval = cli("time", "--json").json
-    shown = cli("time")
-
-    assert interval["earliest"] <= interval["latest"]
-    assert "UTC" in shown.out
 
 
 def test_what_is_not_found_is_said_in_a_line_or_two(cli: Cli, namespace: str) -> None:
@@ -420,57 +240,6 @@ def test_the_installed_command_exits_as_documented(server_url: str) -> None:
     assert ran.returncode == output.NOT_FOUND
     assert json.loads(ran.stderr)["code"] == "table-not-found"
     assert ran.stdout == ""
-
-
-def test_a_command_does_not_import_what_belongs_to_a_plug_in() -> None:
-    code = (
-        "import sys; from chronolake.cli.main import run; run(['tables', 'list', '--url', 'nowhere']);"
-        "sys.exit(any(name.startswith(('pyspark', 'pyarrow', 'chronolake_spark')) for name in sys.modules))"
-    )
-
-    assert (
-        subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False).returncode
-        == 0
-    )
-
-
-def with_plug_ins(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    entries = [importlib.metadata.EntryPoint(name, value, plugins.GROUP) for name, value in values.items()]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
-
-
-def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_plug_ins(monkeypatch, greet="tests.client.plug_ins:greet")
-
-    ran = run("greet", "you", "--url", "http://lake:1", "--json")
-
-    assert ran.json == {"hello": "you", "url": "http://lake:1"}
-    assert "Greet somebody." in run("--help").out
-
-
-@pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.plug_ins:late"])
-def test_a_plug_in_that_cannot_be_imported_says_what_to_install(
-    run: Cli, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    with_plug_ins(monkeypatch, greet=value)
-
-    ran = run("greet")
-
-    assert ran.code == output.FAILED
-    assert "pip install 'chronolake[spark-local]'" in ran.err
-    assert "Traceback" not in ran.err
-    assert "greet" in run("--help").out
-
-
-def test_whatever_options_are_given_to_an_absent_plug_in_the_answer_is_what_to_install(
-    run: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_plug_ins(monkeypatch, greet="tests.client.no_such_module:greet")
-
-    ran = run("greet", "you", "--loudly", "--json")
-
-    assert ran.code == output.FAILED
-    assert "spark-local" in json.loads(ran.err)["detail"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Commands that other packages add to ``chronolake``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+
+import pytest
+
+from chronolake.cli import output, plugins
+from tests.client.conftest import Cli
+
+
+def test_a_command_does_not_import_what_belongs_to_a_plug_in() -> None:
+    code = (
+        "import sys; from chronolake.cli.main import run; run(['tables', 'list', '--url', 'nowhere']);"
+        "sys.exit(any(name.startswith(('pyspark', 'pyarrow', 'chronolake_spark')) for name in sys.modules))"
+    )
+
+    assert (
+        subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+def with_plug_ins(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    entries = [importlib.metadata.EntryPoint(name, value, plugins.GROUP) for name, value in values.items()]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+
+
+def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_plug_ins(monkeypatch, greet="tests.client.plug_ins:greet")
+
+    ran = run("greet", "you", "--url", "http://lake:1", "--json")
+
+    assert ran.json == {"hello": "you", "url": "http://lake:1"}
+    assert "Greet somebody." in run("--help").out
+
+
+@pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.plug_ins:late"])
+def test_a_plug_in_that_cannot_be_imported_says_what_to_install(
+    run: Cli, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    with_plug_ins(monkeypatch, greet=value)
+
+    ran = run("greet")
+
+    assert ran.code == output.FAILED
+    assert "pip install 'chronolake[spark-local]'" in ran.err
+    assert "Traceback" not in ran.err
+    assert "greet" in run("--help").out
+
+
+def test_whatever_options_are_given_to_an_absent_plug_in_the_answer_is_what_to_install(
+    run: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_plug_ins(monkeypatch, greet="tests.client.no_such_module:greet")
+
+    ran = run("greet", "you", "--loudly", "--json")
+
+    assert ran.code == output.FAILED
+    assert "spark-local" in json.loads(ran.err)["detail"]
