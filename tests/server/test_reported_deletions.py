@@ -44,7 +44,8 @@ def test_what_is_no_data_file_is_not_reported_as_deleted_of_an_instant_that(
 
     assert table.report(instant, file).status_code in (410, 422)
     sweep = table.http.post(
-        f"/v1/tables/{table.name}/instants/{instant}/sweep", json={"unswept_since": instant, "found": [file]}
+        f"/v1/tables/{table.name}/instants/{instant}/sweep",
+        json={"unswept_since": instant, "late_files": [file]},
     )
     assert sweep.status_code in (409, 422)
 
