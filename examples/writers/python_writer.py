@@ -176,8 +176,7 @@ class Attempt:
             raise
 
     def check_claim(self, metastore_id: str, table_id: str) -> None:
-        """Claim the base path for the table if it has no claim. Raises ``ValueError`` if another table has
-        claimed it.
+        """Claim the base path if it has no claim. Raises ``ValueError`` if another table has claimed it.
 
         A claim is made on a local disk only: elsewhere it takes a conditional put, which pyarrow does not have.
         """

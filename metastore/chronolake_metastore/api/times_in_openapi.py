@@ -1,5 +1,4 @@
-"""The patterns of times in the OpenAPI document: they refuse everything that is not a time, except some 29ths
-of February.
+"""The patterns of times in the OpenAPI document. They match only times, and some wrong 29ths of February.
 
 The server's own decoder asks for digits only, and then says which part of a time is wrong.
 """
