@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chronolake_model import patterns
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import MarkersType
 from chronolake_model.tables import (
@@ -27,7 +28,11 @@ LeaseSeconds = Annotated[
 Writer = Annotated[str, Meta(min_length=1, max_length=255, description="The writer: a job, a host, a process.")]
 Reason = Annotated[str, Meta(max_length=4_096)]
 InstantTime = Annotated[
-    str, Meta(pattern=INSTANT_TIME_PATTERN, description="An instant's requested time, 17 or 20 digits.")
+    str,
+    Meta(
+        pattern=patterns.of_decoder(INSTANT_TIME_PATTERN),
+        description="An instant's requested time, 17 or 20 digits.",
+    ),
 ]
 WRITE_STATS_MAX = 1_000_000
 STAGED_MAX = 10_000
@@ -222,7 +227,7 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
         ),
     ] = []
     cleaned_before: Annotated[
-        Annotated[str, Meta(pattern=INSTANT_TIME_PATTERN)] | None,
+        Annotated[str, Meta(pattern=patterns.of_decoder(INSTANT_TIME_PATTERN))] | None,
         Meta(
             description=(
                 "For a clean: a completion time. Files that left the latest file slices at or before it may be "

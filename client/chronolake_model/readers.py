@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chronolake_model import patterns
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT
 from chronolake_model.times import READ_TIME_PATTERN
 
@@ -23,7 +24,7 @@ class BeginReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         str, Meta(min_length=1, max_length=255, description="The reader: a job, a host, a process.")
     ]
     as_of: Annotated[
-        Annotated[str, Meta(pattern=READ_TIME_PATTERN)] | None,
+        Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
         Meta(description="A completion time, 17 or 20 digits, earliest or latest. Default: latest."),
     ] = None
     lease_seconds: ReaderLeaseSeconds = LEASE_SECONDS_DEFAULT

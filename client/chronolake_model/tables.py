@@ -8,13 +8,22 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from chronolake_model import patterns
 from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
 
-Name = Annotated[str, Meta(pattern=NAME_PATTERN, description="Letters, digits, `_` and `-`; 128 at most.")]
+Name = Annotated[
+    str,
+    Meta(pattern=patterns.of_decoder(NAME_PATTERN), description="Letters, digits, `_` and `-`; 128 at most."),
+]
 TableName = Annotated[
-    str, Meta(pattern=TABLE_NAME_PATTERN, description="`namespace.table`.", examples=["shop.orders"])
+    str,
+    Meta(
+        pattern=patterns.of_decoder(TABLE_NAME_PATTERN),
+        description="`namespace.table`.",
+        examples=["shop.orders"],
+    ),
 ]
 COLUMNS_MAX = 10_000
 SCHEMA_VERSION_MAX = 2**31 - 1

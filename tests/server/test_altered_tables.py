@@ -87,6 +87,7 @@ def test_a_change_that_changes_nothing_is_no_event(table: Table) -> None:
         ({"unset": ["a", "a"]}, 422, "invalid-table", "'a' is named twice"),
         ({"set": {"a": None}}, 400, "invalid-request", "null"),
         ({"name": "no-namespace"}, 400, "invalid-request", "name"),
+        ({"name": "shop.orders\n"}, 400, "invalid-request", "name"),
         ({"base_path": "/elsewhere"}, 400, "invalid-request", "create another table"),
         ({"set": {"a": "1"}, "tick": "1us"}, 400, "invalid-request", "create another table"),
         ({"schema": []}, 400, "invalid-request", "/schema"),
@@ -139,6 +140,16 @@ def test_a_write_that_began_before_markers_were_required_completes_without(table
     refused(table.complete(since, write_stat(since, 2)), 422, "invalid-write-stat")
     table.marked(since, marker(since, 2))
     succeeded(table.complete(since, write_stat(since, 2)))
+
+
+def test_a_pending_write_completes_without_markers_once_they_are_no_longer_required(table: Table) -> None:
+    succeeded(alter(table, set={"markers.required": "true"}))
+    pending = table.begun()
+    refused(table.complete(pending, write_stat(pending)), 422, "invalid-write-stat")
+
+    succeeded(alter(table, unset=["markers.required"]))
+
+    succeeded(table.complete(pending, write_stat(pending)))
 
 
 def test_a_pending_write_keeps_the_type_of_its_markers(table: Table) -> None:

@@ -90,6 +90,10 @@ def test_every_text_in_a_path_has_a_pattern(document: dict[str, Any]) -> None:
     assert [one for one in parameters if one["name"] == "cursor" and "pattern" not in one["schema"]] == []
 
 
+def test_no_pattern_has_the_end_of_a_text_in_pythons_spelling(document: dict[str, Any]) -> None:
+    assert rb"\\Z" not in msgspec.json.encode(document)
+
+
 def test_a_503_says_when_to_come_again(document: dict[str, Any]) -> None:
     assert "Retry-After" in operation(document, "get", "/snapshot")["responses"]["503"]["headers"]
 

@@ -15,6 +15,7 @@ import msgspec
 
 import chronolake_model
 from chronolake_metastore.api.times_in_openapi import PATTERNS
+from chronolake_model import patterns
 
 Json = dict[str, Any]
 
@@ -50,7 +51,8 @@ def _polished(schema: Any) -> Any:
         case dict():
             polished = {name: _polished(value) for name, value in schema.items()}
             if isinstance(pattern := polished.get("pattern"), str):
-                polished["pattern"] = PATTERNS.get(pattern, pattern)
+                documented = patterns.of_document(pattern)
+                polished["pattern"] = PATTERNS.get(documented, documented)
             if isinstance(text := polished.get("description"), str):
                 polished["description"] = inspect.cleandoc(text)
             return polished

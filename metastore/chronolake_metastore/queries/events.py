@@ -21,7 +21,7 @@ _BIGINT_MAX = 2**63 - 1
 class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Behind the event of this transaction and position."""
 
-    transaction_id: Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")]
+    transaction_id: Annotated[str, Meta(pattern=r"^[0-9]{1,19}\Z")]
     position: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
