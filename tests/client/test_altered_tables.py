@@ -97,4 +97,6 @@ def test_tables_are_changed_at_the_command_line(cli: Cli, table: chronolake.Tabl
     assert (renamed.code, name in renamed.out) == (0, True)
     assert cli("tables", "set", name, "owner").code == output.USAGE
     assert cli("tables", "rename", name, "nowhere").code == output.USAGE
-    assert cli("tables", "rename", table.name, name).code == output.NOT_FOUND
+    refused = cli("tables", "rename", table.name, name)
+    assert refused.code == output.NOT_FOUND
+    assert refused.err.endswith(f"Commands: chronolake tables show {name}\n")

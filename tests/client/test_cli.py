@@ -135,7 +135,7 @@ def test_what_is_not_found_is_said_in_a_line_or_two(cli: Cli, namespace: str) ->
     ]
 
 
-@pytest.mark.parametrize("command", [*chain.from_iterable(advice.COMMANDS.values())])
+@pytest.mark.parametrize("command", [*chain.from_iterable(advice.COMMANDS.values()), advice.RENAMED])
 def test_the_commands_that_the_terminal_advises_exist(command: str) -> None:
     [(program, arguments)] = command_lines.shown(command)
     assert command_lines.unknown_words(program, arguments) == []
@@ -198,6 +198,8 @@ def test_a_server_that_is_not_there_is_said_with_what_to_do(run: Cli, wants_json
         ("tables", "create", "shop.t", "--base-path", "x", "--key", "a", "--field", "a"),
         ("namespaces", "create", "a.b"),
         ("namespaces", "create", "ab", "--property", "x"),
+        ("namespaces", "create", "ab", "--property", "=x"),
+        ("tables", "set", "shop.orders", "a=1", "a=2"),
         ("time", "--url", "nowhere"),
     ],
 )

@@ -33,6 +33,9 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 REUSE: Final = "the same one with --reuse-base-path"
 """For a base path that only dropped tables have."""
 
+RENAMED: Final = "chronolake tables show {renamed_to}"
+"""For a name that the table had before."""
+
 
 class _Words(dict[str, Any]):
     def __missing__(self, name: str) -> str:
@@ -43,4 +46,6 @@ def commands(code: str, context: Mapping[str, Any]) -> list[str]:
     """The commands that help after a problem with this code and context; none for most problems."""
     if code == ProblemCode.BASE_PATH_TAKEN and context.get("dropped"):
         return [REUSE]
+    if "renamed_to" in context:
+        return [RENAMED.format_map(context)]
     return [command.format_map(_Words(context)) for command in COMMANDS.get(code, ())]

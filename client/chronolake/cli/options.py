@@ -124,11 +124,16 @@ def read_time(text: str | None) -> str | None:
 
 
 def properties(texts: list[str], option: str = "--property") -> dict[str, str]:
-    """``name=value`` each, as ``option`` takes them."""
+    """``name=value`` each, as ``option`` takes them. A name that is empty, or named twice, is a usage error."""
+    named: dict[str, str] = {}
     for text in texts:
-        if "=" not in text:
+        name, separator, value = text.partition("=")
+        if not name or not separator:
             raise typer.BadParameter(f"it is name=value, not {text!r}", param_hint=option)
-    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+        if name in named:
+            raise typer.BadParameter(f"{name!r} is named twice", param_hint=option)
+        named[name] = value
+    return named
 
 
 def storage(texts: list[str] | None) -> dict[str, str]:
