@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -10,6 +11,20 @@ S3_OPTIONS: Final = ("endpoint_override", "access_key", "secret_key", "session_t
 """What may be said of S3, by pyarrow's names; the rest is taken from the environment, as AWS's own tools do."""
 SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
 """Names that a table's properties may not have, because every client can read them in the log for good."""
+
+_HOST: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
+_ENDPOINT: Final = re.compile(rf"https?://{_HOST}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?|{_HOST}:[0-9]{{1,5}}")
+_REGION: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether a text is the URL of an S3 endpoint, or ``host:port``."""
+    return _ENDPOINT.fullmatch(text) is not None
+
+
+def is_region(text: str) -> bool:
+    """Whether a text may be the name of a region, of AWS or of another S3 API."""
+    return _REGION.fullmatch(text) is not None
 
 
 def options_of(properties: Mapping[str, str], own: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -27,6 +42,11 @@ def check_options(names: Iterable[str]) -> None:
 
 def check_properties(properties: Mapping[str, str]) -> None:
     """Raise ``ValueError`` when a table cannot have such properties of its storage."""
+    for name in properties:
+        if name.lower().startswith(PREFIX) and not name.startswith(PREFIX):
+            raise ValueError(
+                f"properties of the storage begin with {PREFIX}, in lower case, not {name[:100]!r}"
+            )
     names = set(options_of(properties))
     if secret := sorted(names & SECRETS):
         raise ValueError(

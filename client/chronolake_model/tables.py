@@ -29,9 +29,10 @@ COLUMNS_MAX = 10_000
 SCHEMA_VERSION_MAX = 2**31 - 1
 ColumnName = Annotated[str, Meta(min_length=1, max_length=255)]
 ColumnType = Annotated[str, Meta(min_length=1, max_length=65_536)]
+PropertyName = Annotated[str, Meta(min_length=1, max_length=16_384)]
 PropertyText = Annotated[str, Meta(max_length=16_384)]
 PROPERTIES_MAX = 1_000
-Properties = Annotated[dict[PropertyText, PropertyText], Meta(max_length=PROPERTIES_MAX)]
+Properties = Annotated[dict[PropertyName, PropertyText], Meta(max_length=PROPERTIES_MAX)]
 PROPERTIES_BYTES_MAX = 256 * 1024
 """Bytes, as JSON, of the properties of one object, of the metadata of one instant, or of a plan's details."""
 SCHEMA_BYTES_MAX = 1024 * 1024
@@ -175,7 +176,7 @@ class AlterTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     name: TableName | None = None
     set: Properties = {}
-    unset: Annotated[list[PropertyText], Meta(max_length=PROPERTIES_MAX)] = []
+    unset: Annotated[list[PropertyName], Meta(max_length=PROPERTIES_MAX)] = []
 
     def __post_init__(self) -> None:
         refuse_larger("set", self.set, PROPERTIES_BYTES_MAX)

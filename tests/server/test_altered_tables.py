@@ -91,6 +91,8 @@ def test_a_change_that_changes_nothing_is_no_event(table: Table) -> None:
         ({"base_path": "/elsewhere"}, 400, "invalid-request", "create another table"),
         ({"set": {"a": "1"}, "tick": "1us"}, 400, "invalid-request", "create another table"),
         ({"schema": []}, 400, "invalid-request", "/schema"),
+        ({"set": {"": "1"}}, 400, "invalid-request", "length >= 1"),
+        ({"set": {"storage.region": "x y\n"}}, 422, "invalid-table", "region"),
         ({"set": {"markers.required": "maybe"}}, 422, "invalid-table", "true or false"),
         ({"set": {"conflicts.yields": "nobody"}}, 422, "invalid-table", "conflicts.yields"),
         ({"set": {"deletions.grace-seconds": "-1"}}, 422, "invalid-table", "seconds"),
@@ -106,6 +108,14 @@ def test_a_change_that_no_table_could_have_is_refused(
     assert detail in refused(alter(table, **body), status, code)["detail"]
 
     assert events(table) == before
+
+
+def test_half_a_surrogate_pair_is_refused_by_its_name(table: Table) -> None:
+    headers = {"Content-Type": "application/json"}
+
+    for body in (rb'{"set": {"a": "\ud800"}}', rb'{"set": {"a": "\ud800", "another": "property"}}'):
+        response = table.http.patch(f"/v1/tables/{table.name}", content=body, headers=headers)
+        assert "surrogate" in refused(response, 400, "invalid-request")["detail"]
 
 
 def test_properties_are_bounded_together(shared_http: httpx.Client) -> None:

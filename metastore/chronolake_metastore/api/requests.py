@@ -16,6 +16,7 @@ from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
 
 # An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_HALF_PAIR = re.compile(rb'(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}"')
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -53,13 +54,21 @@ class StrictRequest(Request[Any, Any, Any]):
             decoded = msgspec.json.decode(body, type=wanted)
             twice = duplicates.find(body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise InvalidRequest(f"body: {exc}{known_fields.advice(str(exc), wanted)}") from exc
+            raise InvalidRequest(f"body: {_reason(exc, body)}{known_fields.advice(str(exc), wanted)}") from exc
         except RecursionError as exc:
             # msgspec looks through an object of unknown type for its tag, as deep as it goes.
             raise InvalidRequest("body: it is nested too deeply") from exc
         if twice is not None:
             raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
         return decoded
+
+
+def _reason(error: Exception, body: bytes) -> str:
+    # msgspec says of a body with half a surrogate pair near its end that it was truncated.
+    is_said_truncated = isinstance(error, msgspec.DecodeError) and "truncated" in str(error)
+    if is_said_truncated and _HALF_PAIR.search(body):
+        return "a text has an unpaired surrogate, which is no character"
+    return str(error)
 
 
 def refuse_nul(document: bytes) -> None:

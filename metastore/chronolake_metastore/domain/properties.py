@@ -48,8 +48,17 @@ def _is_grace(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,9}", text) is not None and int(text) <= GRACE_SECONDS_MAX
 
 
-_STORAGE: Final = Property("any text", lambda _: True, Change.WITHOUT_PENDING)
-"""Where the files are: pending writers write to the place before, and rollbacks delete there."""
+def _of_storage(option: str) -> Property:
+    """An option of the storage. Pending writers write to the storage before; rollbacks delete there."""
+    match option:
+        case "endpoint_override":
+            return Property("http(s)://host:port or host:port", storage.is_endpoint, Change.WITHOUT_PENDING)
+        case "region":
+            return Property("the name of a region", storage.is_region, Change.WITHOUT_PENDING)
+        case _:  # A secret, which storage.check_properties refuses without its value.
+            return Property("never kept", lambda _: True, Change.WITHOUT_PENDING)
+
+
 PROPERTIES: Final[Mapping[str, Property]] = {
     YIELDS_PROPERTY: _one_of(*Yields),
     EARLY_PROPERTY: _one_of("true", "false"),
@@ -57,7 +66,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     TYPE_PROPERTY: _one_of(*MarkersType),
     EXECUTOR_PROPERTY: _one_of(*Executor),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
-    **{f"{storage.PREFIX}{option}": _STORAGE for option in storage.S3_OPTIONS},
+    **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }
 
 
