@@ -18,7 +18,7 @@ import httpx
 import msgspec
 
 from chronolake import errors
-from chronolake.calls.base import Call, renamed
+from chronolake.calls.base import Call
 from chronolake_model.backoff import Backoff
 from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem
@@ -157,16 +157,23 @@ def arrow_headers_of(call: Call[Any]) -> dict[str, str]:
     return {**headers_of(call, key=""), "Accept": _ARROW_OR_PROBLEM}
 
 
+def table_headers(table_id: str) -> dict[str, str]:
+    """The headers of calls of one table: the server refuses them where another table has the name by now."""
+    return {"Chronolake-Table-Id": table_id}
+
+
 def followed(call: Call[_Answer], key: str, refused: errors.NotFound) -> tuple[Call[_Answer], str] | None:
-    """The call under the name that its table has got since, and a key for it; None if it was not renamed.
+    """The call under the present name of its table, and a key for it; None if the table was not renamed.
 
     The first key is used up by the refusal. The next one follows from it, so that a repeated call is one
     command.
     """
-    call_again = renamed(call, refused.context.get("renamed_to"))
-    if call_again is None:
+    new_name = refused.context.get("renamed_to")
+    # Only a refusal that says the id is sure of the table: a name alone may have had several.
+    if not isinstance(new_name, str) or "table_id" not in refused.context:
         return None
-    return call_again, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key} {call_again.path}"))
+    call_again = call.of_table(new_name)
+    return call_again, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key} {new_name}"))
 
 
 def new_key() -> str:

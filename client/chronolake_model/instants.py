@@ -141,13 +141,6 @@ class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         MarkersType | None,
         Meta(description="Where its markers are. Default: the table property markers.type."),
     ] = None
-    table_id: Annotated[
-        Annotated[str, Meta(max_length=36)] | None,
-        Meta(
-            description="The id of the table that the writer has opened. If the name is another table's by "
-            "now, the request is refused."
-        ),
-    ] = None
 
 
 class TakeInflight(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

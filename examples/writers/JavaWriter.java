@@ -281,8 +281,17 @@ public class JavaWriter {
         private final String url;
         private final HttpClient http = HttpClient.newHttpClient();
 
+        private String tableId;
+
         Server(String url) {
             this.url = url;
+        }
+
+        /** A table. No later request reaches another table that has its name by then. */
+        JsonNode openTable(String path) throws Exception {
+            JsonNode table = this.get(path);
+            this.tableId = at(table, "table_id").asText();
+            return table;
         }
 
         JsonNode get(String path) throws Exception {
@@ -313,6 +322,9 @@ public class JavaWriter {
         private JsonNode send(String method, String path, HttpRequest.BodyPublisher body) throws Exception {
             HttpRequest.Builder builder = HttpRequest.newBuilder(URI.create(this.url + path)).method(method, body);
             builder.header("Content-Type", "application/json").header("Idempotency-Key", UUID.randomUUID().toString());
+            if (this.tableId != null) {
+                builder.header("Chronolake-Table-Id", this.tableId);
+            }
             HttpRequest request = builder.timeout(Duration.ofSeconds(30)).build();
             long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(RETRY_SECONDS);
             for (long pause = 100; ; pause = Math.min(2 * pause, 5000)) {
@@ -376,7 +388,7 @@ public class JavaWriter {
             this.server = server;
             this.operation = operation;
             this.path = "/v1/tables/" + name;
-            this.table = server.get(this.path);
+            this.table = server.openTable(this.path);
             this.schema = at(this.table, "schema");
             String type = at(this.table, "type").asText();
             if (!type.equals("copy_on_write") || !at(at(this.table, "index"), "type").asText().equals("bucket")) {

@@ -70,6 +70,13 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
+        self._table_id: str | None = None
+
+    def open_table(self, name: str) -> Json:
+        """A table. No later request reaches another table that has the name by then."""
+        table = self.get(f"/v1/tables/{name}")
+        self._table_id = table["table_id"]
+        return table
 
     def get(self, path: str) -> Json:
         """The answer to a GET."""
@@ -89,6 +96,8 @@ class Server:
 
     def _send(self, method: str, path: str, body: bytes | None) -> Json:
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
+        if self._table_id is not None:
+            headers["Chronolake-Table-Id"] = self._table_id
         deadline, pause = time.monotonic() + RETRY_SECONDS, 0.1
         while True:
             request = urllib.request.Request(self._url + path, body, headers, method=method)
@@ -138,7 +147,7 @@ class Attempt:
     def __init__(self, server: Server, name: str, operation: str) -> None:
         self.server = server
         self.operation = operation
-        self.table = server.get(f"/v1/tables/{name}")
+        self.table = server.open_table(name)
         if self.table["type"] != "copy_on_write" or self.table["index"]["type"] != "bucket":
             raise ValueError(f"{name} is no copy-on-write table with a bucket index")
         self.types = {field["name"]: field["type"] for field in self.table["schema"]}

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
+from uuid import UUID
 
 import msgspec
 
@@ -97,23 +98,23 @@ class NamespaceNotFound(NotFound):
 
 
 class TableNotFound(NotFound):
+    """``renamed_to`` is what the table is called now, ``table_id`` the id that the request expected."""
+
     code = ProblemCode.TABLE_NOT_FOUND
 
-    def __init__(self, name: str, renamed_to: str | None = None, *, other_id: str | None = None) -> None:
-        if other_id is not None:
-            super().__init__(
-                f"the name {name!r} is another table's by now, with the id {other_id}; open the table again",
-                table=name,
-                table_id=other_id,
-            )
-        elif renamed_to is None:
-            super().__init__(f"there is no table {name!r}; create it first, or check the name", table=name)
+    def __init__(self, name: str, renamed_to: str | None = None, *, table_id: UUID | None = None) -> None:
+        context = {"table": name}
+        if table_id is None:
+            detail = f"there is no table {name!r}"
+            advice = "create it first, or check the name"
         else:
-            super().__init__(
-                f"there is no table {name!r}; it was renamed to {renamed_to!r}, use that name",
-                table=name,
-                renamed_to=renamed_to,
-            )
+            context["table_id"] = str(table_id)
+            detail = f"{name!r} is not the name of the table with the id {table_id}"
+            advice = "that table was dropped, or never existed; open the table again"
+        if renamed_to is not None:
+            context["renamed_to"] = renamed_to
+            advice = f"it was renamed to {renamed_to!r}, use that name"
+        super().__init__(f"{detail}; {advice}", **context)
 
 
 class InstantNotFound(NotFound):

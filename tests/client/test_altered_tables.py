@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import chronolake
 from chronolake import errors
 from chronolake.cli import output
+from chronolake_model.schemas import AddColumn
 from tests.client.conftest import SCHEMA, Cli
 from tests.client.stored import Stored, base, in_storage, written
+from tests.client.test_writes import publish
 
 
 def test_a_table_goes_by_its_new_definition_at_once(
@@ -25,8 +28,8 @@ def test_a_table_goes_by_its_new_definition_at_once(
     assert table.storage_options == {"region": "mars"}
     with table.begin() as write:
         assert write.table == name
-    with pytest.raises(errors.TableNotFound):
-        other.begin()
+    with other.begin() as write:
+        assert write.table == name
     table.alter(name=other.name, unset=["storage.region"])
     assert other.reload().definition == table.definition
 
@@ -46,20 +49,30 @@ def test_a_write_follows_its_table_to_its_new_name(
     assert client.table(name).timeline.first() is None
 
 
-def test_no_write_begins_in_the_table_that_has_the_name_by_now(
+def test_a_table_that_was_opened_before_a_swap_of_names_stays_itself(
     client: chronolake.Client, table: chronolake.Table, clicks: chronolake.Table
 ) -> None:
     name = table.name
-    stale = client.table(name)
+    publish(table, 1)
+    stale, files = client.table(name), table.snapshot().slices
     table.alter(name=f"{name}_old")
     clicks.alter(name=name)
+    log = list(client.events(table=name))
 
-    for begin in (stale.begin, lambda: stale.begin_many(2), lambda: stale.plan(chronolake.Action.CLEAN)):
-        with pytest.raises(errors.TableNotFound, match="open the table again"):
-            begin()
+    assert stale.begin().table == f"{name}_old"
+    assert [write.table for write in stale.begin_many(2)] == [f"{name}_old"] * 2
+    stale.change_schema([AddColumn("note", "string")])
+    assert stale.alter(set={"owner": "ann"}).name == f"{name}_old"
 
-    assert client.table(name).begin().table == name
-    assert client.table(name).definition.table_id == clicks.definition.table_id
+    stale = client.table_of(msgspec.structs.replace(table.definition, name=name))
+    assert stale.snapshot().slices == files
+    assert stale.snapshot_arrow().num_rows == len(files)
+    assert sum(batch.num_rows for batch in stale.snapshot_batches()) == len(files)
+    assert stale.reload().name == f"{name}_old"
+    assert list(client.events(table=name)) == log
+    client.drop_table(f"{name}_old")
+    with pytest.raises(errors.TableNotFound, match="that table was dropped"):
+        stale.begin()
 
 
 @pytest.mark.anyio

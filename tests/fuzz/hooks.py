@@ -11,7 +11,7 @@ from schemathesis import GenerationMode
 from schemathesis.hooks import HookContext
 
 _TIME = re.compile(r"[0-9]{4}0229[0-9]{9}([0-9]{3})?")
-_PLACES = ("cursor", "after", "Last-Event-ID")
+_PLACES = ("cursor", "after", "Last-Event-ID", "Chronolake-Table-Id")
 _POLICIES = ("retain_commits", "retain_hours", "retain_versions")
 
 
@@ -19,7 +19,8 @@ _POLICIES = ("retain_commits", "retain_hours", "retain_versions")
 def before_call(context: HookContext, case: Any, kwargs: dict[str, Any]) -> None:
     """Have valid requests be valid in what a schema cannot say.
 
-    A cursor is one that a page gave: no other is valid, whatever it looks like. A clean has one policy, and a
+    A cursor is one that a page gave: no other is valid, whatever it looks like. The id of a table is
+    not known. A clean has one policy, and a
     range of completion times begins before it ends. The
     29th of February is left out, as is NUL, and integers are written without a fraction: the server takes no
     ``1.0``.

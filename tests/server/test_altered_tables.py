@@ -208,6 +208,51 @@ def test_a_writer_whose_name_went_to_another_table_is_told_where_its_own_is(tabl
     succeeded(old.complete(pending, write_stat(pending)))
 
 
+def test_a_request_with_the_id_of_a_table_never_reaches_another_one_of_its_name(table: Table) -> None:
+    table_id, replacement = definition(table)["table_id"], beside(table)
+    done, pending = table.begun(), table.begun()
+    succeeded(table.complete(done, write_stat(done)))
+    old = renamed(table, f"{table.name}_old")
+    other = renamed(replacement, table.name)
+    before = events(other), events(old)
+    with httpx.Client(base_url=table.http.base_url, headers={"Chronolake-Table-Id": table_id}) as http:
+        stale, fresh = Table(http, table.name), Table(http, old.name)
+
+        path = f"/v1/tables/{table.name}"
+        responses = [
+            stale.begin(),
+            stale.heartbeat(pending),
+            stale.complete(pending, write_stat(pending)),
+            stale.mark(pending, marker(pending)),
+            alter(stale, set={"owner": "ann"}),
+            http.post(f"{path}/schema", json={"changes": [{"change": "add", "name": "x", "type": "int"}]}),
+            http.post(f"{path}/cleans", json={"writer": "w", "retain_commits": 1}),
+            http.get(path),
+            http.get(f"{path}/snapshot"),
+            http.get(f"{path}/instants"),
+            http.get("/v1/events", params={"table": table.name}),
+            http.delete(path),
+        ]
+
+        for response in responses:
+            problem = refused(response, 404, "table-not-found")
+            assert problem["context"] | {"table_id": table_id, "renamed_to": old.name} == problem["context"]
+        assert (events(other), events(old)) == before
+        succeeded(fresh.mark(pending, marker(pending, 1)))
+        succeeded(fresh.complete(pending, write_stat(pending, 1)))
+        assert http.delete(f"/v1/tables/{old.name}").status_code == 204
+        assert "renamed_to" not in refused(stale.begin(), 404, "table-not-found")["context"]
+        assert http.get("/v1/namespaces").status_code == 200
+
+
+@pytest.mark.parametrize("value", ["", "x", "00000000-0000-0000-0000-00000000000", "{table_id}x"])
+def test_an_id_of_a_table_of_another_form_is_refused(table: Table, value: str) -> None:
+    header = {"Chronolake-Table-Id": value.format(table_id=definition(table)["table_id"])}
+
+    refused(table.http.get(f"/v1/tables/{table.name}", headers=header), 400, "invalid-parameter")
+    refused(table.http.post(f"/v1/tables/{table.name}/instants", headers=header), 400, "invalid-parameter")
+
+
 def test_a_table_moves_to_another_namespace_and_leaves_its_own_empty(table: Table) -> None:
     namespace, _, name = table.name.partition(".")
     other = f"{namespace}_2"

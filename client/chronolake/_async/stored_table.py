@@ -35,7 +35,7 @@ class AsyncStoredTable:
         definition: model.Table,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self._transport = transport
+        self._transport = transport.for_table(definition.table_id)
         self._storage_options = storage_options
         self._adopt(definition)
 

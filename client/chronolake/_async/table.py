@@ -116,7 +116,6 @@ class AsyncTable(AsyncStoredTable):
             inflight,
             plan,
             markers=markers,
-            table_id=self._definition.table_id,
         )
         return self._as_write(await self._transport.send(calls.instants.begin(self.name, body)))
 
@@ -140,7 +139,6 @@ class AsyncTable(AsyncStoredTable):
             inflight,
             count=count,
             markers=markers,
-            table_id=self._definition.table_id,
         )
         page = await self._transport.send(calls.instants.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
@@ -165,7 +163,6 @@ class AsyncTable(AsyncStoredTable):
             inflight=False,
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
-            table_id=self._definition.table_id,
         )
         return await self._transport.send(calls.instants.begin(self.name, body))
 

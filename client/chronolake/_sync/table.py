@@ -117,7 +117,6 @@ class Table(StoredTable):
             inflight,
             plan,
             markers=markers,
-            table_id=self._definition.table_id,
         )
         return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
 
@@ -141,7 +140,6 @@ class Table(StoredTable):
             inflight,
             count=count,
             markers=markers,
-            table_id=self._definition.table_id,
         )
         page = self._transport.send(calls.instants.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
@@ -166,7 +164,6 @@ class Table(StoredTable):
             inflight=False,
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
-            table_id=self._definition.table_id,
         )
         return self._transport.send(calls.instants.begin(self.name, body))
 

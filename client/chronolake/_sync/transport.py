@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from chronolake._http import Endpoint, LineSplitter, Retries
 from chronolake.calls.base import Call, Page
 
 _Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 _Page = TypeVar("_Page", bound=Page)
 _Entry = TypeVar("_Entry")
 
@@ -29,6 +31,7 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self._table_headers: dict[str, str] = {}
         self._http = httpx.Client(
             base_url=endpoint.url,
             timeout=endpoint.timeout_seconds,
@@ -36,32 +39,47 @@ class Transport:
             verify=endpoint.is_encrypted,
         )
 
+    def for_table(self, table_id: str) -> Transport:
+        """This transport, for calls of one table: they reach it under the name that it has by then, or fail."""
+        transport = copy.copy(self)
+        transport._table_headers = _http.table_headers(table_id)
+        return transport
+
     def send(
         self, call: Call[_Answer], *, key: str | None = None, retry_seconds: float | None = None
     ) -> _Answer:
         """The answer to ``call``; raises a ``ChronolakeError`` when there is none.
 
         ``key`` is the idempotency key of a command, a new one unless given; ``retry_seconds`` is the
-        endpoint's unless given, and 0 tries once. A call of an instant follows its table to a new name.
+        endpoint's unless given, and 0 tries once.
         """
-        key = key or _http.new_key()
+
+        def send(call: Call[Any], key: str) -> _Answer:
+            headers = _http.headers_of(call, key)
+            answer: _Answer = _http.answer_of(call, self._respond(call, headers, retry_seconds))
+            return answer
+
+        return self._following(call, send, key or _http.new_key())
+
+    def send_for_arrow(self, call: Call[Any]) -> bytes:
+        """The answer to ``call`` as an Arrow IPC stream."""
+
+        def send(call: Call[Any], _: str) -> bytes:
+            return self._respond(call, _http.arrow_headers_of(call)).content
+
+        return self._following(call, send)
+
+    def _following(self, call: Call[Any], send: Callable[[Call[Any], str], _Result], key: str = "") -> _Result:
+        """The result of ``send``, for the call under the name that its table has by now."""
         for _ in range(_RENAMES_MAX):
             try:
-                return self._send(call, key, retry_seconds)
+                return send(call, key)
             except errors.NotFound as refused:
                 followed = _http.followed(call, key, refused)
                 if followed is None:
                     raise
                 call, key = followed
-        return self._send(call, key, retry_seconds)
-
-    def _send(self, call: Call[_Answer], key: str, retry_seconds: float | None) -> _Answer:
-        headers = _http.headers_of(call, key)
-        return _http.answer_of(call, self._respond(call, headers, retry_seconds))
-
-    def send_for_arrow(self, call: Call[Any]) -> bytes:
-        """The answer to ``call`` as an Arrow IPC stream."""
-        return self._respond(call, _http.arrow_headers_of(call)).content
+        return send(call, key)
 
     def _respond(
         self, call: Call[Any], headers: dict[str, str], retry_seconds: float | None = None
@@ -69,7 +87,11 @@ class Transport:
         with _http.failures_with_key(headers):
             return self._retried(
                 lambda: self._http.request(
-                    call.method, call.path, params=call.query, content=call.body, headers=headers
+                    call.method,
+                    call.path,
+                    params=call.query,
+                    content=call.body,
+                    headers=headers | self._table_headers,
                 ),
                 retry_seconds,
             )
@@ -123,7 +145,11 @@ class Transport:
         """The lines of an answer that does not end, as they come; one try."""
         with _http.connection_failures(self.endpoint.url):
             with self._http.stream(
-                call.method, call.path, params=call.query, timeout=_http.stream_timeout(self.endpoint)
+                call.method,
+                call.path,
+                params=call.query,
+                headers=self._table_headers,
+                timeout=_http.stream_timeout(self.endpoint),
             ) as response:
                 if not _http.is_event_stream(response):
                     response.read()
@@ -136,7 +162,11 @@ class Transport:
     @contextlib.contextmanager
     def chunks(self, call: Call[Any]) -> concurrency.Stream[Iterator[bytes]]:
         """The bytes of an answer as an Arrow IPC stream, as they come. Retried until the answer begins."""
-        response = self._retried(lambda: self._begin(call))
+
+        def begin(call: Call[Any], _: str) -> httpx.Response:
+            return self._retried(lambda: self._begin(call))
+
+        response = self._following(call, begin)
         try:
             with _http.connection_failures(self.endpoint.url):
                 yield response.iter_bytes()
@@ -146,6 +176,7 @@ class Transport:
     def _begin(self, call: Call[Any]) -> httpx.Response:
         """The response to a call for Arrow; its body is read if it is an error."""
         request = self._http.build_request(**_http.arrow_request(call, self.endpoint))
+        request.headers.update(self._table_headers)
         response = self._http.send(request, stream=True)
         if not response.is_success:
             response.read()

@@ -22,7 +22,7 @@ FILES_LIMIT_MAX = 10_000
 
 Answer = TypeVar("Answer")
 Listed = TypeVar("Listed", bound=msgspec.Struct)
-_OF_INSTANT = re.compile(r"/v1/tables/[^/]+(/instants/[0-9].*)")
+_OF_TABLE = re.compile(r"/v1/tables/[^/]+")
 _Query = tuple[tuple[str, str], ...]
 
 
@@ -55,23 +55,18 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True):
         others = tuple(pair for pair in self.query if pair[0] not in parameters)
         return msgspec.structs.replace(self, query=(*others, *parameters.items()))
 
+    def of_table(self, name: str) -> Call[Answer]:
+        """The same call of a table with this name."""
+        path = _OF_TABLE.sub(table_path(name), self.path, count=1)
+        others = msgspec.structs.replace(self, path=path)
+        return others.with_query(table=name) if any(key == "table" for key, _ in self.query) else others
+
     def page_at(self, cursor: str) -> Call[Answer]:
         """The same list, from ``cursor`` on."""
         if self.body is None:
             return self.with_query(cursor=cursor)
         body = msgspec.json.encode({**msgspec.json.decode(self.body), "cursor": cursor})
         return msgspec.structs.replace(self, body=body)
-
-
-def renamed(call: Call[Answer], renamed_to: object) -> Call[Answer] | None:
-    """The call under the name that its table has got since; None if it names no instant.
-
-    The new name is that of the same table: no other has an instant of this time, which would be pending.
-    """
-    found = _OF_INSTANT.fullmatch(call.path)
-    if found is None or not isinstance(renamed_to, str):
-        return None
-    return msgspec.structs.replace(call, path=f"{table_path(renamed_to)}{found[1]}")
 
 
 def merge_pages(pages: Sequence[Listed], entries: str) -> Listed:

@@ -14,6 +14,7 @@ from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands
+from chronolake_metastore.queries.tables import expected_id
 
 ANONYMOUS = "anonymous"
 
@@ -69,6 +70,7 @@ async def submit(caller: Caller, command: commands.Command) -> Response[Any]:
         path=caller.path,
         address=caller.address,
         size_bytes=len(canonical),
+        table_id=expected_id.get(),
     )
     answer = await caller.sequencer.submit(request)
     # A caller that sent no key may ask for the outcome under the one that the server made up.

@@ -16,6 +16,7 @@ from chronolake_metastore.api.problems import InvalidRequest
 from chronolake_metastore.batching.markers import MarkerBatcher, outcome
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.queries import markers as queries
+from chronolake_metastore.queries.tables import expected_id
 from chronolake_metastore.store.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import (
@@ -64,7 +65,7 @@ async def create_markers(
     _refuse_nul(data)
     # From the state of the application: a dependency costs a single marker more than its way to the database.
     batcher: MarkerBatcher = request.app.state.marker_batcher
-    are_new = await batcher.create(CreateMarkers(parameters.table(table), time, data))
+    are_new = await batcher.create(CreateMarkers(parameters.table(table), time, data, expected_id.get()))
     body = msgspec.json.encode(CreatedMarkers([outcome(is_new) for is_new in are_new]))
     return Response(body, media_type="application/json")  # type: ignore[arg-type]  # encoded here, and not again
 

@@ -12,13 +12,21 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import OpenAPI, Operation, RequestBody
 
 from chronolake_metastore.api import schemas_of_bodies
-from chronolake_metastore.api.parameters import KEY_HEADER
+from chronolake_metastore.api.parameters import KEY_HEADER, TABLE_ID_HEADER
 from chronolake_metastore.api.parameters_in_openapi import describe
 from chronolake_model.files import ARROW
 from chronolake_model.problems import MEDIA_TYPE, ProblemCode
 
 Json = dict[str, Any]
 
+_TABLE_ID: Final[Json] = {
+    "name": TABLE_ID_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The `table_id` that the table must have. If the name is another table's by now, the answer "
+    "is `table-not-found`, and `renamed_to` in its context is the present name of the table with this id.",
+    "schema": {"type": "string", "format": "uuid"},
+}
 _KEY_USED: Final = {
     "description": "The key under which the command was executed. The server makes one if there is none.",
     "schema": {"type": "string"},
@@ -96,6 +104,9 @@ class Document(OpenAPI):
 
 
 def _complete_operation(path: str, operation: Json) -> None:
+    parameters = operation.setdefault("parameters", [])
+    if any(parameter["name"] == "table" for parameter in parameters):
+        parameters.append(dict(_TABLE_ID))
     for parameter in operation.get("parameters", ()):
         describe(parameter)
     responses = operation["responses"]

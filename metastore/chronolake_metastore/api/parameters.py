@@ -6,12 +6,14 @@ import difflib
 import functools
 import re
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from litestar import Request
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from chronolake_metastore import errors
+from chronolake_metastore.queries.tables import expected_id
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.tables import SCHEMA_VERSION_MAX
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
@@ -22,9 +24,10 @@ SKIP_MAX: Final = 1_000_000
 FILES_PAGE_DEFAULT: Final = 1_000
 FILES_PAGE_MAX: Final = 10_000
 IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
-LEASE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 KEY_HEADER: Final = "Idempotency-Key"
 
+_TABLE_ID = re.compile(UUID_PATTERN)
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SCHEMA_VERSION = re.compile(r"[1-9][0-9]{0,9}")
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
@@ -56,6 +59,9 @@ ActorHeader = Annotated[
         description="The sender's name, for the log. It is not verified, because there is no access control.",
     ),
 ]
+
+
+TABLE_ID_HEADER: Final = "Chronolake-Table-Id"
 
 
 def time_parameter(name: str, description: str) -> QueryParameter:
@@ -145,12 +151,31 @@ def header(name: str, value: str) -> str:
     return value
 
 
-async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
+async def check(request: Request[Any, Any, Any]) -> None:
+    """Raise ``InvalidParameter`` for what no parameter of the endpoint takes; note the id of the table.
+
+    It awaits nothing; but a function that is not async would run in a thread, which costs each request more
+    than all the rest of its way through Litestar.
+    """
+    _refuse_unknown(request)
+    names_table = "table" in request.path_params or b"table=" in request.scope["query_string"]
+    expected_id.set(_table_id(request.headers.get(TABLE_ID_HEADER)) if names_table else None)
+
+
+def _table_id(value: str | None) -> UUID | None:
+    if value is None:
+        return None
+    if not _TABLE_ID.fullmatch(value):
+        raise errors.InvalidParameter(
+            f"{TABLE_ID_HEADER} is the table_id of a table, as in {UUID(int=0)}", parameter=TABLE_ID_HEADER
+        )
+    return UUID(value)
+
+
+def _refuse_unknown(request: Request[Any, Any, Any]) -> None:
     """Raise ``InvalidParameter`` for a parameter that the endpoint does not know, and for ``null`` as a number.
 
-    Otherwise both would be silently ignored: ``asof`` would give the present table. It awaits nothing; but a
-    function that is not async would run in a thread, which costs each request more than all the rest of its way
-    through Litestar.
+    Otherwise both would be silently ignored: ``asof`` would give the present table.
     """
     if not request.scope["query_string"]:
         return

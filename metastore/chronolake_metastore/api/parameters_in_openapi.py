@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from chronolake_metastore.api.parameters import IDEMPOTENCY_KEY_LENGTH_MAX, LEASE_ID_PATTERN
+from chronolake_metastore.api.parameters import IDEMPOTENCY_KEY_LENGTH_MAX, TABLE_ID_HEADER, UUID_PATTERN
 from chronolake_metastore.api.times_in_openapi import INSTANT_TIME, READ_TIME
 from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
 from chronolake_model.tables import SCHEMA_VERSION_MAX
@@ -26,7 +26,7 @@ _FORMS: Final[dict[tuple[str, str], Json]] = {
     ("path", "requested_time"): _INSTANT_TIME,
     ("path", "schema_version"): {"pattern": "^[1-9][0-9]{0,8}$"},
     ("path", "key"): _PRINTABLE,
-    ("path", "lease_id"): {"format": "uuid", "pattern": LEASE_ID_PATTERN},
+    ("path", "lease_id"): {"format": "uuid", "pattern": UUID_PATTERN},
     ("query", "table"): {"pattern": TABLE_NAME_PATTERN},
     ("query", "namespace"): {"pattern": NAME_PATTERN},
     ("query", "as_of"): _READ_TIME,
@@ -48,6 +48,7 @@ _FORMS: Final[dict[tuple[str, str], Json]] = {
     ("header", "Idempotency-Key"): _PRINTABLE,
     ("header", "Chronolake-Actor"): _PRINTABLE,
     ("header", "Last-Event-ID"): _CURSOR,
+    ("header", TABLE_ID_HEADER): {"pattern": UUID_PATTERN},
 }
 _LIMITS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 

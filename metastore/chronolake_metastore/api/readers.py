@@ -21,7 +21,7 @@ from chronolake_model.problems import ProblemCode
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
 
 TAGS = ["Readers"]
-_LEASE_ID: Final = re.compile(parameters.LEASE_ID_PATTERN)
+_LEASE_ID: Final = re.compile(parameters.UUID_PATTERN)
 LeaseInPath = FromPath[str]
 
 

@@ -54,6 +54,8 @@ class Request(msgspec.Struct, frozen=True):
     address: str | None = None
     size_bytes: int = 0
     """The length of the command in its canonical form."""
+    table_id: UUID | None = None
+    """The id that the first table of the command must have."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -229,6 +231,8 @@ async def _load_state(
     results = [named_instants.result, *(query.result for query in further_instants)]
     missing = _missing(named, tables.result, named_instants.result)
     renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
+    elsewhere = _elsewhere(tasks, tables.result)
+    present_names = await tx.fetch_one(catalog.find_present_names(elsewhere)) if elsewhere else {}
     loaded = Loaded(
         clocks=locked.result,
         answer_heads=heads.result,
@@ -236,6 +240,7 @@ async def _load_state(
         table_counts={namespace.name: count for namespace, count in namespaces.result},
         tables={table.name: table for table in tables.result},
         renamed=renamed,
+        present_names=present_names,
         instants={
             (table_id, instant.requested_time): instant
             for found_instants in results
@@ -255,6 +260,16 @@ def _missing(named: Sequence[Names], tables: Sequence[Table], found: FoundInstan
     for names in named:
         missing.update(name for name, time in names.instants if (table_ids.get(name), time) not in present)
     return missing
+
+
+def _elsewhere(tasks: Sequence[Task], tables: Sequence[Table]) -> set[UUID]:
+    """The ids of expected tables that do not have the names by which they are asked for."""
+    table_ids = {table.name: table.table_id for table in tables}
+    return {
+        table_id
+        for task in tasks
+        if (table_id := task.request.table_id) and table_ids.get(task.names.tables[0]) != table_id
+    }
 
 
 def _all_marks(all_found: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
@@ -278,6 +293,8 @@ def _decide(state: State, task: Task, evidence: Any, now: Micros, records: _Reco
         return _result(outcome)
     refusal = None
     try:
+        if request.table_id is not None:
+            state.refuse_other(task.names.tables[0], request.table_id)
         origin = Origin(request.actor, request.request_id, now)
         answer = task.handler.decide(state, request.command, evidence, origin)
     except errors.Unavailable as exc:

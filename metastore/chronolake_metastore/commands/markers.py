@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 
@@ -43,6 +44,19 @@ class _Known(msgspec.Struct, frozen=True):
     marked: dict[FileGroup, set[ConcurrentInstant]] = {}
 
 
+class _Names(msgspec.Struct, frozen=True):
+    """What tables are called now: the one that had the name before, and those that requests expect, by id."""
+
+    renamed_to: str | None
+    by_id: dict[UUID, str]
+
+    def table_not_found(self, name: str, request: CreateMarkers) -> errors.TableNotFound:
+        """The refusal of a request whose table does not have the name."""
+        if request.table_id is None:
+            return errors.TableNotFound(name, self.renamed_to)
+        return errors.TableNotFound(name, self.by_id.get(request.table_id), table_id=request.table_id)
+
+
 async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Result]:
     """Create the markers, and give the results in the order of the requests, when all of it is durable.
 
@@ -65,17 +79,27 @@ async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Re
 async def _create_checked(session: Session, table: str, requests: Sequence[CreateMarkers]) -> list[Result]:
     async with session.begin() as tx:
         known = await _load(tx, table, requests)
+        names = await _load_names(tx, table, known, requests)
         if known is None:
-            renamed = await tx.fetch_one(catalog.find_renamed([table]))
-            return [errors.TableNotFound(table, renamed.get(table))] * len(requests)
-        missing = [table for request in requests if request.requested_time not in known.instants]
-        renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
-        refusals = [_refusal(known, request, renamed.get(table)) for request in requests]
+            return [names.table_not_found(table, request) for request in requests]
+        refusals = [_refusal(known, request, names) for request in requests]
         admitted = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
         inserted = stored.insert(_new(known.table, admitted), admitted) if admitted else Query.known([])
         new = await tx.fetch_one(inserted)
         created = iter(new)
         return [next(created) if refusal is None else refusal for refusal in refusals]
+
+
+async def _load_names(
+    tx: Transaction, table: str, known: _Known | None, requests: Sequence[CreateMarkers]
+) -> _Names:
+    """What tables are called now that are not found by the name ``table``."""
+    present = None if known is None else known.table.table_id
+    expected = {request.table_id for request in requests if request.table_id} - {present}
+    missing = known is None or any(request.requested_time not in known.instants for request in requests)
+    renamed = await tx.fetch_one(catalog.find_renamed([table])) if missing else {}
+    by_id = await tx.fetch_one(catalog.find_present_names(expected)) if expected else {}
+    return _Names(renamed.get(table), by_id)
 
 
 async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -> _Known | None:
@@ -99,12 +123,14 @@ async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -
     return _Known(table, by_time, now.result, concurrent.result, marked.result)
 
 
-def _refusal(known: _Known, request: CreateMarkers, renamed_to: str | None) -> errors.TimelineError | None:
+def _refusal(known: _Known, request: CreateMarkers, names: _Names) -> errors.TimelineError | None:
     """Why the markers of a request are not created; if they are, the next request finds their groups marked."""
     table, instant = known.table, known.instants.get(request.requested_time)
+    if request.table_id not in (None, table.table_id):
+        return names.table_not_found(table.name, request)
     if instant is None:
         time = format_time(request.requested_time, table.definition.tick)
-        return errors.InstantNotFound(table.name, time, renamed_to)
+        return errors.InstantNotFound(table.name, time, names.renamed_to)
     markers = request.request.markers
     try:
         domain.admit(table, instant, request)

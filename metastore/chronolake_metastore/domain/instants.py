@@ -104,12 +104,9 @@ def begin(
 ) -> InstantRequested:
     """Begin an instant; its lease runs from ``now``, the wall's time.
 
-    Raises ``TableNotFound`` if another table has the name now, ``ActionNotSupported``, ``InvalidPlan``, or
-    ``WriteConflict`` when another plan has its file groups.
+    Raises ``ActionNotSupported``, ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
     """
     request = command.request
-    if request.table_id not in (None, str(table.table_id)):
-        raise errors.TableNotFound(table.name, other_id=str(table.table_id))
     rules = actions.RULES[request.action]
     _refuse_unsupported(table, request, rules)
     plans.check(table, request, rules, concurrent)

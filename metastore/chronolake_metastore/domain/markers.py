@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from uuid import UUID
 
 import msgspec
 
@@ -27,6 +28,8 @@ class CreateMarkers(msgspec.Struct, frozen=True):
     table: str
     requested_time: Micros
     request: wire.CreateMarkers
+    table_id: UUID | None = None
+    """The id that the table must have."""
 
 
 Marked = Mapping[FileGroup, Set[ConcurrentInstant]]

@@ -76,6 +76,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     table_counts: Mapping[str, int] = {}
     tables: Mapping[str, Table] = {}
     renamed: Mapping[str, str] = {}
+    present_names: Mapping[UUID, str] = {}
     instants: Mapping[InstantKey, Instant] = {}
     marks: Mapping[InstantKey, Marks] = {}
     concurrent: Mapping[FileGroup, Sequence[ConcurrentInstant]] = {}
@@ -91,6 +92,7 @@ class State:
     def __init__(self, loaded: Loaded) -> None:
         self.marks = loaded.marks
         self.renamed = loaded.renamed
+        self.present_names = loaded.present_names
         self.clocks = dict(loaded.clocks)
         self.answer_heads = dict(loaded.answer_heads)
         self.namespaces = dict(loaded.namespaces)
@@ -106,6 +108,12 @@ class State:
         if table is None:
             raise errors.TableNotFound(name, self.renamed.get(name))
         return table
+
+    def refuse_other(self, name: str, table_id: UUID) -> None:
+        """Raise ``TableNotFound`` unless ``name`` is that of the table with this id."""
+        table = self.locked_table(name)
+        if table is None or table.table_id != table_id:
+            raise errors.TableNotFound(name, self.present_names.get(table_id), table_id=table_id)
 
     def locked_table(self, name: str) -> Table | None:
         """A table whose clock is locked, if it is there.

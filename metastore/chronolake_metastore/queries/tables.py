@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from typing import Final
+from uuid import UUID
+
 from chronolake_metastore import errors
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
@@ -12,10 +16,17 @@ from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, ReadTime, format_time
 
+expected_id: Final[ContextVar[UUID | None]] = ContextVar("expected_id", default=None)
+"""The id that the table of a request must have. Every query of a table looks it up by ``find``."""
+
 
 async def find(connection: Reader, name: str) -> tables.Table:
     """One table, on a connection that goes on reading; raises ``TableNotFound``."""
     table = await catalog.get_table(connection, name)
+    table_id = expected_id.get()
+    if table_id is not None and (table is None or table.table_id != table_id):
+        present = await transaction.read(connection, catalog.find_present_names([table_id]))
+        raise errors.TableNotFound(name, present.get(table_id), table_id=table_id)
     if table is None:
         raise errors.TableNotFound(name, await _renamed_to(connection, name))
     return table

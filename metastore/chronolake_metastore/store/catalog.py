@@ -22,6 +22,7 @@ _SAVE_NAMESPACES: Final = statements.load("namespaces/save")
 _DELETE_NAMESPACES: Final = "DELETE FROM namespace WHERE name = ANY (%(names)s::text[])"
 _FIND_TABLES: Final = statements.load("tables/find")
 _FIND_FORMER_HOLDERS: Final = statements.load("tables/find_former_holders")
+_FIND_PRESENT_NAMES: Final = statements.load("tables/find_present_names")
 _FIND_RENAMED: Final = statements.load("tables/find_renamed")
 _FIND_PENDING: Final = """
     SELECT micros(requested_time)
@@ -90,6 +91,12 @@ def find_renamed(names: Iterable[str]) -> Query[dict[str, str]]:
     if not named:
         return Query.known({})
     return Query(_FIND_RENAMED, {"names": named}, lambda rows: {name: present for name, present in rows})
+
+
+def find_present_names(table_ids: Iterable[UUID]) -> Query[dict[UUID, str]]:
+    """The names of those of these tables that are not dropped."""
+    parameters = {"table_ids": sorted(table_ids)}
+    return Query(_FIND_PRESENT_NAMES, parameters, lambda rows: {table_id: name for table_id, name in rows})
 
 
 def find_pending(table_id: UUID) -> Query[list[Micros]]:

@@ -69,16 +69,17 @@ def create(requests: Sequence[CreateMarkers]) -> Query[list[list[bool] | None]]:
     The result says of each request which markers were new; None where the instant did not take them.
     """
     named = _numbered(requests)
-    names = [(*split_table_name(table), requested_time, writer) for table, requested_time, writer in named]
+    parts = [split_table_name(table) for table, _, _, _ in named]
     markers = [marker for request in requests for marker in request.request.markers]
     numbers = [
         number for request in requests for number in [named[_name_of(request)]] * len(request.request.markers)
     ]
     parameters = {
-        "namespaces": [name[0] for name in names],
-        "tables": [name[1] for name in names],
-        "requested_times": [name[2] for name in names],
-        "writers": [name[3] for name in names],
+        "namespaces": [namespace for namespace, _ in parts],
+        "tables": [table for _, table in parts],
+        "table_ids": [table_id for _, table_id, _, _ in named],
+        "requested_times": [requested_time for _, _, requested_time, _ in named],
+        "writers": [writer for _, _, _, writer in named],
         "numbers": numbers,
         "markers": len(markers),
         **_columns(markers),
@@ -193,11 +194,11 @@ async def delete(
     return Marker(partition_path, file_name, MarkerKind(kind)), deleted
 
 
-_Name = tuple[str, Micros, str | None]
+_Name = tuple[str, UUID | None, Micros, str | None]
 
 
 def _name_of(request: CreateMarkers) -> _Name:
-    return request.table, request.requested_time, request.request.writer
+    return request.table, request.table_id, request.requested_time, request.request.writer
 
 
 def _numbered(requests: Iterable[CreateMarkers]) -> dict[_Name, int]:

@@ -5,12 +5,15 @@
 -- waiting. Tables that detect conflicts early are left to statements that look first.
 WITH asked AS MATERIALIZED (
     SELECT n.number, t.table_id, moment(n.requested_time) AS requested_time, n.writer
-    FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[], %(writers)s::text[])
-        WITH ORDINALITY AS n (namespace, name, requested_time, writer, number)
+    FROM unnest(
+        %(namespaces)s::text[], %(tables)s::text[], %(table_ids)s::uuid[], %(requested_times)s::bigint[],
+        %(writers)s::text[]
+    ) WITH ORDINALITY AS n (namespace, name, table_id, requested_time, writer, number)
     CROSS JOIN LATERAL (
         SELECT live.table_id
         FROM lake_table live
         WHERE live.namespace = n.namespace AND live.name = n.name AND live.dropped_at IS NULL
+            AND live.table_id = coalesce(n.table_id, live.table_id)
             AND live.definition -> 'properties' ->> 'markers.early-conflict-detection' IS DISTINCT FROM 'true'
         OFFSET 0
     ) AS t
