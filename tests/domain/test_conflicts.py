@@ -220,6 +220,8 @@ def test_the_loser_is_told_the_winner_the_groups_and_what_to_read() -> None:
         conflicts.refuse(TABLE, MINE, [(GroupChange.WRITE, group) for group in groups], others, NOW)
     context = lost.value.context
     assert context["winner"] == format_time(LONG_BEFORE), "who completed last"
+    named = f"{groups[0].file_id} in partition '', {groups[2].file_id} in partition '';"
+    assert named in str(lost.value)
     assert context["rebase_on"] == format_time(LATER)
     assert context["file_groups_in_common"] == 2
     assert [group["file_id"] for group in context["file_groups"]] == [groups[0].file_id, groups[2].file_id]

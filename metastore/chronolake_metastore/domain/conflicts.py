@@ -22,6 +22,7 @@ from chronolake_model.vocabulary import Action, State, Touch, Yields
 
 GROUPS_NAMED_MAX: Final = 100
 """File groups that a conflict names; it may have more."""
+_GROUPS_IN_TEXT_MAX: Final = 3
 
 
 class GroupChange(enum.StrEnum):
@@ -201,7 +202,8 @@ def refuse(
         what = f"the instant {conflict.winner} has changed"
         then = "roll back, read the table again and write again"
     raise errors.WriteConflict(
-        f"{what} {len(lost.file_groups)} of the same file group(s) of {table.name!r}; {then}",
+        f"{what} {len(lost.file_groups)} of the same file group(s) of {table.name!r}: "
+        f"{_first_of(lost.file_groups)}; {then}",
         **msgspec.to_builtins(conflict),
     )
 
@@ -238,6 +240,12 @@ def document(table: Table, lost: LostConflict) -> wire.Conflict:
         ],
         file_groups_in_common=len(lost.file_groups),
     )
+
+
+def _first_of(groups: Sequence[FileGroup]) -> str:
+    """The first of these file groups, for a text."""
+    names = [f"{group.file_id} in partition {group.partition_path!r}" for group in groups[:_GROUPS_IN_TEXT_MAX]]
+    return ", ".join([*names, "..."] if len(groups) > len(names) else names)
 
 
 def _conflicts(
