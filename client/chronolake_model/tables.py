@@ -170,8 +170,8 @@ class AlterTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """
 
     other_fields: ClassVar[str] = (
-        "all else of a table is fixed when it is created: create another table, and write the records into "
-        "it; columns are changed at /v1/tables/{table}/schema"
+        "properties are changed by set and unset, and columns at /v1/tables/{table}/schema; all else of a "
+        "table is fixed when it is created: create another table, and write the records into it"
     )
 
     name: TableName | None = None

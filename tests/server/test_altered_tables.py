@@ -93,6 +93,7 @@ def test_a_change_that_changes_nothing_is_no_event(table: Table) -> None:
         ({"schema": []}, 400, "invalid-request", "/schema"),
         ({"set": {"": "1"}}, 400, "invalid-request", "length >= 1"),
         ({"set": {"storage.region": "x y\n"}}, 422, "invalid-table", "region"),
+        ({"properties": {"a": "1"}}, 400, "invalid-request", "by set and unset"),
         ({"set": {"markers.required": "maybe"}}, 422, "invalid-table", "true or false"),
         ({"set": {"conflicts.yields": "nobody"}}, 422, "invalid-table", "conflicts.yields"),
         ({"set": {"deletions.grace-seconds": "-1"}}, 422, "invalid-table", "seconds"),
@@ -425,3 +426,13 @@ def test_names_that_are_given_up_and_taken_at_random_are_replayed(
             list(pool.map(act, range(150)))
     report = asyncio.run(verification.verify(Settings(dsn=shared_servers[0].dsn)))
     assert report.findings == []
+
+
+def test_the_name_of_a_dropped_table_does_not_lead_to_a_table_that_had_it_before(table: Table) -> None:
+    name = table.name
+    renamed(table, f"{name}_2")
+    last = rest.make_table(table.http, name, base_path=f"file:///lake/{name}_last")
+    assert table.http.delete(f"/v1/tables/{name}").status_code == 204
+
+    for response in (table.http.get(f"/v1/tables/{name}"), last.begin()):
+        assert "renamed_to" not in refused(response, 404, "table-not-found").get("context", {})

@@ -1,8 +1,10 @@
--- For names that tables gave up by a rename: what the last of these tables is called now, unless it was dropped.
+-- For names that tables gave up by a rename: what the last of these tables is called now, unless it was dropped, or
+-- a later holder of the name was dropped under it. A table that gets a name continues behind the times of the name's
+-- former holders, so the times at which they gave it up are in order.
 SELECT named.name, t.namespace || '.' || t.name
 FROM unnest(%(names)s::text[]) AS named (name)
 CROSS JOIN LATERAL (
-    SELECT e.table_id
+    SELECT e.table_id, e.time
     FROM event e
     WHERE e.type = 'TableAltered'
         AND e.payload ->> 'new_name' IS NOT NULL
@@ -12,3 +14,9 @@ CROSS JOIN LATERAL (
 ) AS renamed
 JOIN lake_table t ON t.table_id = renamed.table_id AND t.dropped_at IS NULL
 WHERE named.name <> t.namespace || '.' || t.name
+    AND NOT EXISTS (
+        SELECT FROM lake_table dropped
+        WHERE dropped.namespace = split_part(named.name, '.', 1)
+            AND dropped.name = split_part(named.name, '.', 2)
+            AND dropped.dropped_at > renamed.time
+    )
