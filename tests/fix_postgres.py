@@ -15,7 +15,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from chronolake_metastore import embedded
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 
 TEMPLATE = "chronolake_template"
 

@@ -57,7 +57,7 @@ from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from chronolake_metastore.workers.deleter import Deleter
 from chronolake_metastore.workers.sweeper import Sweeper

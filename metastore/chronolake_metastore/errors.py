@@ -315,7 +315,7 @@ class DatabaseUnavailable(Unavailable):
 
 
 class ConnectionLost(DatabaseUnavailable):
-    """A connection to the database was lost, or could not be made; ``store.outages`` logs it."""
+    """A connection to the database was lost, or could not be made; ``store.postgres.outages`` logs it."""
 
 
 class SchemaUnknown(Unavailable):

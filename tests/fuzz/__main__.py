@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from chronolake_metastore import embedded
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 from tests.fix_server import ServerProcess
 from tests.fuzz import attack
 

@@ -27,8 +27,8 @@ from chronolake_metastore.domain import conflicts, events
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.queries import files as queried_files
 from chronolake_metastore.store import feed, outcomes
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Query, Session, Statement, Transaction
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Query, Session, Statement, Transaction
 from chronolake_model.files import Snapshot
 from chronolake_model.times import Micros
 

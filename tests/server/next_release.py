@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chronolake_metastore.store import schema
+from chronolake_metastore.store.postgres import schema
 
 NEXT_REVISION = "9999"
 FOLDER_VARIABLE = "NEXT_RELEASE_MIGRATIONS"

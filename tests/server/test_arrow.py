@@ -15,7 +15,7 @@ import pytest
 
 import chronolake
 from chronolake import errors
-from chronolake_metastore.store.stream_slots import STREAMS_MAX
+from chronolake_metastore.store.postgres.stream_slots import STREAMS_MAX
 from chronolake_model.files import ARROW
 from chronolake_model.times import Tick, format_time, from_datetime
 from tests.fix_server import ServerProcess

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from chronolake_metastore.store.stream_slots import STREAMS_MAX
+from chronolake_metastore.store.postgres.stream_slots import STREAMS_MAX
 from chronolake_model.files import ARROW
 from tests.fix_server import ServerProcess
 from tests.server import database, rest

@@ -19,8 +19,9 @@ import pytest
 
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import identity, migrations
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import identity
+from chronolake_metastore.store.postgres import migrations
+from chronolake_metastore.store.postgres.engine import Database
 from tests.fix_server import QUIET, free_port
 from tests.server import rest
 from tests.server.rest import succeeded

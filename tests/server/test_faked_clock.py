@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from chronolake_metastore.embedded import EmbeddedPostgres
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.load import Load

@@ -20,7 +20,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import chronolake_migrations
-from chronolake_metastore.store import schema
+from chronolake_metastore.store.postgres import schema
 from tests.fix_server import ServerProcess
 from tests.server import database, next_release, rest
 from tests.server.load import Load

@@ -16,8 +16,8 @@ from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, namespaces
 from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import instants as wire, tables as wire_tables
 from tests.fix_server import ServerProcess
 from tests.server import database, rest

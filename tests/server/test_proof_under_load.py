@@ -21,8 +21,8 @@ from chronolake_metastore.domain import commands, namespaces
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import engine
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres import engine
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import tables as wire_tables
 from tests.fix_server import ServerProcess
 from tests.server import database, rest

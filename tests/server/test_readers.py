@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import Json, Table, refused, succeeded

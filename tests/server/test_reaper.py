@@ -16,9 +16,9 @@ from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leader_election
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
 from tests.server import database as sql, rest

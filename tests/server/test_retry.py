@@ -11,7 +11,7 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.batching import retry
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.store.transaction import MarkedMeanwhile, OutcomeRaced
+from chronolake_metastore.store.postgres.transaction import MarkedMeanwhile, OutcomeRaced
 
 
 def run(failures: Iterator[Exception], seconds: float = 60.0) -> tuple[str, int]:

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from chronolake_metastore.store import diagnosis
+from chronolake_metastore.store.postgres import diagnosis
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.command_line import TIMEOUT_SECONDS, complaint, run

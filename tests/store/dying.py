@@ -9,10 +9,10 @@ from typing import cast
 import psycopg
 from typing_extensions import override
 
-from chronolake_metastore.store.connections import BoundedConnection
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.pipelines import StatementResult
-from chronolake_metastore.store.transaction import Session, Statement, Transaction
+from chronolake_metastore.store.postgres.connections import BoundedConnection
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pipelines import StatementResult
+from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 
 
 class DyingSession(Session):

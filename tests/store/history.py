@@ -29,8 +29,8 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import (
     instants as wire,
     markers as wire_markers,

@@ -19,7 +19,7 @@ from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from tests.store.dying import DyingSession
 
 EXAMPLES: Final = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))

@@ -37,8 +37,8 @@ from chronolake_metastore.proof.rebuilding import Rebuilt
 from chronolake_metastore.proof.verification import Report
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, event_log
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import (
     instants as wire,
     markers as wire_markers,

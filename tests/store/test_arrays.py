@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 
 _BELOW_2_TO_THE_63 = 2**63 - 1
 _TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))

@@ -15,8 +15,8 @@ from chronolake_metastore.domain.namespaces import DropNamespace
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import engine
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres import engine
+from chronolake_metastore.store.postgres.engine import Database
 
 AWAY = "08000 08006 25006 25P03 40001 40P01 53100 53200 55P03 57014 57P01 57P05"
 BUGS = ["22P02", "23505", "42601", "42P01"]

@@ -15,8 +15,8 @@ from chronolake_metastore import errors
 from chronolake_metastore.queries import identity as queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import identity
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from tests.store.history import History
 
 T = TypeVar("T")

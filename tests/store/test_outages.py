@@ -14,9 +14,9 @@ from sqlalchemy import text
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.outages import QUIET_SECONDS, Outages
-from chronolake_metastore.store.transaction import Query, Session, no_rows
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.outages import QUIET_SECONDS, Outages
+from chronolake_metastore.store.postgres.transaction import Query, Session, no_rows
 
 POOL = 4
 

@@ -12,9 +12,9 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.connections import BoundedConnection
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.postgres.connections import BoundedConnection
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Statement
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from chronolake_metastore.domain.partition_pruning import PartitionSet, prune, r
 from chronolake_metastore.domain.pruning import Stats
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import file_streams, partitions, scans
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import GroupKey
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.filters import Compare, ComparisonOperator, Or
 from chronolake_model.times import Micros
 from tests import records

@@ -10,8 +10,8 @@ from sqlalchemy import create_engine
 
 import chronolake_migrations
 from chronolake_metastore.domain.instants import Instant
-from chronolake_metastore.store import migrations, schema
-from chronolake_metastore.store.migrations import Migrated
+from chronolake_metastore.store.postgres import migrations, schema
+from chronolake_metastore.store.postgres.migrations import Migrated
 
 
 def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:

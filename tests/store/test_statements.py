@@ -9,8 +9,8 @@ import pytest
 
 import chronolake_migrations
 from chronolake_metastore import store
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 
 STORE = Path(store.__path__[0])
 SQL = sorted(STORE.glob("sql/**/*.sql"))

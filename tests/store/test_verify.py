@@ -11,7 +11,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.proof import Check
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import replay_tables
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
 from tests.store.verifying import CLICKS, EVENT, NOBODY, failed_checks, run

@@ -12,8 +12,8 @@ from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Replacement, Slices
 from chronolake_metastore.queries import file_groups, files, partitions, slices as slice_queries
 from chronolake_metastore.queries.slices import SliceSelection
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import PublishedFile
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
 from chronolake_model.scans import Scan

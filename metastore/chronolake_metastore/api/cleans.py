@@ -11,7 +11,7 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.domain import cleans
 from chronolake_metastore.queries import clean_plans as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
 from chronolake_model.problems import ProblemCode
 

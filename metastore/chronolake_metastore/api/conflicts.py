@@ -11,7 +11,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.queries import conflicts as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import Conflicts, FindConflicts
 from chronolake_model.problems import ProblemCode
 

@@ -12,7 +12,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.queries import deletable as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DeletedFile
 from chronolake_model.problems import ProblemCode

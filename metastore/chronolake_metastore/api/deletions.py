@@ -14,7 +14,7 @@ from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.queries import deletions as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import DeletedFilePage, ReportedDeletions
 from chronolake_model.problems import ProblemCode

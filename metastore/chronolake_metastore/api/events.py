@@ -16,7 +16,7 @@ from chronolake_metastore.api.parameters import Limit
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.queries import events as queries
 from chronolake_metastore.queries.following import CatchingUp
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.events import EventPage
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Bound

@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
 from chronolake_metastore.queries import file_groups as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.slices import FileGroupHistory, PendingFileGroups, ReplacedFileGroups
 

@@ -20,7 +20,7 @@ from chronolake_metastore.api.parameters import (
 )
 from chronolake_metastore.queries import files as queries, slices
 from chronolake_metastore.queries.slices import SliceSelection
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.files import ARROW, Changes, Snapshot
 from chronolake_model.problems import ProblemCode
 from chronolake_model.vocabulary import View

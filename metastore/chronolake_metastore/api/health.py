@@ -13,7 +13,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.api import problems
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 
 TAGS = ["Operations"]
 

@@ -16,8 +16,8 @@ from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPa
 from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.instants import Filter
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import (
     BeginInstant,
     CompleteInstant,

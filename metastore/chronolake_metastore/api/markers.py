@@ -17,7 +17,7 @@ from chronolake_metastore.batching.markers import MarkerBatcher, outcome
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.queries import markers as queries
 from chronolake_metastore.queries.tables import expected_id
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import (
     CreatedMarkers,

@@ -11,7 +11,7 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit
 from chronolake_metastore.domain import namespaces
 from chronolake_metastore.queries import namespaces as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import CreateNamespace, Namespace, NamespacePage
 

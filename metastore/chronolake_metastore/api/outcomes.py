@@ -12,7 +12,7 @@ from litestar.params import FromPath
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.queries import outcomes as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import ProblemCode
 

@@ -9,7 +9,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.queries import event_lists as queries
 from chronolake_metastore.queries.event_lists import ListRequest
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import FileGroupsReplaced, PlannedFileGroups, PlannedFiles, PlannedInstants
 from chronolake_model.problems import ProblemCode
 

@@ -16,7 +16,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
 from chronolake_metastore.queries import readers as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
 

@@ -14,7 +14,7 @@ from chronolake_metastore.api import parameters, problems, streams
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
 from chronolake_metastore.queries import files as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.files import Snapshot
 from chronolake_model.problems import ProblemCode
 from chronolake_model.scans import Scan

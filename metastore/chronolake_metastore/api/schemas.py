@@ -11,7 +11,7 @@ from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import schemas
 from chronolake_metastore.queries import schemas as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 

@@ -19,7 +19,7 @@ from chronolake_model.files import ARROW
 from chronolake_model.problems import ProblemCode
 
 if TYPE_CHECKING:
-    from chronolake_metastore.store.arrow import ArrowStream
+    from chronolake_metastore.store.postgres.arrow import ArrowStream
 
 CHUNK_BYTES: Final = 256 * 1024
 """The size of a chunk. The client has to read each chunk in time."""

@@ -15,7 +15,7 @@ from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPa
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.queries import sweeps as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import sweeps as wire
 from chronolake_model.problems import ProblemCode
 from chronolake_model.sweeps import GRACE_SECONDS_MAX, RecordedSweep, UnsweptPage

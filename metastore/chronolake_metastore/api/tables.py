@@ -16,7 +16,7 @@ from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import tables as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import AlterTable, CreateTable, Table, TablePage
 

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 
 from chronolake_metastore.api import problems
 from chronolake_metastore.queries import time as queries
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import TimeInterval
 
 

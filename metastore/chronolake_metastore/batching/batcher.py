@@ -21,7 +21,7 @@ from chronolake_metastore.batching import retry
 from chronolake_metastore.batching.queue import BatchQueue, Bounds
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.transaction import Session
 
 OVERDUE_SECONDS: Final = 0.05
 """How long a batch may take before another lane starts with requests that share no key with it."""

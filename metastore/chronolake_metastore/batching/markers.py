@@ -18,8 +18,8 @@ from chronolake_metastore.commands import markers
 from chronolake_metastore.domain.markers import CreateMarkers, check
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model.markers import MarkerOutcome
 
 MILLISECONDS: Final = 1_000

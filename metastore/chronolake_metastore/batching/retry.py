@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.store.transaction import TransactionRaced
+from chronolake_metastore.store.postgres.transaction import TransactionRaced
 from chronolake_model.backoff import Backoff
 
 BACKOFF: Final = Backoff(first_seconds=0.05, max_seconds=1.0)

@@ -18,8 +18,8 @@ from chronolake_metastore.commands.group import Request, Task
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.engine import SILENT_SECONDS_MAX, Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import SILENT_SECONDS_MAX, Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model.times import MICROS_PER_SECOND
 
 _CATALOG: Final = ""

@@ -15,7 +15,7 @@ from chronolake_metastore.cli import claiming, proving, serving
 from chronolake_metastore.cli.options import EVERY, existing, of_settings, source_of
 from chronolake_metastore.proof import verification
 from chronolake_metastore.settings import LogLevel, Settings
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 
 app = typer.Typer(
     name="chronolake-metastore",

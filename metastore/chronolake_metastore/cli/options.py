@@ -13,7 +13,7 @@ import typer
 from chronolake_metastore import embedded, errors, telemetry
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.settings import Setting, Settings, all_settings
-from chronolake_metastore.store import diagnosis
+from chronolake_metastore.store.postgres import diagnosis
 
 _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
 _COMMON: Final = ("dsn", "data_dir", "log_format", "log_level")

@@ -21,7 +21,7 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import migrations
+from chronolake_metastore.store.postgres import migrations
 
 EMBEDDED_SECONDS: Final = 1.0
 """How often to look whether the embedded PostgreSQL runs."""

@@ -14,8 +14,8 @@ import msgspec
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import base_paths, identity, instants
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.storage import options_of
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner, Renewal

@@ -37,9 +37,9 @@ from chronolake_metastore.store import (
     staging as stored_staging,
 )
 from chronolake_metastore.store.file_groups import Concurrent, with_previous
+from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_metastore.store.reconciling import MarkedInstant
 from chronolake_metastore.store.staging import StagedVersions, in_sets
-from chronolake_metastore.store.transaction import Query
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import CompletedTogether, StagedWriteStats
 from chronolake_model.times import Micros, format_time, parse_time

@@ -38,7 +38,7 @@ from chronolake_metastore.store import (
     refusals,
 )
 from chronolake_metastore.store.instants import FoundInstants
-from chronolake_metastore.store.transaction import Session, Statement, Transaction
+from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 

@@ -17,7 +17,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store.instants import FoundInstants
-from chronolake_metastore.store.transaction import Query, Transaction
+from chronolake_metastore.store.postgres.transaction import Query, Transaction
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros
 

@@ -27,7 +27,7 @@ from chronolake_metastore.store import (
     instants as stored_instants,
     markers as stored,
 )
-from chronolake_metastore.store.transaction import Query, Session, Transaction
+from chronolake_metastore.store.postgres.transaction import Query, Session, Transaction
 from chronolake_model.times import Micros, format_time
 
 Result = list[bool] | errors.TimelineError

@@ -22,7 +22,7 @@ from chronolake_metastore.store import (
     reconciling,
     schemas,
 )
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.postgres.transaction import Statement
 
 _NOTHING: Final[Mapping[ListKey, Sequence[Entry]]] = {}
 

@@ -10,8 +10,8 @@ from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import AnswersHead, Heads
 from chronolake_metastore.domain.proof import NOTHING, AnswerChains, Check, Finding
 from chronolake_metastore.store import answers
+from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import ReplaySession
-from chronolake_metastore.store.transaction import Transaction
 
 NO_TABLE = "(no table)"
 """The name, in a finding, for outcomes that concern no table."""

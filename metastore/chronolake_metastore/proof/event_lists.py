@@ -15,7 +15,7 @@ from chronolake_metastore.domain.lists import Entry, Sealed, entries_of
 from chronolake_metastore.domain.proof import NOTHING, Check, Finding
 from chronolake_metastore.store import event_lists
 from chronolake_metastore.store.event_lists import StoredEntry
-from chronolake_metastore.store.transaction import Transaction
+from chronolake_metastore.store.postgres.transaction import Transaction
 
 ReportFinding = Callable[[Finding, UUID], None]
 """Takes a finding on a table's log."""

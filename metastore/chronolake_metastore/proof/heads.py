@@ -13,8 +13,8 @@ from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.proof.verification import CATALOG
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, clocks, proof
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Session
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model.times import Tick, format_time
 
 

@@ -16,8 +16,8 @@ from chronolake_metastore.domain.events import StoredEvent, decode
 from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, proof, replay_tables
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.transaction import Transaction
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Transaction
 
 
 class Rebuilt(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEve
 from chronolake_metastore.domain.state import EMPTY, State
 from chronolake_metastore.store import event_lists, event_log, instants as stored_instants
 from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import ReplaySession
-from chronolake_metastore.store.transaction import Transaction
 
 Progress = Callable[[str, int, int], None]
 """Takes the present step, how much of it is done, and how much there is to do; 0 if that is unknown."""

@@ -32,9 +32,9 @@ from chronolake_metastore.proof.answer_chains import AnswersVerification
 from chronolake_metastore.proof.replay import LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import proof, replay_tables
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import Difference, ReplaySession
-from chronolake_metastore.store.transaction import Transaction
 from chronolake_model.names import split_table_name
 
 CATALOG: Final = "(catalog)"

@@ -6,7 +6,7 @@ from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.instants import format_if
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import cleans as stored
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.cleans import FILES_TO_CLEAN_MAX, CleanPolicy, CleanPreview
 
 

@@ -6,7 +6,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import cleans as stored
-from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.times import Bound, Micros, ReadTime
 
 BEFORE_ALL = Micros(0)

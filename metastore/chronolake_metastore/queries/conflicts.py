@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronolake_metastore.domain import conflicts
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import clocks, file_groups, instants
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros, format_time

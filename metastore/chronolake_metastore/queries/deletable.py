@@ -11,7 +11,7 @@ from chronolake_metastore.domain.deletable import FileFacts
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
 from chronolake_metastore.store import clocks, deletable as stored, instants
-from chronolake_metastore.store.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, Refusal, RefusedDeletion
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros

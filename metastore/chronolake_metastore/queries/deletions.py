@@ -10,8 +10,8 @@ from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.queries import cursors, markers, paging
 from chronolake_metastore.store import deletions as stored
 from chronolake_metastore.store.deletions import FIRST
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.markers import InstantRef
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.markers import DeletedFile, DeletedFilePage
 from chronolake_model.times import Micros, format_time
 

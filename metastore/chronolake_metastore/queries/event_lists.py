@@ -12,7 +12,7 @@ from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, markers
 from chronolake_metastore.store import event_lists as stored
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 

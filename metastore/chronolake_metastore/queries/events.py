@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import feed
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import Entry
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.events import EventPage, LoggedEvent
 from chronolake_model.times import Bound, Tick, format_time, to_datetime
 

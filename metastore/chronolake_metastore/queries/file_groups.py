@@ -10,8 +10,8 @@ from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import slices as stored
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.slices import AsOf, PendingGroup, ReplacedGroup
 from chronolake_model import slices as wire
 from chronolake_model.times import ReadTime, Tick, format_time

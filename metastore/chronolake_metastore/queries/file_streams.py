@@ -10,9 +10,9 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import file_streams as stored
-from chronolake_metastore.store.arrow import ArrowStream
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST
+from chronolake_metastore.store.postgres.arrow import ArrowStream
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, ReadTime, format_time
 

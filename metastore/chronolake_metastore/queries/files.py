@@ -16,8 +16,8 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, cursors, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import files as stored, instants as stored_instants, partitions, scans
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
 from chronolake_model.scans import Scan

@@ -13,9 +13,9 @@ import msgspec
 from chronolake_metastore.event_ring import LAST_OF_TABLE, EncodedEvent, Place
 from chronolake_metastore.queries import cursors, events, tables
 from chronolake_metastore.store import feed
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import Entry
+from chronolake_metastore.store.postgres.engine import Database
 
 EVENTS_OF_PAGE: Final = 200
 PAGE_BYTES: Final = 32 * 1024

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import identity
-from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.postgres.engine import Reader
 
 
 async def refuse_foreign_database(connection: Reader) -> UUID:

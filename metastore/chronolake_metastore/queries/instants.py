@@ -10,8 +10,8 @@ import msgspec
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored
-from chronolake_metastore.store.engine import Database
 from chronolake_metastore.store.instants import Filter
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import TimeOrder

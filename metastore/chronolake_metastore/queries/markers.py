@@ -12,8 +12,8 @@ from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored_instants, markers as stored
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, InstantRef
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.markers import DeletedMarkers, Marker, MarkerExists, MarkerPage
 from chronolake_model.times import Micros, format_time
 

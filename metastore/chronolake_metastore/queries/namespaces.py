@@ -7,7 +7,7 @@ from chronolake_metastore.domain import namespaces
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.queries import cursors, paging
 from chronolake_metastore.store import catalog
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import tables as wire
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import outcomes
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import outcomes as wire
 from chronolake_model.times import to_datetime
 

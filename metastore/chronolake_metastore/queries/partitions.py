@@ -8,7 +8,7 @@ import msgspec
 
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import partitions as stored
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.slices import Partition, Partitions
 from chronolake_model.times import ReadTime, format_time
 

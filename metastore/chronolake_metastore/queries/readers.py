@@ -18,7 +18,7 @@ from chronolake_metastore.domain.instants import format_if, lease_end
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import clocks, readers as stored
-from chronolake_metastore.store.engine import Database, Reader as Connection
+from chronolake_metastore.store.postgres.engine import Database, Reader as Connection
 from chronolake_metastore.store.readers import FIRST, Reader
 from chronolake_model import readers as wire
 from chronolake_model.times import MICROS_PER_SECOND, Micros, ReadTime, to_datetime

@@ -7,8 +7,9 @@ from typing import Final
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import diagnosis, engine, event_log, schema
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import event_log
+from chronolake_metastore.store.postgres import diagnosis, engine, schema
+from chronolake_metastore.store.postgres.engine import Database
 
 ANSWER_SECONDS: Final = 2.0
 """An orchestrator asks, and gives up by itself after a few seconds."""

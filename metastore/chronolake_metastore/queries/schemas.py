@@ -12,7 +12,7 @@ from chronolake_metastore.domain import schemas
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import schemas as stored
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import schemas as wire
 from chronolake_model.tables import SCHEMA_VERSION_MAX
 

@@ -13,8 +13,8 @@ from chronolake_metastore.domain import cleans, slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.slices import AsOf
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind

@@ -9,7 +9,7 @@ import msgspec
 from chronolake_metastore.domain.instants import format_if
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import sweeps as stored
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.sweeps import FIRST
 from chronolake_model.sweeps import UnsweptInstant, UnsweptPage
 from chronolake_model.times import format_time

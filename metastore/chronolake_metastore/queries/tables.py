@@ -10,8 +10,9 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
 from chronolake_metastore.queries import cleans, cursors, paging
-from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants, transaction
-from chronolake_metastore.store.engine import Database, Reader
+from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
+from chronolake_metastore.store.postgres import transaction
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, ReadTime, format_time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronolake_metastore.store import clocks
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import TimeInterval
 from chronolake_model.times import Micros, Tick, format_time
 

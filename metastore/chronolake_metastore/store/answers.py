@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.answers import ChainHead, StoredAnswer, chain_of_name
-from chronolake_metastore.store import advisory_locks, statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement, Transaction
+from chronolake_metastore.store.postgres import advisory_locks, statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, Transaction
 from chronolake_model.names import split_table_name
 
 _FIND: Final = statements.load("answers/find_chains")

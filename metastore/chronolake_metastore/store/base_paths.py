@@ -7,9 +7,9 @@ from typing import Final
 from uuid import UUID
 
 from chronolake_metastore.domain.base_paths import BasePath, Neighbour
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.engine import Reader
-from chronolake_metastore.store.transaction import Query, Statement
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.transaction import Query, Statement
 
 _FIND_NEIGHBOURS: Final = statements.load("base_paths/find_overlapping_tables")
 _SAVE: Final = statements.load("base_paths/save")

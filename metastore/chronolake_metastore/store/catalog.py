@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
-from chronolake_metastore.store import schema, statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement, read
+from chronolake_metastore.store.postgres import schema, statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 

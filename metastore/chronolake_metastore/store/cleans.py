@@ -11,9 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.changes import CleanedFiles
 from chronolake_metastore.domain.cleans import Bounds, CleanHistory, CleanScope, Deletable, Undeleted
 from chronolake_metastore.domain.lists import Entry
-from chronolake_metastore.store import clocks, instants, statements
+from chronolake_metastore.store import clocks, instants
 from chronolake_metastore.store.instants import FoundInstants
-from chronolake_metastore.store.transaction import Query, Rows, Statement, read
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, parse_time

@@ -9,9 +9,9 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.clock import Clock
-from chronolake_metastore.store import advisory_locks, statements
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows, read
+from chronolake_metastore.store.postgres import advisory_locks, statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
 

@@ -9,8 +9,9 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.deletable import FileFacts
-from chronolake_metastore.store import clocks, statements
-from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store import clocks
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros

@@ -9,9 +9,9 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import ReportedFiles
-from chronolake_metastore.store import statements
 from chronolake_metastore.store.markers import InstantRef
-from chronolake_metastore.store.transaction import Query, Rows, Statement
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import DeletedFile
 from chronolake_model.names import split_table_name

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import ListKey, ListOfEvent
 from chronolake_metastore.domain.lists import Entry, ListName
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Query, Statement, Transaction
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
 from chronolake_model.files import FileGroupName
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros

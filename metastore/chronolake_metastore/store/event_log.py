@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.changes import WrittenFiles
 from chronolake_metastore.domain.events import Event, StoredEvent, encode_payload
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Statement, Transaction
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.store import statements
 from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.postgres import statements
 from chronolake_model.times import Micros, Tick
 
 _FEED: Final = statements.load("feed/page")

@@ -13,8 +13,8 @@ from chronolake_metastore.domain.changes import PlannedGroups, Replacement, Rest
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of, planned_change
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.plans import previous_group
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement, read
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros

@@ -10,9 +10,10 @@ import pyarrow as pa
 from psycopg import sql
 
 from chronolake_metastore.domain.partition_pruning import PartitionSet
-from chronolake_metastore.store import scans, statements
-from chronolake_metastore.store.arrow import ArrowStream
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import scans
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.arrow import ArrowStream
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Micros
 
 _SNAPSHOT: Final = statements.load("file_streams/snapshot")

@@ -10,8 +10,8 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import Publication
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.file_names import FileKind
 from chronolake_model.times import Micros
 

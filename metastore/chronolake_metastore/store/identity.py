@@ -11,10 +11,10 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.pending_plans import Place, place_of
-from chronolake_metastore.store.transaction import Query, Rows, read
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.transaction import Query, Rows, read
 
 _GET: Final = (
     "SELECT metastore_id, database = this_database()"

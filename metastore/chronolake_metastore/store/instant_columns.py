@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Column, ColumnElement, DateTime, Integer, Tex
 from sqlalchemy.dialects.postgresql import JSONB
 
 from chronolake_metastore.domain.instants import Instant
-from chronolake_metastore.store import schema
+from chronolake_metastore.store.postgres import schema
 
 _PARAMETER_TYPES: Final = {
     BigInteger: "bigint",

@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.instants import Instant, Marks
-from chronolake_metastore.store import instant_columns, schema, statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement
+from chronolake_metastore.store import instant_columns
+from chronolake_metastore.store.postgres import schema, statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import func, select
 
-from chronolake_metastore.store import schema
-from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.postgres import schema
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, State
 

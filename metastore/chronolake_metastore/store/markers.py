@@ -15,9 +15,9 @@ from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.store import advisory_locks, statements
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Query, Rows, no_rows
+from chronolake_metastore.store.postgres import advisory_locks, statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros

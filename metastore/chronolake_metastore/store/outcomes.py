@@ -10,8 +10,8 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import answers
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
 
 _FIND: Final = statements.load("outcomes/find")

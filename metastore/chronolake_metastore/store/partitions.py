@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.store import statements
+from chronolake_metastore.store.postgres import statements
 from chronolake_model.slices import Partition
 from chronolake_model.times import Micros
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.events import Plan
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.engine import Reader
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET
 
 from chronolake_metastore.domain.proof import SharedBasePath
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Transaction
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros

@@ -10,9 +10,9 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.transaction import Query, no_rows
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.transaction import Query, no_rows
 from chronolake_model.times import Micros
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(%(lock)s::integer, hashtext(%(table_id)s::uuid::text))"

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.reconciling import NAMED_MAX, MarkerCounts, Reconciliation
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Query, Rows, Statement, no_rows
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows
 from chronolake_model.files import WriteStat
 from chronolake_model.markers import DeletedFile
 from chronolake_model.names import split_table_name

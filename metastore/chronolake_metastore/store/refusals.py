@@ -8,8 +8,8 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.times import Micros
 
 _APPEND: Final = statements.load("refusals/append")

@@ -16,10 +16,10 @@ import msgspec
 from psycopg import errors as postgres_errors, sql
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import engine, schema, statements
-from chronolake_metastore.store.connections import BoundedConnection
+from chronolake_metastore.store.postgres import engine, schema, statements
+from chronolake_metastore.store.postgres.connections import BoundedConnection
+from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 from chronolake_metastore.store.projections import PROJECTIONS
-from chronolake_metastore.store.transaction import Statement, Transaction
 
 _CONSTRAINTS: Final = statements.load("replay_tables/constraints")
 _KEYS: Final = statements.load("replay_tables/keys")

@@ -48,8 +48,8 @@ from chronolake_metastore.domain.literals import Kind, Value
 from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Relation, Test
 from chronolake_metastore.store import files
-from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.files import GroupKey
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.times import Micros
 
 _FILE: Final = table(

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.schemas import Schema
-from chronolake_metastore.store import schema, statements
-from chronolake_metastore.store.transaction import Statement
+from chronolake_metastore.store.postgres import schema, statements
+from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.tables import SchemaField
 from chronolake_model.times import Micros
 

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.slices import Replacement
-from chronolake_metastore.store import statements
 from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.postgres import statements
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from chronolake_metastore.domain.files import Touched
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.transaction import Query, Rows, no_rows
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.engine import Reader
 from chronolake_metastore.store.pending_plans import Place, place_of
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State

@@ -22,10 +22,11 @@ from chronolake_metastore.domain.instants import CompleteInstant, ReturnToReques
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leader_election, pending_plans
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import pending_plans
 from chronolake_metastore.store.pending_plans import PendingPlan
+from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
 from chronolake_metastore.workers.periodic import run_periodically

@@ -14,9 +14,9 @@ from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.domain.lists import ListName
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store import deletions, event_lists, instants, markers
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.markers import FIRST, InstantRef
 from chronolake_metastore.store.pending_plans import PendingPlan, Place
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.sweeps import Unswept
 from chronolake_metastore.workers.table_storage import TableFiles
 from chronolake_model.markers import DeletedFile, file_at, is_file_of

@@ -16,10 +16,11 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import ReturnToRequested
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.store import leader_election, leases
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import leases
 from chronolake_metastore.store.leases import ExpiredLease
+from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.periodic import run_periodically
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire

@@ -13,10 +13,11 @@ from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import leader_election, sweeps
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store import sweeps
 from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.sweeps import FIRST, Unswept
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, Page

@@ -22,8 +22,8 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
 from chronolake_metastore.queries import deletable
 from chronolake_metastore.store import base_paths, catalog, identity
-from chronolake_metastore.store.engine import Database, Reader
 from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.workers.threads import in_thread
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import RefusedDeletion

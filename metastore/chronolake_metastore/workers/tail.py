@@ -14,7 +14,7 @@ from chronolake_metastore.followers import Followers
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import following
 from chronolake_metastore.queries.following import Position
-from chronolake_metastore.store.engine import Database
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.backoff import Backoff
 
 POLL_SECONDS: Final = 0.5

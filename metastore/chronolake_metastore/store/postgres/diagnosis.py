@@ -10,7 +10,7 @@ from psycopg import sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import engine, schema
+from chronolake_metastore.store.postgres import engine, schema
 
 # For a failed connection, libpq gives only a text.
 _ADVICE: Final = (

@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import arrays, schema, statements
-from chronolake_metastore.store.connections import BoundedConnection
-from chronolake_metastore.store.outages import Outages
-from chronolake_metastore.store.stream_slots import StreamSlots
+from chronolake_metastore.store.postgres import arrays, schema, statements
+from chronolake_metastore.store.postgres.connections import BoundedConnection
+from chronolake_metastore.store.postgres.outages import Outages
+from chronolake_metastore.store.postgres.stream_slots import StreamSlots
 
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000

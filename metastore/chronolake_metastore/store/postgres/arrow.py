@@ -16,9 +16,9 @@ import adbc_driver_manager
 import pyarrow as pa
 from adbc_driver_postgresql import StatementOptions, dbapi
 
-from chronolake_metastore.store import engine
-from chronolake_metastore.store.engine import Database
-from chronolake_metastore.store.stream_slots import STREAMS_MAX
+from chronolake_metastore.store.postgres import engine
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.stream_slots import STREAMS_MAX
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """The approximate size of a batch. A stream has three in memory: being read, waiting, and being sent."""

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from psycopg import errors as postgres_errors, sql
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import diagnosis, engine
+from chronolake_metastore.store.postgres import diagnosis, engine
 
 
 class Migrated(msgspec.Struct, frozen=True):

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from chronolake_metastore.store import statements
-from chronolake_metastore.store.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.engine import Database, Reader
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Database, Reader
 
 _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%(lock)s::bigint)"
 _UNLOCK: Final = "SELECT pg_advisory_unlock(%(lock)s::bigint)"

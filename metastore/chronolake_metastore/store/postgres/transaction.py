@@ -15,8 +15,8 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import arrays, engine, schema, statements
-from chronolake_metastore.store.connections import BoundedConnection
+from chronolake_metastore.store.postgres import arrays, engine, schema, statements
+from chronolake_metastore.store.postgres.connections import BoundedConnection
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]

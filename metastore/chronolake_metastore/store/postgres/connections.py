@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import TupleRow
 
-from chronolake_metastore.store.pipelines import Pipeline, StatementResult
+from chronolake_metastore.store.postgres.pipelines import Pipeline, StatementResult
 
 
 class BoundedConnection(psycopg.AsyncConnection[TupleRow]):

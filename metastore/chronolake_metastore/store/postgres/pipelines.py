@@ -20,7 +20,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
-from chronolake_metastore.store import arrays
+from chronolake_metastore.store.postgres import arrays
 
 _PLACEHOLDER: Final = re.compile(r"%(?:\((\w+)\)s|%)")
 _Key = tuple[str, tuple[int, ...]]
