@@ -98,8 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     role: Annotated[
         str,
         Option(
-            help="The role in the database. A server needs the rights of chronolake_server; for verify "
-            "and heads a role that may read is enough."
+            help="The role in the database. A server needs the rights of chronolake_server; heads needs a role "
+            "that may read, and verify one that may also create temporary tables."
         ),
     ] = "chronolake_server"
     lanes: Annotated[
