@@ -270,7 +270,7 @@ and in another terminal:
   .venv/bin/chronolake snapshot {table}          the files that a reader reads now
   .venv/bin/chronolake changes {table}           what changed, by file group
   .venv/bin/chronolake tables show {table}       the table's definition
-Your own files: make demo DATA=<folder of Parquet or CSV files>. Remove it all: make clean"""
+Your own files: make demo DATA=<folder of Parquet, CSV or JSON files>. Remove it all: make clean"""
 
 
 def say(text: str, style: str = "") -> None:
