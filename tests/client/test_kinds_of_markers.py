@@ -131,7 +131,7 @@ def test_a_direct_marker_is_an_empty_file_where_hudi_has_it(
     assert list(table.markers(write.requested_time)) == []
     direct = table.markers_of(write.requested_time, markers=MarkersType.DIRECT)
     assert list(direct.listed()) == [base(write, 0)]
-    with pytest.raises(ValueError, match="published"):
+    with pytest.raises(ValueError, match="by publication"):
         direct.listed(unpublished=True)
 
 
