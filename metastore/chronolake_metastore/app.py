@@ -47,7 +47,7 @@ from chronolake_metastore.api import (
 )
 from chronolake_metastore.api.addresses import Application
 from chronolake_metastore.api.commands import provide_caller
-from chronolake_metastore.api.parameters import check
+from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.batching.markers import MarkerBatcher
 from chronolake_metastore.batching.sequencer import Sequencer
@@ -145,7 +145,7 @@ def create_app(settings: Settings) -> Application:
             Router(
                 "/v1",
                 route_handlers=V1,
-                before_request=check,
+                before_request=check_request,
                 dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
             ),
             health.get_health,

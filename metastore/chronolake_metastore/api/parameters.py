@@ -151,7 +151,7 @@ def header(name: str, value: str) -> str:
     return value
 
 
-async def check(request: Request[Any, Any, Any]) -> None:
+async def check_request(request: Request[Any, Any, Any]) -> None:
     """Raise ``InvalidParameter`` for what no parameter of the endpoint takes; note the id of the table.
 
     It awaits nothing; but a function that is not async would run in a thread, which costs each request more
