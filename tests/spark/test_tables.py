@@ -45,6 +45,23 @@ def states_of(table: SparkTable) -> list[State]:
     return [instant.state for instant in instants if instant.action is not Action.ROLLBACK]
 
 
+def test_a_table_that_was_opened_before_a_swap_of_names_stays_itself(
+    spark: SparkSession, client: chronolake.Client, new_table: NewTable
+):
+    first, second = orders(spark, (1, "de", 10, 0)), orders(spark, (2, "fr", 20, 0))
+    opened, replacement = new_table(first, "id"), new_table(first, "id")
+    opened.insert(first)
+    name = opened.name
+    client.table(name).alter(name=f"{name}_old")
+    client.table(replacement.name).alter(name=name)
+
+    opened.upsert(second)
+
+    assert opened.name == f"{name}_old"
+    assert rows_of(opened.snapshot()) == rows_of(first.union(second))
+    assert table(spark, name, client=client).snapshot().count() == 0
+
+
 @LAYOUTS
 def test_what_is_written_is_read(spark: SparkSession, new_table: NewTable, partition_fields: list[str]):
     frame = orders(spark, (1, "de", 10, 0), (2, "fr", 20, 0), (3, None, None, 0))
