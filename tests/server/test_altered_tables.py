@@ -252,6 +252,7 @@ def test_an_id_of_a_table_of_another_form_is_refused(table: Table, value: str) -
 
     refused(table.http.get(f"/v1/tables/{table.name}", headers=header), 400, "invalid-parameter")
     refused(table.http.post(f"/v1/tables/{table.name}/instants", headers=header), 400, "invalid-parameter")
+    refused(table.http.get("/v1/events", headers=header), 400, "invalid-parameter")
 
 
 def test_a_table_moves_to_another_namespace_and_leaves_its_own_empty(table: Table) -> None:

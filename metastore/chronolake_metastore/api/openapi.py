@@ -25,7 +25,7 @@ _TABLE_ID: Final[Json] = {
     "required": False,
     "description": "The `table_id` that the table must have. If the name is another table's by now, the answer "
     "is `table-not-found`, and `renamed_to` in its context is the present name of the table with this id.",
-    "schema": {"type": "string", "format": "uuid"},
+    "schema": {"type": "string"},
 }
 _KEY_USED: Final = {
     "description": "The key under which the command was executed. The server makes one if there is none.",

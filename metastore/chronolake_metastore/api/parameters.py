@@ -159,7 +159,8 @@ async def check_request(request: Request[Any, Any, Any]) -> None:
     """
     _refuse_unknown(request)
     names_table = "table" in request.path_params or b"table=" in request.scope["query_string"]
-    expected_id.set(_table_id(request.headers.get(TABLE_ID_HEADER)) if names_table else None)
+    table_id = _table_id(request.headers.get(TABLE_ID_HEADER))
+    expected_id.set(table_id if names_table else None)
 
 
 def _table_id(value: str | None) -> UUID | None:
