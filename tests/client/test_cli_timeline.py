@@ -83,7 +83,7 @@ def test_events_are_followed_as_lines(cli: Cli, table: chronolake.Table) -> None
     assert table.name in shown[2]
 
 
-def test_whoever_follows_may_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_may_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -94,7 +94,7 @@ def test_whoever_follows_may_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert (ran.code, ran.out, ran.err) == (130, "", "")
 
 
-def test_a_cursor_that_nobody_gave_is_refused(cli: Cli) -> None:
+def test_a_cursor_of_no_page_is_refused(cli: Cli) -> None:
     ran = cli("events", "--after", "nonsense")
 
     assert ran.code == output.FAILED
@@ -113,9 +113,7 @@ def test_an_instant_is_shown(cli: Cli, table: chronolake.Table) -> None:
     assert cli("instant", table.name, "20200101000000000").code == output.NOT_FOUND
 
 
-def test_a_pending_instant_is_rolled_back_by_its_writer_and_by_nobody_else(
-    cli: Cli, table: chronolake.Table
-) -> None:
+def test_a_pending_instant_is_rolled_back_by_its_writer_only(cli: Cli, table: chronolake.Table) -> None:
     pending = table.begin(writer="job", lease_seconds=600).requested_time
 
     too_early = cli("rollback", table.name, pending, "--reason", "stuck")
@@ -134,7 +132,7 @@ def test_the_timeline_tells_how_long_leases_still_run(
 
     pending = table.begin(lease_seconds=6_000).requested_time
     monkeypatch.setenv("COLUMNS", "85")
-    [line] = [one for one in cli("timeline", table.name).out.splitlines() if pending in one]
+    [line] = [row for row in cli("timeline", table.name).out.splitlines() if pending in row]
 
     assert "s left" in line
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import schemathesis
 from schemathesis import GenerationMode
+from schemathesis.core import NotSet
 from schemathesis.hooks import HookContext
 
 _TIME = re.compile(r"[0-9]{4}0229[0-9]{9}([0-9]{3})?")
@@ -19,11 +20,12 @@ _POLICIES = ("retain_commits", "retain_hours", "retain_versions")
 def before_call(context: HookContext, case: Any, kwargs: dict[str, Any]) -> None:
     """Have valid requests be valid in what a schema cannot say.
 
-    A cursor is one that a page gave: no other is valid, whatever it looks like. The id of a table is
-    not known. A clean has one policy, and a
-    range of completion times begins before it ends. The
-    29th of February is left out, as is NUL, and integers are written without a fraction: the server takes no
-    ``1.0``.
+    A cursor is one that a page gave, and the id of a table is its own: no other is valid, whatever it looks
+    like. A clean has one policy, and a range of completion times begins before it ends. The 29th of February is
+    left out, as is NUL, and integers are written without a fraction: the server takes no ``1.0``.
+
+    A body that is left out stays untouched. Schemathesis checks again what a hook has set, takes a missing body
+    for an invalid one although it may be missing, and would then expect a refusal.
     """
     if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
         return
@@ -31,7 +33,9 @@ def before_call(context: HookContext, case: Any, kwargs: dict[str, Any]) -> None
         if isinstance(holder, MutableMapping):
             for name in _PLACES:
                 holder.pop(name, None)
-    case.path_parameters, case.query, case.body = map(_plain, (case.path_parameters, case.query, case.body))
+    case.path_parameters, case.query = _plain(case.path_parameters), _plain(case.query)
+    if not isinstance(case.body, NotSet):
+        case.body = _plain(case.body)
     if isinstance(case.query, dict) and {"from", "to"} <= case.query.keys():
         case.query["from"], case.query["to"] = sorted((case.query["from"], case.query["to"]), key=_order)
         if case.query["from"] == "earliest":

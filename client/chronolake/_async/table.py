@@ -102,8 +102,8 @@ class AsyncTable(AsyncStoredTable):
         a deltacommit to a merge-on-read table. ``plan`` says which file groups it will touch; compaction, log
         compaction and clustering need one. ``markers`` says where the markers of this write are; unless given,
         the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
-        ``WriteConflict`` (another pending plan has the same file groups), and ``TableNotFound``, also when the
-        name is another table's by now.
+        ``WriteConflict`` (another pending plan has the same file groups), and ``TableNotFound`` when the table
+        was dropped.
 
         Use the result as a context manager, ``async with await table.begin() as write``, and its lease is
         renewed; see ``AsyncWrite``.

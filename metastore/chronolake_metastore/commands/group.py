@@ -272,11 +272,11 @@ def _elsewhere(tasks: Sequence[Task], tables: Sequence[Table]) -> set[UUID]:
     }
 
 
-def _all_marks(all_found: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
+def _all_marks(results: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
     """The marks by instant, merged, because one query may know less than another."""
     known: dict[InstantKey, Marks] = {}
-    for found in all_found:
-        for key, marks in found.marks.items():
+    for result in results:
+        for key, marks in result.marks.items():
             before = known.get(key, marks)
             known[key] = Marks(
                 before.has_markers or marks.has_markers, before.had_deletions or marks.had_deletions

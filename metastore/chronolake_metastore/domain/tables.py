@@ -273,14 +273,17 @@ def evolve_altered(table: Table, event: TableAltered, time: Micros) -> Table:
     """The table after ``event``."""
     before = table.definition
     after = _altered(before.properties, event)
-    required = [one.get(properties.MARKERS_PROPERTY) == "true" for one in (before.properties, after)]
-    since: Micros | UnsetType = before.markers_required_since
-    if required != [True, True]:
-        since = time if required[1] else UNSET
+    since: Micros | UnsetType = UNSET
+    if _requires_markers(after):
+        since = before.markers_required_since if _requires_markers(before.properties) else time
     definition = msgspec.structs.replace(
         before, name=event.new_name or before.name, properties=after, markers_required_since=since
     )
     return msgspec.structs.replace(table, definition=definition)
+
+
+def _requires_markers(of_table: Mapping[str, str]) -> bool:
+    return of_table.get(properties.MARKERS_PROPERTY) == "true"
 
 
 def evolve_dropped(table: Table, time: Micros) -> Table:
