@@ -16,6 +16,7 @@ from tests.server.rest import succeeded
 
 BYTES_MAX = 8 * 1024 * 1024
 SHARE = BYTES_MAX // 2
+ATTEMPTS = 50
 
 
 @pytest.fixture
@@ -50,9 +51,8 @@ def test_a_client_that_sends_large_bodies_slowly_does_not_keep_small_ones_out(sm
     with sending(small, SHARE, b" " * (SHARE - 10)), rest.connect(small.url) as http:
         succeeded(http.post("/v1/namespaces", json={"name": "small"}))
         spaces = b" " * 2_000_000
-        refused = http.post("/v1/namespaces", content=spaces, headers={"Content-Type": "application/json"})
-
-    assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
+        # The server may still be reading the first body out of the buffers of the connection.
+        assert any(_post(http, spaces) == 503 for _ in range(ATTEMPTS))
 
 
 def test_bytes_are_given_back_when_requests_are_answered(small: ServerProcess) -> None:
