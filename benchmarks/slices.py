@@ -175,10 +175,10 @@ class Bench:
         running.make_table(self._client, f"{name}0", tick="1us", index={"type": "simple"})
         large = _LargeInstant(self._client, f"{name}0")
         rows = [("before", running.load(name, 1, WRITERS, LOAD_SECONDS))]
-        for what, step in (("staging", large.stage), ("completing", large.complete)):
+        for phase, step in (("staging", large.stage), ("completing", large.complete)):
             seconds, figures = _beside(step, lambda: running.load(name, 1, WRITERS, LOAD_SECONDS))
-            rows.append((f"while it is {what}", figures))
-            yield Row(f"(d) {what} {FILES:,} files, as the writer sees it", f"{seconds:.2f} s")
+            rows.append((f"while it is {phase}", figures))
+            yield Row(f"(d) {phase} {FILES:,} files, as the writer sees it", f"{seconds:.2f} s")
         for when, figures in rows:
             waits = f"p99 {figures.latency_ms_p99:,.0f} ms, longest {figures.latency_ms_max:,.0f} ms"
             yield Row(f"(d) cycles of {WRITERS} other writers of the table, {when}", waits)

@@ -27,7 +27,7 @@ class Store(msgspec.Struct, frozen=True):
 
     def delete(self, *paths: str) -> None:
         """Delete files behind everybody's back, as an operator may."""
-        assert all(one.failure is None for one in self.files().delete_unguarded(paths))
+        assert all(outcome.failure is None for outcome in self.files().delete_unguarded(paths))
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -170,7 +170,7 @@ def _truth(wanted: Filter, record: Record) -> bool | None:  # noqa: PLR0911  # a
             return bool(record[wanted.column].encode().startswith(wanted.prefix.encode()))
         case In():
             value = _sortable(literal(record[wanted.column]), wanted.column)
-            return any(value == _sortable(one, wanted.column) for one in wanted.values)
+            return any(value == _sortable(item, wanted.column) for item in wanted.values)
         case Compare():
             value = _sortable(literal(record[wanted.column]), wanted.column)
             return _compared(value, wanted.operator, _sortable(wanted.value, wanted.column))

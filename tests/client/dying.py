@@ -69,14 +69,14 @@ def _stay_after_all_parts() -> None:
 
 def _stay_in(owner: type, method: str, time_: int) -> None:
     """Stay when the method is called for the ``time_``-th time."""
-    asked: Callable[..., Any] = getattr(owner, method)
+    original: Callable[..., Any] = getattr(owner, method)
     calls = []
 
     def stay(*args: Any) -> Any:
         calls.append(args)
         if len(calls) == time_:
             _stay()
-        return asked(*args)
+        return original(*args)
 
     setattr(owner, method, stay)
 

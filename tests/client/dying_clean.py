@@ -27,21 +27,21 @@ def main(url: str, table: str, last_step: str) -> None:
         if next(steps) == int(last_step):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def dying(what: Callable[..., Any]) -> Callable[..., Any]:
+    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             step()
-            answer = what(*args, **kwargs)
+            answer = function(*args, **kwargs)
             step()
             return answer
 
         return wrapped
 
     with chronolake.connect(url) as client:
-        found = client.table(table)
+        opened_table = client.table(table)
         setattr(deletions, "FILES_AT_ONCE", 1)  # noqa: B010  # it is Final for everybody else
         setattr(Location, "delete", dying(Location.delete))  # noqa: B010
         setattr(Transport, "send", dying(Transport.send))  # noqa: B010
-        found.clean(retain_commits=1, writer=WRITER)
+        opened_table.clean(retain_commits=1, writer=WRITER)
 
 
 if __name__ == "__main__":

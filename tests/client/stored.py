@@ -38,7 +38,8 @@ class Stored:
                 write.add(self.write_file(write.requested_time, bucket))
         return write.instant
 
-    def found(self) -> list[tuple[str, OrphanReason]]:
+    def orphans(self) -> list[tuple[str, OrphanReason]]:
+        """The path of each orphan in storage, and why it is one."""
         return [(orphan.path, orphan.reason) for orphan in self.table.orphans().orphans]
 
 

@@ -51,8 +51,8 @@ def test_a_plan_waits_and_is_executed_by_another(clicks: chronolake.Table) -> No
 
     assert (write.instant.action, write.instant.operation) == (Action.COMMIT, Operation.COMPACT)
     assert write.instant.writer == "executor"
-    [one] = clicks.snapshot().slices
-    assert one.base_instant_time == planned.requested_time
+    [file_slice] = clicks.snapshot().slices
+    assert file_slice.base_instant_time == planned.requested_time
 
 
 def test_an_execution_that_raises_keeps_the_plan(clicks: chronolake.Table) -> None:
@@ -144,7 +144,7 @@ def test_writes_of_several_tables_complete_together(
         done = client.complete_together([order, click])
 
     assert done == [order.instant, click.instant]
-    assert [one.state for one in done] == [State.COMPLETED] * 2
+    assert [instant.state for instant in done] == [State.COMPLETED] * 2
     assert done[0].extra_metadata == {"batch": "7"}
     assert client.complete_together([]) == []
 
@@ -187,8 +187,8 @@ def test_a_table_goes_back_to_a_savepoint(table: chronolake.Table) -> None:
 
     assert restored.plan is not None
     assert restored.plan.instants == [writing.requested_time, bad.requested_time]
-    [one] = table.snapshot().slices
-    assert one.base_instant_time == kept.requested_time
+    [file_slice] = table.snapshot().slices
+    assert file_slice.base_instant_time == kept.requested_time
     with pytest.raises(errors.InstantRolledBack):
         writing.complete()
     assert list(table.timeline.savepoints()) == [savepoint]

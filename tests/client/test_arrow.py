@@ -98,8 +98,8 @@ async def test_they_can_be_awaited(server_url: str, table: chronolake.Table) -> 
             (awaited.changes_batches(), table.changes_arrow()),
             (awaited.scan_batches(wanted), table.scan_arrow(wanted)),
         ):
-            found = pa.Table.from_batches([batch async for batch in batches])
-            assert found.equals(whole, check_metadata=True)
+            streamed = pa.Table.from_batches([batch async for batch in batches])
+            assert streamed.equals(whole, check_metadata=True)
         with pytest.raises(errors.InvalidFilter):
             await anext(awaited.scan_batches(col("amount") > 1))
 
@@ -145,7 +145,7 @@ def test_without_pyarrow_it_says_what_to_install(
     table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    asked: list[Callable[[], object]] = [
+    reads: list[Callable[[], object]] = [
         table.snapshot_arrow,
         table.snapshot_batches,
         table.changes_arrow,
@@ -153,9 +153,9 @@ def test_without_pyarrow_it_says_what_to_install(
         functools.partial(table.scan_arrow, col("id") > 1),
         functools.partial(table.scan_batches, col("id") > 1),
     ]
-    for ask in asked:
+    for read in reads:
         with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
-            ask()
+            read()
 
 
 def test_published_are_the_files_of_superseded_replaced_and_undone_slices_too_each_once(
@@ -171,13 +171,13 @@ def test_published_are_the_files_of_superseded_replaced_and_undone_slices_too_ea
     table.restore(saved.requested_time)
     table.begin().add(stat_of(write, 5))
 
-    found = table.published_batches().read_all()
+    after = table.published_batches().read_all()
 
-    assert found.num_rows == 3
-    assert {row["path"] for row in found.to_pylist()} == {
+    assert after.num_rows == 3
+    assert {row["path"] for row in after.to_pylist()} == {
         stat_of(table.write(first.requested_time), 0).file_name,
         stat_of(table.write(first.requested_time), 1).file_name,
         stat_of(table.write(second.requested_time), 0).file_name,
     }
-    assert sorted(found["path"].to_pylist()) == sorted(before["path"].to_pylist())
-    assert found.schema.metadata[b"chronolake.as_of"].decode() > second.requested_time
+    assert sorted(after["path"].to_pylist()) == sorted(before["path"].to_pylist())
+    assert after.schema.metadata[b"chronolake.as_of"].decode() > second.requested_time

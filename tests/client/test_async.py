@@ -49,7 +49,7 @@ async def test_namespaces_and_tables_are_made_listed_and_dropped(
     )
 
     assert [table.name async for table in async_client.tables(namespace)] == [made.name]
-    assert namespace in [one.name async for one in async_client.namespaces()]
+    assert namespace in [listed.name async for listed in async_client.namespaces()]
     assert (await async_client.create_namespace(namespace, if_not_exists=True)).name == namespace
     assert (await made.reload()).definition == made.definition
     assert (await async_client.time()).latest
@@ -195,11 +195,13 @@ async def test_writes_complete_together_and_a_savepoint_undoes_them(
         write.add(stat_of(write, bucket))
 
     done = await async_client.complete_together(writes)
-    assert [one async for one in async_table.timeline.completed().after(savepoint.requested_time)] == done
+    assert [
+        instant async for instant in async_table.timeline.completed().after(savepoint.requested_time)
+    ] == done
     restored = await async_table.restore(savepoint.requested_time)
 
     assert restored.plan is not None
-    assert set(restored.plan.instants) == {one.requested_time for one in done}
+    assert set(restored.plan.instants) == {instant.requested_time for instant in done}
     assert await async_table.timeline.completed().where(action=Action.COMMIT).last() == kept
     assert (await async_table.release_savepoint(savepoint.requested_time)).state is State.ROLLED_BACK
 

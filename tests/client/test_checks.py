@@ -97,17 +97,17 @@ def put(name: str, row: int, value: Any) -> Change:
 
 
 def kinds(report: Check) -> dict[FindingKind, tuple[int, int]]:
-    return {one.kind: (one.findings, one.records) for one in report.totals}
+    return {total.kind: (total.findings, total.records) for total in report.totals}
 
 
 def test_a_sound_table_has_no_finding(orders: chronolake.Table) -> None:
-    told: list[tuple[int, int, int]] = []
+    progress: list[tuple[int, int, int]] = []
 
-    report = orders.check(on_progress=lambda *done: told.append(done))
+    report = orders.check(on_progress=lambda *done: progress.append(done))
 
     assert (report.totals, report.findings, report.not_covered) == ([], [], [])
     assert (report.files, report.files_read, report.records) == (8, 8, 40)
-    assert told[-1] == (8, 8, 40)
+    assert progress[-1] == (8, 8, 40)
     first = next(iter(orders.instants()))
     assert (kinds(orders.check(first.completion_time)), orders.check(first.completion_time).records) == ({}, 30)
 
@@ -181,11 +181,11 @@ def test_a_key_in_the_wrong_bucket_is_found_and_its_twin_too(orders: chronolake.
     report = orders.check()
 
     assert kinds(report) == {FindingKind.WRONG_BUCKET: (1, 2), FindingKind.DUPLICATE_KEY: (1, 2)}
-    found = {finding.kind: finding for finding in report.findings}
-    assert found[FindingKind.WRONG_BUCKET].path == wrong
-    assert "belongs to bucket 2" in found[FindingKind.WRONG_BUCKET].examples[0]
-    assert found[FindingKind.DUPLICATE_KEY].path == right
-    assert wrong in found[FindingKind.DUPLICATE_KEY].examples[0]
+    by_kind = {finding.kind: finding for finding in report.findings}
+    assert by_kind[FindingKind.WRONG_BUCKET].path == wrong
+    assert "belongs to bucket 2" in by_kind[FindingKind.WRONG_BUCKET].examples[0]
+    assert by_kind[FindingKind.DUPLICATE_KEY].path == right
+    assert wrong in by_kind[FindingKind.DUPLICATE_KEY].examples[0]
 
 
 def _renamed(rows: pa.Table, own: pa.Table) -> pa.Table:
@@ -315,15 +315,15 @@ def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, orders: chrono
     sound = cli("check", orders.name, "--full")
     publish(orders, put(meta.RECORD_KEY, 0, "other"))
 
-    found = cli("check", orders.name)
+    shown = cli("check", orders.name)
     document = cli("check", orders.name, "--json")
 
-    assert (sound.code, found.code, document.code) == (output.OK, output.FAILED, output.FAILED)
+    assert (sound.code, shown.code, document.code) == (output.OK, output.FAILED, output.FAILED)
     assert "40 records: no finding" in sound.out
-    assert "wrong-record-key: 1 file, 1 record" in found.out
-    assert "Correct the writer" in found.out
+    assert "wrong-record-key: 1 file, 1 record" in shown.out
+    assert "Correct the writer" in shown.out
     parsed = msgspec.json.decode(document.out, type=Check)
-    assert [one.kind for one in parsed.totals] == [FindingKind.WRONG_RECORD_KEY]
+    assert [total.kind for total in parsed.totals] == [FindingKind.WRONG_RECORD_KEY]
     assert cli("check", orders.name, "--sample", "2", "--full").code == output.USAGE
     assert cli("check", orders.name, "--sample", "0").code == output.USAGE
     assert cli("check", orders.name, "--as-of", "earliest").code == output.OK

@@ -80,8 +80,8 @@ def test_the_command_line_takes_the_words(cli: Cli, table: chronolake.Table) -> 
 
     assert cli("snapshot", table.name, "--as-of", "earliest", "--json").json["as_of"] == second.completion_time
     assert cli("files", table.name, "--as-of", "latest").code == 0
-    found = cli("changes", table.name, "--from", "earliest", "--to", "latest", "--json").json
-    assert found["from"] == second.completion_time
+    changes = cli("changes", table.name, "--from", "earliest", "--to", "latest", "--json").json
+    assert changes["from"] == second.completion_time
     refused = cli("snapshot", table.name, "--as-of", str(first.completion_time))
     assert (refused.code, str(second.completion_time) in refused.err) == (output.CONFLICT, True)
     wrong = cli("changes", table.name, "--from", "first")

@@ -66,9 +66,9 @@ def test_a_table_is_made_from_flags_and_shown(cli: Cli, namespace: str) -> None:
     name = f"{namespace}.events"
     flags = "--field id:bigint:required --field at:timestamp --field day:date"
     flags = f"--base-path file:///lake/{namespace}/events {flags}"
-    more = "--key id --partition day --ordering at --buckets 7 --type merge_on_read --tick 1us"
+    settings = "--key id --partition day --ordering at --buckets 7 --type merge_on_read --tick 1us"
 
-    made = cli("tables", "create", name, *flags.split(), *more.split(), "--property", "a=b", "--json").json
+    made = cli("tables", "create", name, *flags.split(), *settings.split(), "--property", "a=b", "--json").json
     shown = cli("tables", "show", name, "--json").json
     for_people = cli("tables", "show", name)
 
@@ -94,7 +94,7 @@ def test_tables_are_listed_and_dropped(cli: Cli, namespace: str, table: chronola
     shown = cli("tables", "list")
     dropped = cli("--json", "tables", "drop", table.name, "--yes").json
 
-    assert [one["name"] for one in listed["tables"]] == [table.name]
+    assert [row["name"] for row in listed["tables"]] == [table.name]
     assert table.name in shown.out
     assert dropped == {"dropped": table.name}
     assert cli("tables", "show", table.name).code == output.NOT_FOUND
@@ -235,9 +235,9 @@ def test_the_environment_names_the_server(run: Cli, server_url: str, monkeypatch
 
 def test_the_installed_command_exits_as_documented(server_url: str) -> None:
     command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
-    asked = [*command, "--url", server_url, "tables", "show", "no.such", "--json"]
+    arguments = [*command, "--url", server_url, "tables", "show", "no.such", "--json"]
 
-    ran = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
 
     assert ran.returncode == output.NOT_FOUND
     assert json.loads(ran.stderr)["code"] == "table-not-found"

@@ -46,7 +46,7 @@ def test_the_timeline_is_read_in_hudis_words(cli: Cli, table: chronolake.Table) 
         late.requested_time,
     ]
     assert times("--completed-until", done[1].completion_time) == [
-        one.requested_time for one in (done[1], done[0])
+        instant.requested_time for instant in (done[1], done[0])
     ]
 
 
@@ -118,7 +118,7 @@ def test_a_restore_shows_what_it_rolls_back_and_asks(
     ran = cli("restore", table.name, savepoint, "--reason", "bad load")
 
     assert ran.code == code
-    undone = [one.requested_time for one in (pending, bad, late)]
+    undone = [instant.requested_time for instant in (pending, bad, late)]
     places = [ran.err.index(time) for time in undone]
     assert places == sorted(places)
     assert "roll back 3 instants?" in ran.err
@@ -138,13 +138,13 @@ def test_with_yes_a_restore_asks_nothing_and_answers_with_its_plan(cli: Cli, tab
 
 def test_a_conflict_is_told_and_is_the_exit_code(cli: Cli, table: chronolake.Table) -> None:
     mine = table.begin().requested_time
-    asked = ("conflicts", table.name, mine, "--base", bucket_file_id(1))
-    assert cli(*asked, "--json").json["conflict"] is None
+    arguments = ("conflicts", table.name, mine, "--base", bucket_file_id(1))
+    assert cli(*arguments, "--json").json["conflict"] is None
 
     winner = publish(table, 1)
 
-    told, shown = cli(*asked, "--json"), cli(*asked)
-    assert (told.code, shown.code) == (output.CONFLICT, output.CONFLICT)
-    assert f'"winner": "{winner.requested_time}"' in told.out
+    document, shown = cli(*arguments, "--json"), cli(*arguments)
+    assert (document.code, shown.code) == (output.CONFLICT, output.CONFLICT)
+    assert f'"winner": "{winner.requested_time}"' in document.out
     assert winner.requested_time in shown.out
     assert cli("conflicts", table.name, mine, "--base", f"day=1/{bucket_file_id(1)}").code == output.OK

@@ -52,13 +52,13 @@ def test_a_table_keeps_the_definition_it_was_made_with(client: chronolake.Client
         properties={"team": "blue"},
     )
 
-    found = client.table(made.name).definition
+    loaded = client.table(made.name).definition
 
-    assert found == made.definition
-    assert found.index.buckets == 7
-    assert found.partition_fields == ["day"]
-    assert found.tick is chronolake.Tick.MICROSECOND
-    assert found.properties == {"team": "blue"}
+    assert loaded == made.definition
+    assert loaded.index.buckets == 7
+    assert loaded.partition_fields == ["day"]
+    assert loaded.tick is chronolake.Tick.MICROSECOND
+    assert loaded.properties == {"team": "blue"}
 
 
 def test_a_table_that_exists_is_refused_unless_that_is_welcome(
@@ -68,9 +68,9 @@ def test_a_table_that_exists_is_refused_unless_that_is_welcome(
 
     with pytest.raises(errors.TableExists):
         client.create_table(table.name, **again)  # type: ignore[arg-type]
-    found = client.create_table(table.name, if_not_exists=True, **again)  # type: ignore[arg-type]
+    existing = client.create_table(table.name, if_not_exists=True, **again)  # type: ignore[arg-type]
 
-    assert found.definition == table.definition
+    assert existing.definition == table.definition
 
 
 def test_a_definition_that_contradicts_itself_is_refused(client: chronolake.Client, namespace: str) -> None:
@@ -200,13 +200,13 @@ async def test_completion_times_are_looked_up_however_many_they_are(
     server_url: str, table: chronolake.Table
 ) -> None:
     done, pending = publish(table, 1), table.begin()
-    asked = [done.requested_time, pending.requested_time, "20000101000000000"] * 3_500
+    requested_times = [done.requested_time, pending.requested_time, "20000101000000000"] * 3_500
 
-    found = table.completion_times(asked)
+    completion_times = table.completion_times(requested_times)
 
-    assert found == [done.completion_time, None, None] * 3_500
+    assert completion_times == [done.completion_time, None, None] * 3_500
     assert table.completion_times([]) == []
     async with chronolake.connect_async(server_url) as client:
-        assert await (await client.table(table.name)).completion_times(asked) == found
+        assert await (await client.table(table.name)).completion_times(requested_times) == completion_times
     with pytest.raises(errors.InvalidRequest):
         table.completion_times(["yesterday"])

@@ -32,7 +32,7 @@ def own_clean(table: chronolake.Table) -> str:
 
 
 def reasons(answer: chronolake.Deletable) -> list[Refusal]:
-    return [one.reason for one in answer.refused]
+    return [refusal.reason for refusal in answer.refused]
 
 
 def test_what_a_savepoint_holds_is_refused(table: chronolake.Table) -> None:
@@ -45,7 +45,7 @@ def test_what_a_savepoint_holds_is_refused(table: chronolake.Table) -> None:
     table.release_savepoint(savepoint.requested_time)
     released = table.deletable(clean, [file_of(first.requested_time)], writer=WRITER)
 
-    assert [(one.path, one.reason) for one in held.refused] == [
+    assert [(refusal.path, refusal.reason) for refusal in held.refused] == [
         (file_of(first.requested_time).path, Refusal.HELD)
     ]
     assert reasons(released) == [Refusal.SERVED]
@@ -56,7 +56,7 @@ def test_what_is_in_a_file_group_with_a_plan_is_refused(clicks: chronolake.Table
     first, second = (published(clicks, Action.DELTACOMMIT) for _ in range(2))
     compaction = clicks.begin(action=Action.COMPACTION, plan=Plan([FileGroupName("", bucket_file_id(0))]))
     clean = own_clean(clicks)
-    files = [file_of(one.requested_time) for one in (first, second)]
+    files = [file_of(instant.requested_time) for instant in (first, second)]
 
     planned = clicks.deletable(clean, files, writer=WRITER)
     compaction.rollback()

@@ -49,7 +49,7 @@ def test_of_all_attempts_one_is_published_and_nothing_is_left_of_the_others(mark
 
     assert write.instant.state is State.COMPLETED
     assert in_storage(marked) == {file_of(stat).path for stat in winners}
-    assert marked.found() == []
+    assert marked.orphans() == []
     losers = {file_of(stat) for stat in stats} - {file_of(stat) for stat in winners}
     assert set(marked.table.deletions(write.requested_time)) == losers
 
@@ -98,7 +98,7 @@ def test_another_gives_up_what_a_writer_left(marked: Stored) -> None:
 
     [path] = in_storage(marked)
     assert kept.requested_time in path
-    assert marked.found() == []
+    assert marked.orphans() == []
 
 
 def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: Stored) -> None:
@@ -112,10 +112,14 @@ def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: St
 
     done = marked.table.finish_rollbacks()
 
-    assert [(one.target, one.state) for one in done] == [(waiting.requested_time, State.COMPLETED)]
+    assert [(rollback.target, rollback.state) for rollback in done] == [
+        (waiting.requested_time, State.COMPLETED)
+    ]
     assert len(in_storage(marked)) == 1
     assert marked.table.finish_rollbacks() == []
-    assert [one.target for one in marked.table.finish_rollbacks(writer="another")] == [live.requested_time]
+    assert [rollback.target for rollback in marked.table.finish_rollbacks(writer="another")] == [
+        live.requested_time
+    ]
     assert in_storage(marked) == set()
 
 
@@ -174,7 +178,7 @@ def test_the_awaited_client_deletes_the_same(marked: Stored, server_url: str, st
 
     assert in_storage(marked) == {file_of(kept).path}
     assert given_up.state is State.ROLLED_BACK
-    assert [one.state for one in finished] == [State.COMPLETED]
+    assert [rollback.state for rollback in finished] == [State.COMPLETED]
 
 
 def test_writes_that_complete_together_leave_nothing(marked: Stored, client: chronolake.Client) -> None:
@@ -186,7 +190,7 @@ def test_writes_that_complete_together_leave_nothing(marked: Stored, client: chr
     client.complete_together(writes)
 
     assert len(in_storage(marked)) == 2
-    assert marked.found() == []
+    assert marked.orphans() == []
 
 
 def test_the_server_deletes_when_the_table_says_so(

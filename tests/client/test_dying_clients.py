@@ -51,7 +51,7 @@ def test_a_rollback_is_finished_after_its_client_was_killed(
     assert set(stored.table.deletions(write.requested_time)) == set(map(file_of, stats))
     [path] = in_storage(stored)
     assert kept.requested_time in path
-    assert stored.found() == []
+    assert stored.orphans() == []
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -68,4 +68,4 @@ def test_a_write_is_published_after_its_client_was_killed_while_it_reconciled(
 
     assert in_storage(stored) == {file_of(stat).path for stat in winners}
     assert set(stored.table.deletions(write.requested_time)) == set(map(file_of, losers))
-    assert stored.found() == []
+    assert stored.orphans() == []

@@ -36,8 +36,8 @@ def test_events_are_those_of_the_log_in_its_order(client: chronolake.Client, tab
     assert events[-1].instant == done.requested_time
     assert {event.table for event in events} == {table.name}
     assert [event for event in client.events() if event.table == table.name] == [
-        msgspec.structs.replace(one, cursor=other.cursor)
-        for one, other in zip(
+        msgspec.structs.replace(filtered, cursor=unfiltered.cursor)
+        for filtered, unfiltered in zip(
             events, (event for event in client.events() if event.table == table.name), strict=True
         )
     ]
@@ -198,8 +198,8 @@ EVENTS = [event(number) for number in range(6)]
 def stream_behind(cursor: int) -> str:
     """What a server sends to whom has seen the events up to ``cursor``."""
     return ": nothing new\r\ndata: \r\n\r\n: nothing new\r\n\r\n" + "".join(
-        f"id: {one.cursor}\r\nevent: {one.type}\r\ndata: {msgspec.json.encode(one).decode()}\r\n\r\n"
-        for one in EVENTS[cursor + 1 :]
+        f"id: {event.cursor}\r\nevent: {event.type}\r\ndata: {msgspec.json.encode(event).decode()}\r\n\r\n"
+        for event in EVENTS[cursor + 1 :]
     )
 
 
@@ -214,7 +214,7 @@ def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: in
         splitter = _http.LineSplitter()
         pieces = [arrived[at : at + size] for at in range(0, len(arrived), size)]
         lines = [line for piece in pieces for line in splitter.lines_in(piece)]
-        seen += [found for line in lines if (found := place.take(line)) is not None]
+        seen += [event for line in lines if (event := place.take(line)) is not None]
 
     assert seen == EVENTS
 

@@ -80,10 +80,10 @@ NAMED = st.sampled_from(["a", "b", "ab", "b2"])
 def test_two_records_with_other_key_fields_never_have_one_key(names: list[str], data: st.DataObject) -> None:
     # Texts of the characters that separate fields, so that they come close to being ambiguous.
     value = st.none() | st.text("ab2:,_", max_size=6) | st.sampled_from(["__null__", "__empty__", ",b:"])
-    one, other = (data.draw(st.tuples(*(value for _ in names))) for _ in range(2))
+    left, right = (data.draw(st.tuples(*(value for _ in names))) for _ in range(2))
     keys = [
-        _keys.record_keys(names, [pa.array([text], pa.large_string()) for text in row]) for row in (one, other)
+        _keys.record_keys(names, [pa.array([text], pa.large_string()) for text in row]) for row in (left, right)
     ]
     first, second = (key[0].as_py() for key in keys)
 
-    assert first is None or one == other or first != second
+    assert first is None or left == right or first != second

@@ -40,10 +40,10 @@ def marked(
 
 def test_a_marker_is_created_once(marked: chronolake.Table) -> None:
     write = marked.begin()
-    one, two = base(write, 0), base(write, 1)
+    first, second = base(write, 0), base(write, 1)
 
-    assert write.mark(one) == [CREATED]
-    assert write.mark(two, one, two) == [CREATED, EXISTED, EXISTED]
+    assert write.mark(first) == [CREATED]
+    assert write.mark(second, first, second) == [CREATED, EXISTED, EXISTED]
     assert marked.create_markers(write.requested_time, [log(write, 0)]) == [CREATED]
 
 
@@ -59,14 +59,14 @@ def test_all_markers_of_an_instant_and_no_others_are_listed(marked: chronolake.T
 
 def test_a_marker_is_found_by_its_whole_name(marked: chronolake.Table) -> None:
     write = marked.begin()
-    one = base(write, 0)
-    write.mark(one)
+    marker = base(write, 0)
+    write.mark(marker)
 
-    assert marked.has_marker(write.requested_time, one)
-    assert not marked.has_marker(write.requested_time, Marker(one.partition_path, one.file_name, MERGE))
+    assert marked.has_marker(write.requested_time, marker)
+    assert not marked.has_marker(write.requested_time, Marker(marker.partition_path, marker.file_name, MERGE))
     assert not marked.has_marker(write.requested_time, base(write, 0, "day=2"))
     with pytest.raises(ValueError, match="APPEND"):
-        marked.has_marker(write.requested_time, Marker("", one.file_name, APPEND))
+        marked.has_marker(write.requested_time, Marker("", marker.file_name, APPEND))
 
 
 def test_they_are_deleted_with_their_instant_and_no_others(marked: chronolake.Table) -> None:
@@ -164,15 +164,15 @@ def test_a_table_says_how_its_storage_is_reached_and_whoever_reaches_it_says_the
     server_url: str, namespace: str, s3: S3
 ) -> None:
     secrets = {name: s3.options[name] for name in ("access_key", "secret_key")}
-    said = {f"storage.{name}": text for name, text in s3.options.items() if name not in secrets}
-    assert said
+    storage_properties = {f"storage.{name}": text for name, text in s3.options.items() if name not in secrets}
+    assert storage_properties
     with chronolake.connect(server_url, storage_options=secrets) as client:
         table = client.create_table(
             f"{namespace}.reached",
             base_path=s3.base_path,
             schema=SCHEMA,
             record_key_fields=["id"],
-            properties={"markers.type": "direct", **said},
+            properties={"markers.type": "direct", **storage_properties},
         )
         write = table.begin()
 

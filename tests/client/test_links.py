@@ -63,7 +63,7 @@ def test_a_linked_partition_folder_is_not_followed(orders: chronolake.Table, roo
     assert list(orders.deletions(waiting.requested_time)) == []
     assert behind.exists()
     (root / "orders" / "day=1").unlink()
-    assert [one.state for one in orders.finish_rollbacks()] == [State.COMPLETED]
+    assert [rollback.state for rollback in orders.finish_rollbacks()] == [State.COMPLETED]
     assert behind.exists()
 
 

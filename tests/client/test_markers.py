@@ -102,10 +102,10 @@ def test_markers_of_a_pending_instant_are_not_deleted(table: chronolake.Table) -
 
 
 def test_a_marker_of_another_instant_is_invalid(table: chronolake.Table) -> None:
-    one, other = table.begin(), table.begin()
+    first, second = table.begin(), table.begin()
 
     with pytest.raises(errors.InvalidMarker):
-        one.mark(marker_of(other))
+        first.mark(marker_of(second))
 
 
 def test_a_file_group_in_anothers_hand_is_refused_early(
@@ -168,8 +168,8 @@ def test_the_terminal_lists_markers(cli: Cli, table: chronolake.Table) -> None:
         "table": table.name,
         "requested_time": write.requested_time,
         "markers": [
-            {"partition_path": "", "file_name": one.file_name, "kind": "CREATE"}
-            for one in (marker_of(write), left)
+            {"partition_path": "", "file_name": marker.file_name, "kind": "CREATE"}
+            for marker in (marker_of(write), left)
         ],
     }
     assert cli("markers", table.name, "20260101000000000").code == output.NOT_FOUND

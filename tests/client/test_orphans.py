@@ -67,7 +67,7 @@ def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
         "_SUCCESS": ("not-a-data-file", None),
         "notes.txt": ("not-a-data-file", None),
     }
-    assert {one.reason.value: (one.files, one.size_bytes) for one in report.totals} == {
+    assert {total.reason.value: (total.files, total.size_bytes) for total in report.totals} == {
         "rolled-back": (2, left.size_bytes + unmarked.size_bytes),
         "not-named": (1, repeated.size_bytes),
         "unknown-instant": (1, foreign.size_bytes),
@@ -94,12 +94,12 @@ def test_only_what_can_never_be_published_is_deleted(stored: Stored) -> None:
     left = {file.file_name for file in stored.storage.listing()}
     assert left == {kept.file_name, running.file_name, foreign.file_name, "notes.txt"}
     pending.complete([running])
-    assert stored.found() == [
+    assert stored.orphans() == [
         ("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE),
         (f"day=1/{foreign.file_name}", OrphanReason.UNKNOWN_INSTANT),
     ]
     stored.table.delete_orphans(stored.table.orphans(), unknown_instants=True)
-    assert stored.found() == [("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE)]
+    assert stored.orphans() == [("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE)]
 
 
 def test_what_is_published_while_storage_is_listed_is_no_orphan(
@@ -118,7 +118,7 @@ def test_what_is_published_while_storage_is_listed_is_no_orphan(
 
     monkeypatch.setattr(arrow, "stream", begun_before)
 
-    assert stored.found() == [(f"day=1/{stat.file_name}", OrphanReason.PENDING)]
+    assert stored.orphans() == [(f"day=1/{stat.file_name}", OrphanReason.PENDING)]
 
 
 def test_a_file_of_an_instant_whose_lease_has_ended_is_not_deleted(stored: Stored) -> None:
@@ -169,26 +169,26 @@ def test_the_terminal_reports_then_deletes_and_tells_what_failed(
         )
         stored = Stored(table, store)
         write = table.begin()
-        one = stored.write_file(write.requested_time, 0)
+        protected = stored.write_file(write.requested_time, 0)
         stored.write_file(write.requested_time, 1)
         write.rollback()
-    s3.faults.append(Fault("DELETE", one.file_name, 403, "AccessDenied"))
+    s3.faults.append(Fault("DELETE", protected.file_name, 403, "AccessDenied"))
 
     shown = cli("orphans", table.name, *reach)
     listed = cli("orphans", table.name, *reach, "--json").json
     deleted = cli("orphans", table.name, *reach, "--delete", "--yes")
 
-    assert one.file_name in shown.out
+    assert protected.file_name in shown.out
     assert "of an instant that was rolled back" in shown.out
     assert "2 of 2 files not published" in shown.out
-    assert [found["deleted"] for found in listed["orphans"]] == [False, False]
+    assert [orphan["deleted"] for orphan in listed["orphans"]] == [False, False]
     assert deleted.code == output.FAILED
     assert "1 file deleted, 1 failed" in deleted.out
     assert "privileges" in deleted.out
-    assert [found.file_name for found in store.open().listing()] == [one.file_name]
+    assert [file.file_name for file in store.open().listing()] == [protected.file_name]
     s3.faults.clear()
     document = cli("orphans", table.name, *reach, "--delete", "-y", "--json").json
-    assert [found["deleted"] for found in document["orphans"]] == [True]
+    assert [orphan["deleted"] for orphan in document["orphans"]] == [True]
     assert list(store.open().listing()) == []
 
 

@@ -79,7 +79,7 @@ def test_a_clean_leaves_in_storage_what_is_needed_and_no_orphan(stored: Stored) 
     assert (done.action, done.state) == (Action.CLEAN, State.COMPLETED)
     assert in_storage(stored) == seen(stored) | seen(stored, time_of(second))
     assert len(before) - len(in_storage(stored)) == 2
-    assert stored.found() == []
+    assert stored.orphans() == []
     gone = {deletion.path for deletion in stored.table.deletions(done.requested_time)}
     assert gone == before - in_storage(stored)
     with pytest.raises(errors.HistoryCleaned):
@@ -96,7 +96,7 @@ def test_a_file_that_is_there_after_its_clean_is_an_orphan(local: Stored) -> Non
 
     late = local.write_file(first.requested_time, 0)
 
-    [(path, reason)] = local.found()
+    [(path, reason)] = local.orphans()
     assert (path, reason) == (DeletedFile("day=1", late.file_name).path, chronolake.OrphanReason.NOT_NAMED)
 
 
@@ -125,7 +125,7 @@ def test_a_clean_that_is_killed_at_any_step_is_gone_on_with(server_url: str, loc
 
     assert died.returncode == -signal.SIGKILL
     assert in_storage(local) == seen(local)
-    assert local.found() == []
+    assert local.orphans() == []
     [clean] = local.table.instants(action=Action.CLEAN)
     assert clean.state is State.COMPLETED
     gone = {deletion.path for deletion in local.table.deletions(clean.requested_time)}
@@ -258,11 +258,11 @@ def test_the_terminal_shows_asks_and_cleans(
     name = stored.table.name
 
     shown = cli("clean", name, "--retain-commits", "1", "--dry-run")
-    asked = cli("clean", name, "--retain-commits", "1", *reach)
-    assert (in_storage(stored), asked.code) == (before, 1)
+    declined = cli("clean", name, "--retain-commits", "1", *reach)
+    assert (in_storage(stored), declined.code) == (before, 1)
     assert "1 file (" in shown.out
     assert time_of(last) in shown.out
-    assert "Clean" in asked.err
+    assert "Clean" in declined.err
     done = cli("clean", name, "--retain-versions", "1", "--yes", *reach)
 
     assert done.code == 0, done.err

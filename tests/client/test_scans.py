@@ -68,7 +68,7 @@ def test_the_next_page_is_asked_for_in_the_body() -> None:
     call = calls.files.scan("shop.orders", None, ["a"], col("id") > 1)
     following = call.page_at("next").page_at("last")
 
-    first, last = (msgspec.json.decode(one.body or b"", type=Scan) for one in (call, following))
+    first, last = (msgspec.json.decode(request.body or b"", type=Scan) for request in (call, following))
 
     assert last == msgspec.structs.replace(first, cursor="last")
     assert not call.is_command

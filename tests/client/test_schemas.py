@@ -66,20 +66,20 @@ def test_each_of_several_that_complete_together_says_its_own_version(
 
     done = client.complete_together([old, new])
 
-    assert [one.schema_version for one in done] == [1, 2]
+    assert [instant.schema_version for instant in done] == [1, 2]
     assert [
         file_slice.base_file.schema_version for file_slice in table.snapshot().slices if file_slice.base_file
     ] == [1, 2]
 
 
 def test_what_was_said_before_counts_unless_completing_says_another(table: chronolake.Table) -> None:
-    one, another = table.begin(), table.begin()
+    first, second = table.begin(), table.begin()
     table.change_schema([NOTE])
-    one.with_schema(2)
-    another.with_schema(2)
+    first.with_schema(2)
+    second.with_schema(2)
 
-    assert one.complete([stat_of(one)]).schema_version == 2
-    assert another.complete([stat_of(another, 1)], schema_version=1).schema_version == 1
+    assert first.complete([stat_of(first)]).schema_version == 2
+    assert second.complete([stat_of(second, 1)], schema_version=1).schema_version == 1
 
 
 def test_an_answer_that_comes_late_does_not_bring_an_old_schema_back(
@@ -95,14 +95,14 @@ def test_an_answer_that_comes_late_does_not_bring_an_old_schema_back(
 @pytest.mark.anyio
 async def test_the_same_awaited(server_url: str, table: chronolake.Table) -> None:
     async with chronolake.connect_async(server_url) as client:
-        found = await client.table(table.name)
-        made = await found.change_schema([NOTE], expected_schema_version=1)
-        write = await found.begin()
+        awaited = await client.table(table.name)
+        made = await awaited.change_schema([NOTE], expected_schema_version=1)
+        write = await awaited.begin()
         done = await write.complete([stat_of(write)], schema_version=1)
 
-        assert found.definition.schema == made.fields
-        assert [schema.schema_version async for schema in found.schemas()] == [1, 2]
-        assert await found.schema(2) == made
+        assert awaited.definition.schema == made.fields
+        assert [schema.schema_version async for schema in awaited.schemas()] == [1, 2]
+        assert await awaited.schema(2) == made
         assert done.schema_version == 1
 
 
@@ -135,7 +135,7 @@ def test_versions_are_listed_and_shown(cli: Cli, table: chronolake.Table) -> Non
     listed = cli("schema", "list", table.name, "--json").json["schemas"]
     first = cli("schema", "show", table.name, "--version", "1", "--json").json
 
-    assert [one["schema_version"] for one in listed] == [1, 2]
+    assert [row["schema_version"] for row in listed] == [1, 2]
     assert first == listed[0]
     assert cli("schema", "show", table.name, "--json").json == listed[1]
     assert "note" in cli("schema", "show", table.name).out

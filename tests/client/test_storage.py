@@ -39,10 +39,10 @@ def test_everything_below_the_base_path_is_listed_but_hudis_own_folder(store: St
     assert list(storage.listing()) == []
     assert storage.create_all_empty([*PATHS, ".hoodie/.temp/1/m", "day=1/.hoodie/n"]) == [True] * 5
 
-    found = list(storage.listing())
+    files = list(storage.listing())
 
-    assert StoredFile("day=1/hour=2", ".c.log.1_0-0-0", 0) in found
-    assert sorted(one.path for one in found) == sorted([*PATHS, "day=1/.hoodie/n"])
+    assert StoredFile("day=1/hour=2", ".c.log.1_0-0-0", 0) in files
+    assert sorted(file.path for file in files) == sorted([*PATHS, "day=1/.hoodie/n"])
     assert [file.path for file in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
 
 
@@ -120,7 +120,7 @@ def test_a_listing_and_a_creation_that_are_throttled_are_tried_again(s3: S3) -> 
 
     assert storage.create_empty("a")
     assert [file.path for file in storage.listing()] == ["a"]
-    assert [one.times for one in s3.faults] == [0, 0]
+    assert [fault.times for fault in s3.faults] == [0, 0]
 
 
 def test_a_store_that_refuses_is_an_error_of_its_own(s3: S3) -> None:

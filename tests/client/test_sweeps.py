@@ -17,25 +17,25 @@ def rolled_back(stored: Stored, files: int = 2) -> tuple[str, list[str]]:
     """The rollback of an instant that had written files, and their paths."""
     write = stored.table.begin()
     stats = [stored.write_file(write.requested_time, bucket) for bucket in range(files)]
-    for one in stats:
-        write.mark(Marker(one.partition_path, one.file_name, MarkerKind.CREATE))
+    for stat in stats:
+        write.mark(Marker(stat.partition_path, stat.file_name, MarkerKind.CREATE))
     rollback = write.rollback().rolled_back_by
     assert rollback is not None
-    return rollback, [f"{one.partition_path}/{one.file_name}" for one in stats]
+    return rollback, [f"{stat.partition_path}/{stat.file_name}" for stat in stats]
 
 
-def swept(stored: Stored, instants: int, names: int, *found: LateFile) -> Swept:
-    return Swept(stored.table.name, instants, names, list(found))
+def swept(stored: Stored, instants: int, names: int, *late_files: LateFile) -> Swept:
+    return Swept(stored.table.name, instants, names, list(late_files))
 
 
 def test_a_late_file_is_deleted_and_looked_for_once_more_until_none_is_there(stored: Stored) -> None:
     rollback, [late, _] = rolled_back(stored)
     stored.storage.create_empty(late)
-    assert stored.found() == [(late, OrphanReason.ROLLED_BACK)]
+    assert stored.orphans() == [(late, OrphanReason.ROLLED_BACK)]
 
     assert stored.table.sweep() == swept(stored, 0, 0)
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2, LateFile(late, rollback))
-    assert stored.found() == []
+    assert stored.orphans() == []
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2)
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 0, 0)
 
@@ -51,10 +51,10 @@ def test_an_event_loop_sweeps_too(stored: Stored, store: Store, server_url: str)
 
     first, second, third = asyncio.run(sweep())
 
-    assert sorted(one.path for one in first.late_files) == sorted([late, other])
-    assert {one.requested_time for one in first.late_files} == {rollback}
+    assert sorted(file.path for file in first.late_files) == sorted([late, other])
+    assert {file.requested_time for file in first.late_files} == {rollback}
     assert (second, third) == (swept(stored, 1, 2), swept(stored, 0, 0))
-    assert stored.found() == []
+    assert stored.orphans() == []
 
 
 def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Stored) -> None:
@@ -70,11 +70,11 @@ def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Sto
     stored.storage.create_empty(marks[1].path)
     second = stored.table.sweep(grace_seconds=0)
 
-    late = [LateFile(one.path, rollback) for one in marks]
+    late = [LateFile(marker.path, rollback) for marker in marks]
     assert first == swept(stored, 1, 2, *late)
     assert second == swept(stored, 1, 2, LateFile(marks[1].path, rollback))
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2)
-    assert (stored.found(), list(stored.storage.listing(".hoodie/.temp"))) == ([], [])
+    assert (stored.orphans(), list(stored.storage.listing(".hoodie/.temp"))) == ([], [])
 
 
 def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, namespace: str) -> None:
@@ -84,10 +84,10 @@ def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, n
         stored.storage.create_empty(late)
         s3.faults.append(Fault("DELETE", late, 403, "AccessDenied"))
 
-        [found] = stored.table.sweep(grace_seconds=0).late_files
+        [late_file] = stored.table.sweep(grace_seconds=0).late_files
 
-        assert (found.path, found.requested_time) == (late, rollback)
-        assert found.failure is not None
+        assert (late_file.path, late_file.requested_time) == (late, rollback)
+        assert late_file.failure is not None
         s3.faults.clear()
         assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2, LateFile(late, rollback))
 

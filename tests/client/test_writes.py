@@ -254,11 +254,11 @@ def test_the_timeline_is_filtered_ordered_bounded_and_paged(table: chronolake.Ta
     pending = table.begin()
 
     newest = table.instants(direction=chronolake.Direction.DESCENDING, limit=2)
-    assert [one.requested_time for one in newest] == [pending.requested_time, done[2].requested_time]
+    assert [instant.requested_time for instant in newest] == [pending.requested_time, done[2].requested_time]
     completed = table.instants(state=State.COMPLETED, requested_from=done[0].requested_time)
     assert list(completed) == done[1:]
     either = table.instants(state=[State.INFLIGHT, State.REQUESTED])
-    assert [one.requested_time for one in either] == [pending.requested_time]
+    assert [instant.requested_time for instant in either] == [pending.requested_time]
     by_completion = table.instants(
         completed_to=done[1].completion_time, order_by=chronolake.TimeOrder.COMPLETION_TIME
     )
@@ -274,7 +274,9 @@ def test_pages_are_followed_to_the_end(table: chronolake.Table, monkeypatch: pyt
     assert list(table.instants()) == done
     assert len(table.snapshot().slices) == 4
     changes = table.changes()
-    assert [instant.requested_time for instant in changes.instants] == [one.requested_time for one in done]
+    assert [instant.requested_time for instant in changes.instants] == [
+        instant.requested_time for instant in done
+    ]
     assert len(changes.file_groups) == 4
 
 

@@ -59,7 +59,8 @@ def _leaves(group: Any) -> Iterator[tuple[str, Command]]:
 
 
 def _command(parameters: list[Any]) -> Command:
-    options = [name for one in parameters for name in (*one.opts, *one.secondary_opts)]
+    options = [name for parameter in parameters for name in (*parameter.opts, *parameter.secondary_opts)]
     return Command(
-        frozenset(["--help", *options]), frozenset(one.envvar for one in parameters if one.envvar is not None)
+        frozenset(["--help", *options]),
+        frozenset(parameter.envvar for parameter in parameters if parameter.envvar is not None),
     )

@@ -61,10 +61,10 @@ def test_every_column_of_the_auditors_views_is_documented(history: str) -> None:
 
 def test_every_column_of_the_tables_as_of_a_moment_is_documented(history: str) -> None:
     with psycopg.connect(history) as connection:
-        asked = connection.execute("SELECT * FROM chronolake.tables_as_of(now())")
-        assert asked.description is not None
-        columns = [column.name for column in asked.description]
-    [section] = [one for one in PAGE.read_text("utf-8").split("\n## ") if "\n`tables_as_of(at)`" in one]
+        cursor = connection.execute("SELECT * FROM chronolake.tables_as_of(now())")
+        assert cursor.description is not None
+        columns = [column.name for column in cursor.description]
+    [section] = [part for part in PAGE.read_text("utf-8").split("\n## ") if "\n`tables_as_of(at)`" in part]
     assert [column for column in columns if f"`{column}`" not in section] == []
 
 

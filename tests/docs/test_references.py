@@ -140,7 +140,7 @@ def test_every_metric_is_documented() -> None:
 def test_the_limits_of_integers_are_integers_and_commands_tell_their_keys() -> None:
     document = create_app(Settings(dsn="")).openapi_schema.to_schema()
     begin = document["paths"]["/v1/tables/{table}/instants"]["post"]
-    limit = next(one for one in _parameters_of_timeline(document) if one["name"] == "limit")
+    limit = next(parameter for parameter in _parameters_of_timeline(document) if parameter["name"] == "limit")
 
     assert re.search(r'"(?:min|max)imum": \d+\.', json.dumps(document)) is None
     assert limit["schema"] | {"minimum": 1, "maximum": 1_000} == limit["schema"]

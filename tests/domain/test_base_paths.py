@@ -36,27 +36,27 @@ def spellings(draw: st.DrawFn, parts: list[str]) -> str:
 
 @given(PARTS.flatmap(lambda parts: st.tuples(st.just(parts), spellings(parts), spellings(parts))))
 def test_all_spellings_of_a_local_folder_have_one_key(drawn: tuple[list[str], str, str]) -> None:
-    parts, one, other = drawn
-    assert base_paths.canonical(one) == base_paths.canonical(other)
-    assert base_paths.parse(one).path == "/" + "/".join(parts)
+    parts, first, second = drawn
+    assert base_paths.canonical(first) == base_paths.canonical(second)
+    assert base_paths.parse(first).path == "/" + "/".join(parts)
 
 
 @given(PARTS, PARTS)
 def test_local_folders_overlap_exactly_when_one_lies_in_the_other(a: list[str], b: list[str]) -> None:
     shorter = min(len(a), len(b))
-    one, other = ("file:///" + quote("/".join(parts)) for parts in (a, b))
-    assert base_paths.overlap(one, other) == (a[:shorter] == b[:shorter])
+    first, second = ("file:///" + quote("/".join(parts)) for parts in (a, b))
+    assert base_paths.overlap(first, second) == (a[:shorter] == b[:shorter])
 
 
 @given(BUCKET, BUCKET, st.lists(OBJECT_PART, max_size=3), st.lists(OBJECT_PART, max_size=3), st.data())
 def test_folders_of_buckets_overlap_exactly_when_one_lies_in_the_other(
-    bucket: str, other: str, a: list[str], b: list[str], data: st.DataObject
+    bucket: str, other_bucket: str, a: list[str], b: list[str], data: st.DataObject
 ) -> None:
     schemes = st.sampled_from(["s3", "s3a", "s3n", "S3", "S3A"])
-    one = f"{data.draw(schemes)}://{bucket.upper()}/{'/'.join(a)}"
-    second = f"{data.draw(schemes)}://{other}/{'/'.join(b)}{'/' if b else ''}?region=x#y"
+    first = f"{data.draw(schemes)}://{bucket.upper()}/{'/'.join(a)}"
+    second = f"{data.draw(schemes)}://{other_bucket}/{'/'.join(b)}{'/' if b else ''}?region=x#y"
     shorter = min(len(a), len(b))
-    assert base_paths.overlap(one, second) == (bucket == other and a[:shorter] == b[:shorter])
+    assert base_paths.overlap(first, second) == (bucket == other_bucket and a[:shorter] == b[:shorter])
 
 
 @given(PARTS | st.just(["a%20b", "%", "é ü"]))

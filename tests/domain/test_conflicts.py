@@ -118,15 +118,15 @@ def test_against_what_has_completed(mine: str, other: str, answers: str) -> None
 @pytest.mark.parametrize("yields", list(Yields))
 @pytest.mark.parametrize(("mine", "other"), [(mine, other) for mine, other, _ in cells(_COMPLETED)])
 def test_against_what_is_planned(yields: Yields, mine: str, other: str) -> None:
-    [answers] = [cell for one, another, cell in cells(_PENDING[yields]) if (one, another) == (mine, other)]
+    [answers] = [cell for row, column, cell in cells(_PENDING[yields]) if (row, column) == (mine, other)]
     cases = [
         ConcurrentInstant(
             DEEDS[other], Action.COMMIT, State.INFLIGHT, requested, lease_expires_at=Micros(NOW + 1)
         )
         for requested in (BEFORE, AFTER)
     ]
-    found = [conflict_with(DEEDS[mine], case, yielding(yields)) for case in cases]
-    assert found == [answer == "X" for answer in answers]
+    refused = [conflict_with(DEEDS[mine], case, yielding(yields)) for case in cases]
+    assert refused == [answer == "X" for answer in answers]
 
 
 def test_no_cell_is_left_out() -> None:

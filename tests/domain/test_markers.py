@@ -104,7 +104,7 @@ def test_no_text_is_read_as_a_marker_of_another_name(text: str) -> None:
 # ---------------------------------------------------------------------------------- which an instant may have
 
 
-def asked(*named: Marker, time: Micros = MINE) -> CreateMarkers:
+def creation(*named: Marker, time: Micros = MINE) -> CreateMarkers:
     return CreateMarkers("shop.orders", time, wire.CreateMarkers(list(named)))
 
 
@@ -113,7 +113,7 @@ def test_a_marker_of_another_instants_file_is_refused_by_its_place() -> None:
         errors.InvalidMarker, match=r"markers\[1\]: the name says instant 20260203040506790"
     ) as got:
         markers.check(
-            asked(
+            creation(
                 Marker("", BASE, MarkerKind.CREATE),
                 Marker("", base_file_name(GROUP, "0-0-0", "20260203040506790"), MarkerKind.CREATE),
             )
@@ -124,7 +124,7 @@ def test_a_marker_of_another_instants_file_is_refused_by_its_place() -> None:
 def test_digits_of_a_microsecond_tick_name_the_same_instant() -> None:
     name = base_file_name(GROUP, "0-0-0", format_time(MINE, Tick.MICROSECOND))
 
-    markers.check(asked(Marker("", name, MarkerKind.CREATE)))
+    markers.check(creation(Marker("", name, MarkerKind.CREATE)))
 
 
 # ---------------------------------------------------------------------------------- early conflicts

@@ -34,7 +34,7 @@ def kept(wanted: Filter, partition_path: str, files: Sequence[Stats]) -> bool:
 
 def kept_by_ranges(wanted: Filter, **ranges: Range) -> bool:
     return pruning.slice_could_match(
-        pruning.check(TABLE, wanted), [Stats(10, {FIELD_IDS[name]: found for name, found in ranges.items()})]
+        pruning.check(TABLE, wanted), [Stats(10, {FIELD_IDS[name]: bounds for name, bounds in ranges.items()})]
     )
 
 
@@ -53,9 +53,9 @@ def test_a_file_with_a_record_that_matches_is_kept(data: st.DataObject) -> None:
     wanted = data.draw(records.filters())
     known = data.draw(records.vaguer(records.stats(rows)))
 
-    found = any(records.matches(wanted, row) for row in rows)
+    some_match = any(records.matches(wanted, row) for row in rows)
 
-    assert kept(wanted, records.partition_path(first), [known]) or not found
+    assert kept(wanted, records.partition_path(first), [known]) or not some_match
 
 
 @settings(max_examples=2_000)
@@ -105,7 +105,7 @@ def test_partitions_with_one_residual_are_one_set(wanted: Filter, rows: list[Rec
 
     left = {path: partition_pruning.residual(condition, TABLE, path) for path in paths}
     assert {path: part.residual or True for part in sets for path in part.partition_paths or ()} == {
-        path: one for path, one in left.items() if one is not False
+        path: residual for path, residual in left.items() if residual is not False
     }
     assert len({part.residual for part in sets}) == len(sets)
 
@@ -146,8 +146,8 @@ def test_a_partition_leaves_of_a_filter_what_is_asked_of_its_files(
     assert {
         shard: partition_pruning.residual(condition, TABLE_BY_SHARD, f"shard={shard}") for shard in left
     } == {
-        shard: one if isinstance(one, bool) else pruning.check(TABLE_BY_SHARD, one)
-        for shard, one in left.items()
+        shard: residual if isinstance(residual, bool) else pruning.check(TABLE_BY_SHARD, residual)
+        for shard, residual in left.items()
     }
 
 

@@ -49,7 +49,9 @@ TABLE: Final = tables.evolve_created(
     Micros(0),
 )
 MODEL: Final = Columns(
-    tuple(Column(number, one.name, one.type, one.nullable) for number, one in enumerate(FIELDS, start=1)),
+    tuple(
+        Column(number, field.name, field.type, field.nullable) for number, field in enumerate(FIELDS, start=1)
+    ),
     frozenset({"id", "day", "at"}),
     ids_given=len(FIELDS),
 )
@@ -57,15 +59,15 @@ MODEL: Final = Columns(
 
 def changed(table: Table, *changes: SchemaChange) -> Table:
     """The table after the changes, as the log would tell it."""
-    said = encode_payload(schemas.change(table, ChangeSchema([*changes])))
-    return schemas.evolve(table, msgspec.json.decode(said, type=TableSchemaChanged))
+    payload = encode_payload(schemas.change(table, ChangeSchema([*changes])))
+    return schemas.evolve(table, msgspec.json.decode(payload, type=TableSchemaChanged))
 
 
 def columns(table: Table) -> Columns:
     """The columns of a table as the model has them."""
     definition = table.definition
     return Columns(
-        tuple(Column(one.field_id, one.name, one.type, one.nullable) for one in definition.schema),
+        tuple(Column(field.field_id, field.name, field.type, field.nullable) for field in definition.schema),
         MODEL.fixed,
         definition.last_field_id,
         definition.schema_version,
@@ -153,7 +155,9 @@ def test_changes_are_made_in_their_order() -> None:
         TABLE, RenameColumn("name", "tmp"), RenameColumn("price", "name"), RenameColumn("tmp", "price")
     )
 
-    assert [(one.field_id, one.name) for one in swapped.definition.schema if one.field_id in (2, 5)] == [
+    assert [
+        (field.field_id, field.name) for field in swapped.definition.schema if field.field_id in (2, 5)
+    ] == [
         (2, "price"),
         (5, "name"),
     ]

@@ -40,19 +40,19 @@ def cut(*files: File, pending: Sequence[int] = (), replaced: tuple[int, int] | N
     return slices.cut(files, [Micros(time) for time in pending], times)
 
 
-def seen(one: FileSlice[File] | None) -> tuple[int, int | None, list[int]] | None:
+def seen(file_slice: FileSlice[File] | None) -> tuple[int, int | None, list[int]] | None:
     """A slice's time, its base file and its log files, by the requested times of those who wrote them."""
-    if one is None:
+    if file_slice is None:
         return None
     return (
-        one.time,
-        None if one.base is None else one.base.requested_time,
-        [file.requested_time for file in one.logs],
+        file_slice.time,
+        None if file_slice.base is None else file_slice.base.requested_time,
+        [file.requested_time for file in file_slice.logs],
     )
 
 
 def all_seen(group: Slices[File]) -> list[tuple[int, int | None, list[int]] | None]:
-    return [seen(one) for one in group.all]
+    return [seen(file_slice) for file_slice in group.all]
 
 
 FG_10: Final = base(10, 20)
@@ -217,7 +217,7 @@ def test_the_slice_before_or_on_goes_by_its_base_instant_time(time: int, expecte
 def test_every_version_is_superseded_by_the_completion_of_the_next() -> None:
     group = cut(FG_10, L1, L2, FG_60, L3)
 
-    assert [group.superseded_at(one) for one in group.all] == [80, None]
+    assert [group.superseded_at(file_slice) for file_slice in group.all] == [80, None]
 
 
 # Any history
@@ -235,14 +235,18 @@ def histories(draw: st.DrawFn) -> list[File]:
 def test_each_file_is_in_one_slice_whose_time_fits_it(files: list[File], pending: set[int]) -> None:
     group = cut(*files, pending=sorted(pending))
 
-    placed = [file for one in group.all for file in (one.base, *one.logs) if file is not None]
+    placed = [
+        file for file_slice in group.all for file in (file_slice.base, *file_slice.logs) if file is not None
+    ]
     assert sorted(placed, key=repr) == sorted(files, key=repr)
-    assert [one.time for one in group.all] == sorted({one.time for one in group.all})
+    assert [file_slice.time for file_slice in group.all] == sorted(
+        {file_slice.time for file_slice in group.all}
+    )
     boundaries = pending | {file.requested_time for file in files if file.kind is FileKind.BASE}
-    for one in group.all:
-        for file in one.logs:
+    for file_slice in group.all:
+        for file in file_slice.logs:
             earlier = {time for time in boundaries if time <= file.completion_time}
-            assert one.time == max(earlier) if earlier else one is group.all[0]
+            assert file_slice.time == max(earlier) if earlier else file_slice is group.all[0]
 
 
 @given(files=histories())

@@ -30,8 +30,8 @@ def test_twenty_digits_say_the_whole_time(time: Micros) -> None:
 
 
 @given(TIMES, TIMES, TICKS)
-def test_digits_sort_as_times_do(one: Micros, other: Micros, tick: Tick) -> None:
-    earlier, later = sorted((one, other))
+def test_digits_sort_as_times_do(first: Micros, second: Micros, tick: Tick) -> None:
+    earlier, later = sorted((first, second))
     assert format_time(earlier, tick) <= format_time(later, tick)
 
 

@@ -54,9 +54,9 @@ def _order(time: str) -> str:
 def _plain(value: Any) -> Any:
     match value:
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(member) for name, member in value.items()}
         case list():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case float() if value.is_integer():
             return int(value)
         case str() if "\0" in value:

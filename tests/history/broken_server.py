@@ -134,10 +134,10 @@ def _keep_snapshots(server: MonkeyPatch) -> None:
     snapshot = queried_files.snapshot
     kept: dict[object, tuple[float, Snapshot]] = {}
 
-    async def keep_snapshot(database: Database, *asked: Any) -> Snapshot:
-        if asked not in kept or kept[asked][0] < time.monotonic() - KEPT_SECONDS:
-            kept[asked] = (time.monotonic(), await snapshot(database, *asked))
-        return kept[asked][1]
+    async def keep_snapshot(database: Database, *query: Any) -> Snapshot:
+        if query not in kept or kept[query][0] < time.monotonic() - KEPT_SECONDS:
+            kept[query] = (time.monotonic(), await snapshot(database, *query))
+        return kept[query][1]
 
     server.setattr(queried_files, "snapshot", keep_snapshot)
 

@@ -68,24 +68,24 @@ def _commands(
     history: History, effects: dict[str, list[Event]], tables: dict[str, Timeline]
 ) -> Iterator[Finding]:
     for command in history.commands:
-        found = effects[command.key]
+        events = effects[command.key]
         answers = list(dict.fromkeys(command.answers))
         if len(answers) > 1:
             yield _of(Fault.ANSWERS_DIFFER, command, " and ".join(str(answer) for answer in answers))
-        if len(found) > 1:
-            yield _of(Fault.DOUBLED, command, f"versions {', '.join(str(event.version) for event in found)}")
+        if len(events) > 1:
+            yield _of(Fault.DOUBLED, command, f"versions {', '.join(str(event.version) for event in events)}")
         if answers:
-            yield from _answered(command, answers[0], found, tables)
+            yield from _answered(command, answers[0], events, tables)
 
 
 def _answered(
-    command: Command, answer: Answer, found: list[Event], tables: dict[str, Timeline]
+    command: Command, answer: Answer, events: list[Event], tables: dict[str, Timeline]
 ) -> Iterator[Finding]:
     if not answer.is_success:
-        if found:
-            yield _of(Fault.REFUSED_YET_DONE, command, f"{answer}, and version {found[0].version}")
-    elif found:
-        yield from _compare(command, answer, found)
+        if events:
+            yield _of(Fault.REFUSED_YET_DONE, command, f"{answer}, and version {events[0].version}")
+    elif events:
+        yield from _compare(command, answer, events)
     elif not _had_been_rolled_back(command, tables):
         yield _of(Fault.LOST, command, str(answer))
 
@@ -96,21 +96,21 @@ def _had_been_rolled_back(command: Command, tables: dict[str, Timeline]) -> bool
     return command.kind is Kind.ROLL_BACK and command.instant in timeline.rolled_back
 
 
-def _compare(command: Command, answer: Answer, found: list[Event]) -> Iterator[Finding]:
-    if not any(_agrees(command, json.loads(answer.body), event) for event in found):
-        logged = ", ".join(f"{event.instant} at {event.time}" for event in found)
+def _compare(command: Command, answer: Answer, events: list[Event]) -> Iterator[Finding]:
+    if not any(_agrees(command, json.loads(answer.body), event) for event in events):
+        logged = ", ".join(f"{event.instant} at {event.time}" for event in events)
         yield _of(Fault.ANSWER_IS_NOT_THE_LOGS, command, f"{answer}, and {logged}")
 
 
-def _agrees(command: Command, told: dict[str, Any], event: Event) -> bool:
+def _agrees(command: Command, body: dict[str, Any], event: Event) -> bool:
     match command.kind:
         case Kind.BEGIN:
-            return bool(told["requested_time"] == event.instant == event.time)
+            return bool(body["requested_time"] == event.instant == event.time)
         case Kind.COMPLETE:
-            times = (told["requested_time"], told["completion_time"])
+            times = (body["requested_time"], body["completion_time"])
             return times == (event.instant, event.time) and event.groups | event.appended == command.groups
         case Kind.INFLIGHT | Kind.HEARTBEAT:
-            return bool(told["requested_time"] == event.instant)
+            return bool(body["requested_time"] == event.instant)
         case Kind.ROLL_BACK:
             # It may be answered with the rolled back instant, or with a rollback that is an instant itself.
             return True
@@ -130,8 +130,8 @@ def _doubled(log: Log, checked: set[str]) -> Iterator[Finding]:
             yield Finding(Fault.DOUBLED, table, f"{request_id}: {count} times {kind} of {instant}")
 
 
-def _of(fault: Fault, command: Command, what: str) -> Finding:
-    return Finding(fault, command.table, f"{command.kind} {command.instant or ''} {command.key}: {what}")
+def _of(fault: Fault, command: Command, detail: str) -> Finding:
+    return Finding(fault, command.table, f"{command.kind} {command.instant or ''} {command.key}: {detail}")
 
 
 # ---------------------------------------------------------------------------------- time
@@ -223,8 +223,8 @@ def _reads(history: History, effects: dict[str, list[Event]], tables: dict[str, 
         latest = sorted((read for read in reads if not read.of_the_past), key=lambda read: read.called)
         earlier = sorted((read.returned, timeline.upto(read.upto), read.upto) for read in latest)
         yield from _never_less(Fault.WENT_BACK, latest, earlier, timeline)
-        told = sorted((returned, timeline.upto(time), time) for returned, time in acknowledged)
-        yield from _never_less(Fault.STALE, latest, told, timeline)
+        confirmed = sorted((returned, timeline.upto(time), time) for returned, time in acknowledged)
+        yield from _never_less(Fault.STALE, latest, confirmed, timeline)
 
 
 def _acknowledged(table: str, history: History, effects: dict[str, list[Event]]) -> Iterator[tuple[int, str]]:
@@ -270,5 +270,5 @@ def _never_less(
             yield _of_read(fault, read, f"{most[1]} was known before")
 
 
-def _of_read(fault: Fault, read: Read, what: str) -> Finding:
-    return Finding(fault, read.table, f"{read.reader}, ({read.after}, {read.upto}]: {what}")
+def _of_read(fault: Fault, read: Read, detail: str) -> Finding:
+    return Finding(fault, read.table, f"{read.reader}, ({read.after}, {read.upto}]: {detail}")

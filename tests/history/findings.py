@@ -39,12 +39,12 @@ class Fault(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: how, in which table, and what."""
+    """A fault in a history: its kind, its table, and the detail."""
 
     fault: Fault
     table: str
-    what: str
+    detail: str
 
     @override
     def __str__(self) -> str:
-        return f"{self.fault}: {self.table or 'all tables'}: {self.what}"
+        return f"{self.fault}: {self.table or 'all tables'}: {self.detail}"

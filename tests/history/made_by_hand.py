@@ -111,7 +111,7 @@ def read(
     of_the_past: bool = False,
 ) -> Read:
     """A read of the timeline that showed instants of these times."""
-    shown = tuple((time(one), time(other)) for one, other in instants)
+    shown = tuple((time(begun), time(ended)) for begun, ended in instants)
     return Read("reader", TABLE, called, returned, time(upto), time(after), shown, of_the_past=of_the_past)
 
 

@@ -76,9 +76,9 @@ class Reader:
             f"/v1/tables/{table}/instants", parameters | ({"completed_from": after} if after else {})
         )
         if pages is not None:
-            found = [instant for page in pages for instant in page["instants"]]
-            upto = found[-1]["completion_time"] if found else after
-            self._record(table, called, upto, after=after, instants=found)
+            instants = [instant for page in pages for instant in page["instants"]]
+            upto = instants[-1]["completion_time"] if instants else after
+            self._record(table, called, upto, after=after, instants=instants)
             self._followed["instants", table] = upto
 
     async def _changes(self, table: str) -> None:

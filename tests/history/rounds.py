@@ -201,4 +201,4 @@ def _event(row: database.Row) -> Event:
 
 
 def _groups(row: database.Row, kind: str) -> frozenset[Group]:
-    return frozenset((partition, file_id) for found, partition, file_id in row["files"] if found == kind)
+    return frozenset((partition, file_id) for row_kind, partition, file_id in row["files"] if row_kind == kind)

@@ -31,8 +31,8 @@ class Timeline:
 
     def between(self, after: str, upto: str) -> list[tuple[str, str]]:
         """Requested and completion times of the writes that completed in (after, upto]."""
-        found = self.completions[self.upto(after) : self.upto(upto)]
-        return [(event.instant or "", event.time) for event in found]
+        events = self.completions[self.upto(after) : self.upto(upto)]
+        return [(event.instant or "", event.time) for event in events]
 
     def files_as_of(self, time: str) -> frozenset[ShownFile]:
         """The files that a snapshot shows: a base file replaces its group, a log file adds to it."""
@@ -63,7 +63,7 @@ def _of_table(events: list[Event]) -> Timeline:
                 timeline.rolled_back.setdefault(instant, event)
             case _:
                 pass
-    completions = [event for found in timeline.completed.values() for event in found]
+    completions = [event for completed in timeline.completed.values() for event in completed]
     timeline.completions = sorted(
         (event for event in completions if timeline.writes(event.instant)), key=lambda event: event.time
     )

@@ -32,12 +32,12 @@ def shared_servers(
 ) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """Two servers over one database, for the tests of a module that keep to tables of their own."""
     folder = tmp_path_factory.mktemp("servers")
-    one, other = (ServerProcess(shared_dsn, folder / f"server-{number}.log") for number in (1, 2))
+    first, second = (ServerProcess(shared_dsn, folder / f"server-{number}.log") for number in (1, 2))
     try:
-        yield one.start(), other.start()
+        yield first.start(), second.start()
     finally:
-        one.stop()
-        other.stop()
+        first.stop()
+        second.stop()
 
 
 @pytest.fixture(scope="module")

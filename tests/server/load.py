@@ -68,8 +68,8 @@ class Load:
         """Give the connections back."""
         await self._http.aclose()
 
-    async def more(self, cycles: int) -> None:
-        """Come back when so many more cycles are complete."""
+    async def wait_for_cycles(self, cycles: int) -> None:
+        """Wait until ``cycles`` further cycles are complete."""
         wanted = len(self.cycles) + cycles
         async with self._progress:
             await self._progress.wait_for(lambda: len(self.cycles) >= wanted)

@@ -91,7 +91,9 @@ def is_decision(tried: Operation, problem: Problem) -> bool:
 
 def operation(method: str, template: str) -> Operation:
     """The operation at a path."""
-    return next(found for found in OPERATIONS if (found.method, found.template) == (method, template))
+    return next(
+        candidate for candidate in OPERATIONS if (candidate.method, candidate.template) == (method, template)
+    )
 
 
 def named(cases: tuple[Operation, ...]) -> pytest.MarkDecorator:

@@ -359,9 +359,9 @@ def test_a_table_does_not_take_a_name_with_instants_that_its_writers_could_confu
     assert problem["context"]["instants"] == [times[0]]
     succeeded(Table(stopped, ended).roll_back(times[0]))
     refused(alter(new, name="shop.orders"), 409, "illegal-transition")
-    for one in (old, new):
-        if one.name != ended:
-            succeeded(one.roll_back(times[0]))
+    for owner in (old, new):
+        if owner.name != ended:
+            succeeded(owner.roll_back(times[0]))
     renamed(new, "shop.orders")
 
 
@@ -380,14 +380,14 @@ def test_a_table_takes_its_own_name_back_with_its_pending_instants(stopped: http
 def test_of_those_who_race_for_a_name_exactly_one_gets_it(
     shared_servers: tuple[ServerProcess, ServerProcess],
 ) -> None:
-    with rest.connect(shared_servers[0].url) as one, rest.connect(shared_servers[1].url) as other:
-        tables = [rest.make_table(one)]
+    with rest.connect(shared_servers[0].url) as first, rest.connect(shared_servers[1].url) as second:
+        tables = [rest.make_table(first)]
         tables += [beside(tables[0], f"_{number}") for number in range(3)]
         name = f"{tables[0].name}_wanted"
         body = rest.table_body(name)
 
         def take(number: int) -> int:
-            http = (one, other)[number % 2]
+            http = (first, second)[number % 2]
             if number == len(tables):
                 return http.post("/v1/tables", json=body).status_code
             return alter(Table(http, tables[number].name), name=name).status_code
@@ -402,14 +402,14 @@ def test_of_those_who_race_for_a_name_exactly_one_gets_it(
 def test_names_that_are_given_up_and_taken_at_random_are_replayed(
     shared_servers: tuple[ServerProcess, ServerProcess],
 ) -> None:
-    one, other = (rest.connect(server.url) for server in shared_servers)
-    with one, other:
-        namespace = rest.make_table(one).name.partition(".")[0]
+    first, second = (rest.connect(server.url) for server in shared_servers)
+    with first, second:
+        namespace = rest.make_table(first).name.partition(".")[0]
         names = [f"{namespace}.{letter}" for letter in "abc"]
 
         def act(number: int) -> None:
             chosen = random.Random(number)
-            http, name = chosen.choice((one, other)), chosen.choice(names)
+            http, name = chosen.choice((first, second)), chosen.choice(names)
             match chosen.randrange(5):
                 case 0:
                     http.post(

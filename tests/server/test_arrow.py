@@ -45,30 +45,30 @@ def written(table: Table, *buckets: int, log: bool = False) -> str:
     return completed
 
 
-def arrow(table: Table, what: str, **parameters: str) -> pa.Table:
+def arrow(table: Table, resource: str, **parameters: str) -> pa.Table:
     answer = table.http.get(
-        f"/v1/tables/{table.name}/{what}", params=parameters, headers={"Accept": f"{ARROW}, */*;q=0.1"}
+        f"/v1/tables/{table.name}/{resource}", params=parameters, headers={"Accept": f"{ARROW}, */*;q=0.1"}
     )
     assert answer.status_code == 200, answer.text
     assert answer.headers["Content-Type"] == ARROW
     return pa.ipc.open_stream(answer.content).read_all()
 
 
-def json(table: Table, what: str, **parameters: str) -> Any:
-    return succeeded(table.http.get(f"/v1/tables/{table.name}/{what}", params=parameters))
+def json(table: Table, resource: str, **parameters: str) -> Any:
+    return succeeded(table.http.get(f"/v1/tables/{table.name}/{resource}", params=parameters))
 
 
-def rows_of(found: pa.Table) -> list[tuple[Any, ...]]:
+def rows_of(arrow_table: pa.Table) -> list[tuple[Any, ...]]:
     return [
         tuple(
             format_time(from_datetime(value), Tick.MILLISECOND) if hasattr(value, "tzinfo") else value
             for value in row
         )
-        for row in zip(*(column.to_pylist() for column in found.columns), strict=True)
+        for row in zip(*(column.to_pylist() for column in arrow_table.columns), strict=True)
     ]
 
 
-def rows_of_slices(slices: Sequence[Any], *more: str) -> list[tuple[Any, ...]]:
+def rows_of_slices(slices: Sequence[Any], *extra: str) -> list[tuple[Any, ...]]:
     return [
         (
             file_slice["partition_path"],
@@ -76,7 +76,7 @@ def rows_of_slices(slices: Sequence[Any], *more: str) -> list[tuple[Any, ...]]:
             file_slice["base_instant_time"],
             kind,
             *(file[name] for name in _COLUMNS),
-            *more,
+            *extra,
         )
         for file_slice in slices
         if file_slice is not None
@@ -98,9 +98,9 @@ def test_a_snapshot_is_the_one_that_json_shows_as_of_every_time(clicks: Table) -
         written(clicks, 0, 1, 3, log=True),
     ]
     for at in times:
-        found, shown = arrow(clicks, "snapshot", as_of=at), json(clicks, "snapshot", as_of=at)
-        assert rows_of(found) == rows_of_slices(shown["slices"])
-        assert found.schema.metadata[b"chronolake.as_of"].decode() == shown["as_of"] == at
+        streamed, shown = arrow(clicks, "snapshot", as_of=at), json(clicks, "snapshot", as_of=at)
+        assert rows_of(streamed) == rows_of_slices(shown["slices"])
+        assert streamed.schema.metadata[b"chronolake.as_of"].decode() == shown["as_of"] == at
     now = arrow(clicks, "snapshot")
     assert rows_of(arrow(clicks, "snapshot", partition_path="")) == rows_of(now) != []
     assert rows_of(arrow(clicks, "snapshot", partition_path="it's; --")) == []
@@ -117,24 +117,27 @@ def test_changes_are_those_that_json_shows_in_every_range(clicks: Table) -> None
     for number, start in enumerate(times):
         for end in times[number:]:
             wanted = {name: at for name, at in (("from", start), ("to", end)) if at is not None}
-            found, shown = arrow(clicks, "changes", **wanted), json(clicks, "changes", **wanted)
+            streamed, shown = arrow(clicks, "changes", **wanted), json(clicks, "changes", **wanted)
             sides = [
                 row
                 for group in shown["file_groups"]
                 for side in ("before", "after")
                 for row in rows_of_slices([group[side]], side)
             ]
-            assert rows_of(found) == sides
-            said = {name.decode(): text.decode() for name, text in found.schema.metadata.items()}
-            assert [said.get("chronolake.from"), said.get("chronolake.to")] == [shown["from"], shown["to"]]
-            assert msgspec.json.decode(said["chronolake.instants"]) == shown["instants"]
+            assert rows_of(streamed) == sides
+            metadata = {name.decode(): text.decode() for name, text in streamed.schema.metadata.items()}
+            assert [metadata.get("chronolake.from"), metadata.get("chronolake.to")] == [
+                shown["from"],
+                shown["to"],
+            ]
+            assert msgspec.json.decode(metadata["chronolake.instants"]) == shown["instants"]
 
 
 def test_a_table_without_files_has_the_columns_all_the_same(table: Table) -> None:
-    found = arrow(table, "snapshot")
-    assert found.num_rows == 0
-    assert found.schema.names[:3] == ["partition_path", "file_id", "base_instant_time"]
-    assert b"chronolake.as_of" not in found.schema.metadata
+    streamed = arrow(table, "snapshot")
+    assert streamed.num_rows == 0
+    assert streamed.schema.names[:3] == ["partition_path", "file_id", "base_instant_time"]
+    assert b"chronolake.as_of" not in streamed.schema.metadata
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", f"application/json, {ARROW};q=0.5", "text/html"])

@@ -55,8 +55,8 @@ def tables_of(server: ServerProcess, stack: ExitStack) -> tuple[Table, Table]:
     return large, small
 
 
-def asked(server: ServerProcess, table: Table, address: str) -> socket.socket:
-    """A connection that has asked for a snapshot as Arrow, and has read nothing."""
+def requested(server: ServerProcess, table: Table, address: str) -> socket.socket:
+    """A connection that has requested a snapshot as Arrow, and has read none of it."""
     connection = socket.socket()
     for option in LITTLE_ROOM:
         connection.setsockopt(*option)
@@ -70,7 +70,7 @@ def asked(server: ServerProcess, table: Table, address: str) -> socket.socket:
 
 def stall(server: ServerProcess, table: Table, address: str, stack: ExitStack) -> socket.socket:
     """Have a snapshot begin, of which no more is read than the first bytes."""
-    connection = stack.enter_context(asked(server, table, address))
+    connection = stack.enter_context(requested(server, table, address))
     assert connection.recv(12) == b"HTTP/1.1 200"
     return connection
 
@@ -88,7 +88,7 @@ def test_requests_that_waited_for_a_slot_in_vain_hold_none_later(
         for address in ADDRESSES:
             for _ in range(PER_CLIENT):
                 stall(server, large, address, connections)
-        waiting = [asked(server, large, address) for address in ADDRESSES for _ in range(PER_CLIENT)]
+        waiting = [requested(server, large, address) for address in ADDRESSES for _ in range(PER_CLIENT)]
         for connection in waiting[::2]:
             assert connection.recv(12).startswith(b"HTTP/1.1 ")
         for connection in waiting:
@@ -106,7 +106,7 @@ def test_clients_that_leave_before_their_turn_take_no_slot(
         for address in ADDRESSES:
             for _ in range(PER_CLIENT):
                 stall(server, large, address, connections)
-        waiting = [asked(server, large, "127.0.0.3") for _ in range(STREAMS_MAX)]
+        waiting = [requested(server, large, "127.0.0.3") for _ in range(STREAMS_MAX)]
         # By then the server has looked up the table for those who wait, too.
         for _ in range(STREAMS_MAX):
             succeeded(large.http.get(f"/v1/tables/{small.name}/snapshot"))

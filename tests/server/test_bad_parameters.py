@@ -384,7 +384,7 @@ def test_no_path_breaks_an_endpoint(served: ServedTable, tried: Operation, segme
 
 
 @pytest.mark.parametrize(
-    ("time", "said"),
+    ("time", "detail"),
     [
         ("00000101000000000", "no year 0000"),
         ("20261301000000000", "no month 13"),
@@ -395,10 +395,10 @@ def test_no_path_breaks_an_endpoint(served: ServedTable, tried: Operation, segme
         ("20260101", "17 or 20 digits"),
     ],
 )
-def test_which_part_of_a_time_is_wrong_is_said(served: ServedTable, time: str, said: str) -> None:
+def test_which_part_of_a_time_is_wrong_is_said(served: ServedTable, time: str, detail: str) -> None:
     problem = rest.refused(served.send(SNAPSHOT, params={"as_of": time}), 400, "invalid-parameter")
 
-    assert said in problem["detail"]
+    assert detail in problem["detail"]
 
 
 @pytest.mark.parametrize(

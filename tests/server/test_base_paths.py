@@ -25,22 +25,24 @@ def http(server_url: str) -> Iterator[httpx.Client]:
         yield http
 
 
-def create(http: httpx.Client, name: str, base_path: str, **more: object) -> httpx.Response:
-    return http.post("/v1/tables", json=rest.table_body(f"shop.{name}", base_path=base_path, **more))
+def create(http: httpx.Client, name: str, base_path: str, **fields: object) -> httpx.Response:
+    return http.post("/v1/tables", json=rest.table_body(f"shop.{name}", base_path=base_path, **fields))
 
 
 def deletable(table: Table, instant: str, *files: Json, writer: str | None = "w") -> dict[str, str]:
     """The refused files, by path, and why."""
     named = [{name: file[name] for name in ("partition_path", "file_name")} for file in files]
     body = {"files": named} | ({} if writer is None else {"writer": writer})
-    found = rest.succeeded(table.http.post(f"/v1/tables/{table.name}/instants/{instant}/deletable", json=body))
-    return {one["file_name"]: one["reason"] for one in found["refused"]}
+    answer = rest.succeeded(table.http.post(f"/v1/tables/{table.name}/instants/{instant}/deletable", json=body))
+    return {refusal["file_name"]: refusal["reason"] for refusal in answer["refused"]}
 
 
-def orphans(table: Table, *files: Json, **more: object) -> dict[str, str]:
+def orphans(table: Table, *files: Json, **options: object) -> dict[str, str]:
     named = [{name: file[name] for name in ("partition_path", "file_name")} for file in files]
-    found = rest.succeeded(table.http.post(f"/v1/tables/{table.name}/deletable", json={"files": named} | more))
-    return {one["file_name"]: one["reason"] for one in found["refused"]}
+    answer = rest.succeeded(
+        table.http.post(f"/v1/tables/{table.name}/deletable", json={"files": named} | options)
+    )
+    return {refusal["file_name"]: refusal["reason"] for refusal in answer["refused"]}
 
 
 @pytest.mark.parametrize(
@@ -74,8 +76,8 @@ def test_no_second_table_comes_to_where_a_table_is_however_that_is_spelt(
 
 
 def test_a_dry_run_of_creating_is_refused_as_creating_is_and_creates_nothing(http: httpx.Client) -> None:
-    def dry_run(name: str, base_path: str, **more: object) -> httpx.Response:
-        return http.post("/v1/tables/dry-run", json=rest.table_body(name, base_path=base_path, **more))
+    def dry_run(name: str, base_path: str, **fields: object) -> httpx.Response:
+        return http.post("/v1/tables/dry-run", json=rest.table_body(name, base_path=base_path, **fields))
 
     rest.succeeded(create(http, "live", "s3://bucket/live"))
     rest.succeeded(create(http, "old", "s3://bucket/old"))
@@ -221,31 +223,31 @@ def test_a_create_that_is_sent_again_gets_its_answer_though_the_link_leads_elsew
 @pytest.fixture
 def overlapping(server: fix_server.ServerProcess, http: httpx.Client) -> tuple[Table, Table]:
     """Two tables of one folder, as those of a release could be that did not look."""
-    one = rest.make_table(http, "shop.one", base_path="/lake/one")
-    two = rest.make_table(http, "shop.two", base_path="/lake/two")
+    first = rest.make_table(http, "shop.one", base_path="/lake/one")
+    second = rest.make_table(http, "shop.two", base_path="/lake/two")
     database.query_nothing(
         server.dsn,
         "UPDATE base_path SET is_checked = false, key = 'file:///lake/one/'"
         " WHERE table_id IN (SELECT table_id FROM lake_table WHERE name IN ('one', 'two'))",
     )
-    return one, two
+    return first, second
 
 
 def test_nothing_is_deleted_in_tables_that_overlap_until_one_is_dropped(
     overlapping: tuple[Table, Table],
 ) -> None:
-    one, two = overlapping
-    instant = one.begun()
+    first, second = overlapping
+    instant = first.begun()
     stat = rest.write_stat(instant)
     body = {"files": [{"partition_path": "", "file_name": stat["file_name"]}], "writer": "w"}
-    for table in (one, two):
-        asked = table.http.post(f"/v1/tables/{table.name}/deletable", json={"files": body["files"]})
-        rest.refused(asked, 409, "base-path-shared")
-    asked = one.http.post(f"/v1/tables/{one.name}/instants/{instant}/deletable", json=body)
-    rest.refused(asked, 409, "base-path-shared")
+    for table in (first, second):
+        response = table.http.post(f"/v1/tables/{table.name}/deletable", json={"files": body["files"]})
+        rest.refused(response, 409, "base-path-shared")
+    response = first.http.post(f"/v1/tables/{first.name}/instants/{instant}/deletable", json=body)
+    rest.refused(response, 409, "base-path-shared")
 
-    one.http.delete(f"/v1/tables/{two.name}")
-    assert deletable(one, instant, stat) == {}
+    first.http.delete(f"/v1/tables/{second.name}")
+    assert deletable(first, instant, stat) == {}
 
 
 def test_a_table_of_before_at_a_relative_path_is_in_nobodys_way(
@@ -260,8 +262,8 @@ def test_a_table_of_before_at_a_relative_path_is_in_nobodys_way(
     stat = rest.write_stat(instant)
     assert deletable(table, instant, stat) == {}
     files = [{"partition_path": "", "file_name": stat["file_name"]}]
-    asked = relative.http.post(f"/v1/tables/{relative.name}/deletable", json={"files": files})
-    rest.refused(asked, 409, "base-path-shared")
+    response = relative.http.post(f"/v1/tables/{relative.name}/deletable", json={"files": files})
+    rest.refused(response, 409, "base-path-shared")
 
 
 def test_nothing_is_deleted_by_a_metastore_whose_database_was_moved(
@@ -271,8 +273,8 @@ def test_nothing_is_deleted_by_a_metastore_whose_database_was_moved(
     instant = table.begun()
     database.query_nothing(server.dsn, "INSERT INTO metastore (database) VALUES ('elsewhere')")
     body = {"files": [{"partition_path": "", "file_name": rest.write_stat(instant)["file_name"]}]}
-    asked = http.post(f"/v1/tables/shop.a/instants/{instant}/deletable", json=body)
-    assert "chronolake-metastore claim" in rest.refused(asked, 409, "metastore-moved")["detail"]
+    response = http.post(f"/v1/tables/shop.a/instants/{instant}/deletable", json=body)
+    assert "chronolake-metastore claim" in rest.refused(response, 409, "metastore-moved")["detail"]
 
 
 def test_a_pending_write_may_delete_its_own_files_only_and_nobody_else_may(http: httpx.Client) -> None:
@@ -348,8 +350,10 @@ def test_a_rollback_may_delete_files_of_its_target_and_no_others(http: httpx.Cli
     mine, strange = rest.write_stat(target), rest.write_stat(other)
     table.marked(target, rest.marker(target))
     rest.succeeded(table.roll_back(target, execute=True))
-    found = rest.succeeded(http.get("/v1/tables/shop.a/instants", params={"action": "rollback"}))["instants"]
-    rollback = found[0]["requested_time"]
+    rollbacks = rest.succeeded(http.get("/v1/tables/shop.a/instants", params={"action": "rollback"}))[
+        "instants"
+    ]
+    rollback = rollbacks[0]["requested_time"]
     assert deletable(table, rollback, mine, strange) == {strange["file_name"]: "other-instant"}
     assert deletable(table, rollback, mine, writer="x") == {mine["file_name"]: "pending"}
     assert orphans(table, mine) == {}

@@ -26,7 +26,7 @@ async def _run(dsn: str, servers: tuple[ServerProcess, ServerProcess], table: st
             tasks.create_task(load.run_writers(WRITERS))
             tasks.create_task(load.read())
             while cancelled < CANCELLED_MIN:
-                await load.more(1)
+                await load.wait_for_cycles(1)
                 cancelled += len(await asyncio.to_thread(database.query, dsn, CANCEL))
             load.stopping = True
     finally:

@@ -39,16 +39,16 @@ def cleaned(table: Table, before: str) -> str:
     return clean
 
 
-def get(table: Table, what: str, **parameters: str | int) -> httpx.Response:
-    return table.http.get(_path(table, what, parameters))
+def get(table: Table, resource: str, **parameters: str | int) -> httpx.Response:
+    return table.http.get(_path(table, resource, parameters))
 
 
-def stream(table: Table, what: str, **parameters: str | int) -> httpx.Response:
-    return table.http.get(_path(table, what, parameters), headers={"Accept": ARROW})
+def stream(table: Table, resource: str, **parameters: str | int) -> httpx.Response:
+    return table.http.get(_path(table, resource, parameters), headers={"Accept": ARROW})
 
 
-def _path(table: Table, what: str, parameters: dict[str, str | int]) -> httpx.URL:
-    return httpx.URL(f"/v1/tables/{table.name}/{what}").copy_merge_params(parameters)
+def _path(table: Table, resource: str, parameters: dict[str, str | int]) -> httpx.URL:
+    return httpx.URL(f"/v1/tables/{table.name}/{resource}").copy_merge_params(parameters)
 
 
 def scan(table: Table, arrow: bool = False, **body: object) -> httpx.Response:
@@ -75,15 +75,15 @@ def times(table: Table) -> list[str]:
 # ---------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("what", AS_OF)
+@pytest.mark.parametrize("resource", AS_OF)
 def test_a_read_as_of_what_was_cleaned_is_refused_and_told_where_to_begin(
-    table: Table, times: list[str], what: str
+    table: Table, times: list[str], resource: str
 ) -> None:
-    gone(get(table, what, as_of=times[0]), times[1])
-    succeeded(get(table, what, as_of=times[1]))
-    succeeded(get(table, what, as_of="earliest"))
-    succeeded(get(table, what, as_of="latest"))
-    succeeded(get(table, what))
+    gone(get(table, resource, as_of=times[0]), times[1])
+    succeeded(get(table, resource, as_of=times[1]))
+    succeeded(get(table, resource, as_of="earliest"))
+    succeeded(get(table, resource, as_of="latest"))
+    succeeded(get(table, resource))
 
 
 def test_scans_and_streams_of_what_was_cleaned_are_refused_too(table: Table, times: list[str]) -> None:
@@ -111,7 +111,7 @@ def test_a_range_that_begins_or_ends_in_what_was_cleaned_is_refused(table: Table
 
 def test_pages_that_were_begun_before_the_clean_do_not_go_on(table: Table) -> None:
     first = written(table, 0, 1, 2)
-    pages = [get(table, what, limit=1) for what in ("snapshot", "snapshot?view=latest", "changes")]
+    pages = [get(table, resource, limit=1) for resource in ("snapshot", "snapshot?view=latest", "changes")]
     cursors = [succeeded(page)["next_cursor"] for page in (*pages, scan(table, limit=1))]
     second = written(table, 0, 1, 2)
     assert len(succeeded(get(table, "snapshot", limit=1, cursor=cursors[0]))["slices"]) == 1

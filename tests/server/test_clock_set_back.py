@@ -39,12 +39,12 @@ class Stepped:
 
     load: Load
     log: list[database.Row]
-    told: list[tuple[str, str]]
+    intervals: list[tuple[str, str]]
     """The intervals of GET /v1/time, in their order."""
-    told_before_begin: list[tuple[str, str]]
-    """Pairs: the earliest time told, and the requested time of an instant that was begun after it."""
-    told_after_complete: list[tuple[str, str]]
-    """Pairs: a completion time, and the latest time told after it was acknowledged."""
+    earliest_and_requested: list[tuple[str, str]]
+    """Pairs: the earliest time of an answer, and the requested time of an instant begun after that answer."""
+    completed_and_latest: list[tuple[str, str]]
+    """Pairs: a completion time, and the latest time of an answer after the completion was acknowledged."""
 
 
 async def _tell_time(http: httpx.AsyncClient, table: str, stepped: Stepped) -> None:
@@ -55,9 +55,9 @@ async def _tell_time(http: httpx.AsyncClient, table: str, stepped: Stepped) -> N
         completed = await http.post(f"/v1/tables/{table}/instants/{requested_time}/complete", json={})
         completion_time = completed.raise_for_status().json()["completion_time"]
         after = (await http.get("/v1/time")).raise_for_status().json()
-        stepped.told += [(told["earliest"], told["latest"]) for told in (before, after)]
-        stepped.told_before_begin.append((before["earliest"], requested_time.ljust(20, "0")))
-        stepped.told_after_complete.append((completion_time.ljust(20, "0"), after["latest"]))
+        stepped.intervals += [(interval["earliest"], interval["latest"]) for interval in (before, after)]
+        stepped.earliest_and_requested.append((before["earliest"], requested_time.ljust(20, "0")))
+        stepped.completed_and_latest.append((completion_time.ljust(20, "0"), after["latest"]))
 
 
 async def _run(dsn: str, urls: list[str], table: str) -> Stepped:
@@ -73,7 +73,7 @@ async def _run(dsn: str, urls: list[str], table: str) -> Stepped:
             tasks.create_task(_tell_time(http, table, stepped))
             for wall_clock in STEPS.values():
                 await asyncio.to_thread(database.set_wall_clock, dsn, wall_clock)
-                await load.more(BETWEEN_STEPS)
+                await load.wait_for_cycles(BETWEEN_STEPS)
             load.stopping = True
     finally:
         await load.close()
@@ -115,19 +115,21 @@ def test_nothing_fails_or_is_retried_because_of_the_wall_clock(stepped: Stepped)
 
 
 def test_the_time_that_is_told_never_goes_back(stepped: Stepped) -> None:
-    assert all(earlier[0] <= later[0] and earlier[1] <= later[1] for earlier, later in pairwise(stepped.told))
+    assert all(
+        earlier[0] <= later[0] and earlier[1] <= later[1] for earlier, later in pairwise(stepped.intervals)
+    )
 
 
 def test_the_earliest_time_told_is_never_behind_the_latest(stepped: Stepped) -> None:
-    assert all(earliest < latest for earliest, latest in stepped.told)
+    assert all(earliest < latest for earliest, latest in stepped.intervals)
 
 
 def test_whatever_is_begun_after_a_time_was_told_is_later_than_its_earliest(stepped: Stepped) -> None:
-    assert all(earliest < requested_time for earliest, requested_time in stepped.told_before_begin)
+    assert all(earliest < requested_time for earliest, requested_time in stepped.earliest_and_requested)
 
 
 def test_whatever_completed_before_a_time_was_told_is_not_later_than_its_latest(stepped: Stepped) -> None:
-    assert all(completion_time <= latest for completion_time, latest in stepped.told_after_complete)
+    assert all(completion_time <= latest for completion_time, latest in stepped.completed_and_latest)
 
 
 def test_times_have_the_digits_of_the_tables_tick(stepped: Stepped) -> None:
@@ -172,10 +174,10 @@ def test_once_the_wall_has_caught_up_times_are_the_walls_again(
 def test_a_table_made_after_the_clock_was_set_back_does_not_go_behind_a_time_that_was_told(
     shared_dsn: str, http_of_one: httpx.Client
 ) -> None:
-    told = rest.succeeded(http_of_one.get("/v1/time"))["earliest"]
+    earliest = rest.succeeded(http_of_one.get("/v1/time"))["earliest"]
     database.set_wall_clock(shared_dsn, f"{database.WALL_CLOCK} - {HOUR}")
 
-    assert rest.make_table(http_of_one).begun().ljust(20, "0") > told
+    assert rest.make_table(http_of_one).begun().ljust(20, "0") > earliest
 
 
 @pytest.fixture

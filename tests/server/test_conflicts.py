@@ -115,12 +115,12 @@ def test_a_rolled_back_writer_conflicts_with_nobody(table: Table) -> None:
 
 
 def test_two_tables_of_the_same_file_groups_never_conflict(shared_http: httpx.Client) -> None:
-    one, other = rest.make_table(shared_http), rest.make_table(shared_http)
-    first = one.begun()
-    second = other.begun()
-    succeeded(other.complete(second, write_stat(second)))
+    first_table, second_table = rest.make_table(shared_http), rest.make_table(shared_http)
+    first = first_table.begun()
+    second = second_table.begun()
+    succeeded(second_table.complete(second, write_stat(second)))
 
-    assert succeeded(one.complete(first, write_stat(first)))["state"] == "completed"
+    assert succeeded(first_table.complete(first, write_stat(first)))["state"] == "completed"
 
 
 def test_log_files_of_one_file_group_never_conflict(shared_http: httpx.Client) -> None:

@@ -30,7 +30,9 @@ def test_no_name_is_changed_by_a_server_that_dies_and_comes_back(server: ServerP
         server.start()
         table.marked(instant, *odd[1::2])
 
-        assert sorted(one["partition_path"] for one in table.markers(instant)) == sorted(ODD_PARTITIONS)
+        assert sorted(stored_marker["partition_path"] for stored_marker in table.markers(instant)) == sorted(
+            ODD_PARTITIONS
+        )
         assert table.marked(instant, *odd) == ["existed"] * len(odd)
 
 
@@ -94,11 +96,11 @@ def test_another_transactions_marker_does_not_exist_before_it_commits(table: Tab
                 "FROM instant WHERE requested_time = moment_of(%s)",
                 (marker(instant)["file_name"], instant),
             )
-            asked = threads.submit(table.mark, instant, marker(instant))
+            marking = threads.submit(table.mark, instant, marker(instant))
             database.wait_for_waiting(shared_dsn, 1)
-            assert not asked.done()
+            assert not marking.done()
 
-        assert succeeded(asked.result())["outcomes"] == ["created"]
+        assert succeeded(marking.result())["outcomes"] == ["created"]
 
 
 def test_while_a_conflict_cannot_be_decided_no_marker_is_let_through(

@@ -36,9 +36,9 @@ def test_an_unknown_setting_of_early_conflict_detection_is_refused(shared_http: 
 
 
 def test_without_the_property_two_instants_may_mark_one_group(table: Table) -> None:
-    one, other = table.begun(), table.begun()
+    first, second = table.begun(), table.begun()
 
-    assert table.marked(one, marker(one)) == table.marked(other, marker(other)) == ["created"]
+    assert table.marked(first, marker(first)) == table.marked(second, marker(second)) == ["created"]
 
 
 def test_a_group_that_a_live_pending_instant_has_marked_is_refused(early: Table) -> None:
@@ -95,9 +95,11 @@ def test_an_instant_whose_lease_has_ended_holds_no_group(server: ServerProcess, 
 
 def test_two_that_append_to_one_group_do_not_conflict_early_either(shared_http: httpx.Client) -> None:
     table = rest.make_table(shared_http, type="merge_on_read", properties=EARLY)
-    one, other = (table.begun(action="deltacommit") for _ in range(2))
+    first, second = (table.begun(action="deltacommit") for _ in range(2))
 
-    assert table.marked(one, append_marker(one)) == table.marked(other, append_marker(other)) == ["created"]
+    assert (
+        table.marked(first, append_marker(first)) == table.marked(second, append_marker(second)) == ["created"]
+    )
 
 
 def test_of_instants_that_mark_one_group_at_the_same_moment_exactly_one_wins(

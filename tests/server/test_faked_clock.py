@@ -100,7 +100,7 @@ async def _run(postgres: FakedPostgres, urls: list[str], table: str) -> Load:
             for step in range(STEPS):
                 await asyncio.to_thread(postgres.step, ("-1h", "+0", "+1h", "+0")[step % 4])
                 await asyncio.sleep(CACHE_SECONDS)
-                await load.more(BETWEEN_STEPS)
+                await load.wait_for_cycles(BETWEEN_STEPS)
             load.stopping = True
     finally:
         await load.close()

@@ -133,8 +133,8 @@ def test_followers_of_busy_writers_see_every_event_once_and_in_order(
             await writing
             return list(seen)
 
-    one, other = asyncio.run(both())
-    assert one == other == logged(server.dsn)
+    first, second = asyncio.run(both())
+    assert first == second == logged(server.dsn)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
@@ -247,8 +247,8 @@ def test_behind_the_end_of_the_log_comes_what_happens_later(http: httpx.Client, 
     later = table.begun()
 
     assert [event["instant"] for event in read(http, after=all_of_them["cursor"])["events"]] == [later]
-    found = read(http, after=of_table["cursor"], table=table.name)["events"]
-    assert [one["instant"] for one in found] == [later]
+    events = read(http, after=of_table["cursor"], table=table.name)["events"]
+    assert [event["instant"] for event in events] == [later]
     rest.refused(http.get("/v1/events/stream", params={"after": "latest"}), 400, "invalid-cursor")
 
 

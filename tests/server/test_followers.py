@@ -20,8 +20,8 @@ def read(server: ServerProcess, **parameters: Any) -> list[dict[str, Any]]:
     """The log by pages."""
     events: list[dict[str, Any]] = []
     while True:
-        asked = {"limit": 1_000, **parameters} | ({"after": events[-1]["cursor"]} if events else {})
-        page = httpx.get(f"{server.url}/v1/events", params=asked).raise_for_status().json()
+        query = {"limit": 1_000, **parameters} | ({"after": events[-1]["cursor"]} if events else {})
+        page = httpx.get(f"{server.url}/v1/events", params=query).raise_for_status().json()
         events += page["events"]
         if page["caught_up"]:
             return events
@@ -101,8 +101,8 @@ def test_a_follower_that_does_not_read_is_cut_off_and_goes_on_by_its_cursor(
     server = start("--follower-stall-seconds", "1")
     with ExitStack() as stack:
         table = table_of(server, stack)
-        one: dict[str, Any] = {"table": table.name} if of_table else {}
-        stream = stack.enter_context(opened(server.url, little_room=True, **one))
+        parameters: dict[str, Any] = {"table": table.name} if of_table else {}
+        stream = stack.enter_context(opened(server.url, little_room=True, **parameters))
         seen = stream.read_events(1)
         append(table, 2_000_000)
         while not figures(server).get(("chronolake_followers_cut_off_total", "stalled")):
@@ -111,8 +111,8 @@ def test_a_follower_that_does_not_read_is_cut_off_and_goes_on_by_its_cursor(
             pass
 
         seen = stream.read_to_end()
-        again = stack.enter_context(opened(server.url, after=seen[-1]["cursor"], **one))
-        everything = read(server, **one)
+        again = stack.enter_context(opened(server.url, after=seen[-1]["cursor"], **parameters))
+        everything = read(server, **parameters)
         assert seen + again.read_events(len(everything) - len(seen)) == everything
 
 

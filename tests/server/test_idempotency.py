@@ -21,9 +21,9 @@ SENDS = 8
 @pytest.fixture
 def clients(shared_servers: tuple[ServerProcess, ServerProcess]) -> Iterator[list[httpx.Client]]:
     """A client of each of two servers over one database."""
-    one, other = (rest.connect(server.url) for server in shared_servers)
-    with one, other:
-        yield [one, other]
+    first, second = (rest.connect(server.url) for server in shared_servers)
+    with first, second:
+        yield [first, second]
 
 
 @pytest.fixture
@@ -263,8 +263,8 @@ def test_of_two_tables_that_use_one_key_at_once_exactly_one_gets_it(
         here = [threads.submit(tables[0].begin, key) for key in keys]
         there = [threads.submit(other.begin, key) for key in reversed(keys)]
         statuses = [
-            {one.result().status_code, two.result().status_code}
-            for one, two in zip(here, reversed(there), strict=True)
+            {first.result().status_code, second.result().status_code}
+            for first, second in zip(here, reversed(there), strict=True)
         ]
 
     assert statuses == [{201, 422}] * SENDS

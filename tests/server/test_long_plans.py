@@ -87,8 +87,8 @@ def _read(url: str, rollbacks: list[str]) -> int:
 def _files_of(client: httpx.Client, rollback: str) -> int:
     path, files, cursor = f"/v1/tables/long.plans/instants/{rollback}/plan/files", 0, None
     while True:
-        asked = {"limit": "10000"} | ({} if cursor is None else {"cursor": cursor})
-        page = client.get(path, params=asked)
+        query = {"limit": "10000"} | ({} if cursor is None else {"cursor": cursor})
+        page = client.get(path, params=query)
         assert len(page.content) < 5 * MEBIBYTE
         document = succeeded(page)
         files += len(document["files"])
@@ -100,6 +100,6 @@ def _files_of(client: httpx.Client, rollback: str) -> int:
 def _peak_bytes(server: ServerProcess) -> int:
     """The most memory that the process had since its start."""
     status = Path(f"/proc/{server.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+([0-9]+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
+    peak = re.search(r"VmHWM:\s+([0-9]+) kB", status)
+    assert peak is not None
+    return int(peak[1]) * 1024

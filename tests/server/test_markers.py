@@ -26,7 +26,10 @@ def left_unreconciled(dsn: str, requested_time: str, *markers: Json) -> None:
         connection.cursor().executemany(
             "INSERT INTO marker SELECT table_id, requested_time, %s, %s, %s, NULL, now() FROM instant"
             " WHERE requested_time = moment_of(%s)",
-            [(one["partition_path"], one["file_name"], one["kind"], requested_time) for one in markers],
+            [
+                (created["partition_path"], created["file_name"], created["kind"], requested_time)
+                for created in markers
+            ],
         )
 
 
@@ -151,7 +154,10 @@ def test_refused_and_created_go_apart_in_one_batch(table: Table) -> None:
     table.roll_back(gone)
     requests = [live, gone, "20260101000000000", live] * 8
     with ThreadPoolExecutor(len(requests)) as threads:
-        answers = list(threads.map(lambda one: table.mark(one[1], marker(one[1], one[0])), enumerate(requests)))
+        sent = threads.map(
+            lambda bucket, instant: table.mark(instant, marker(instant, bucket)), range(len(requests)), requests
+        )
+        answers = list(sent)
 
     assert [answer.status_code for answer in answers] == [200, 410, 404, 200] * 8
     assert len(table.markers(live)) == 16
@@ -174,12 +180,12 @@ def test_pages_of_markers_are_all_markers_in_order(table: Table) -> None:
 
 
 def test_a_cursor_of_another_instants_markers_is_refused(table: Table) -> None:
-    one, other = table.begun(), table.begun()
-    table.marked(one, *many(one, 2))
-    page = succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{one}/markers", params={"limit": 1}))
+    first, second = table.begun(), table.begun()
+    table.marked(first, *many(first, 2))
+    page = succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{first}/markers", params={"limit": 1}))
 
     answer = table.http.get(
-        f"/v1/tables/{table.name}/instants/{other}/markers", params={"cursor": page["next_cursor"]}
+        f"/v1/tables/{table.name}/instants/{second}/markers", params={"cursor": page["next_cursor"]}
     )
 
     refused(answer, 400, "invalid-cursor")
@@ -235,10 +241,10 @@ def test_pages_of_markers_without_write_stats_are_all_of_them(table: Table, shar
     succeeded(table.complete(instant, write_stat(instant, 1)))
     left_unreconciled(shared_dsn, instant, *kinds[:2], *kinds[4:])
     path = f"/v1/tables/{table.name}/instants/{instant}/markers"
-    asked: dict[str, str | int] = {"unpublished": "true", "limit": 3}
+    query: dict[str, str | int] = {"unpublished": "true", "limit": 3}
 
-    first = succeeded(table.http.get(path, params=asked))
-    second = succeeded(table.http.get(path, params=asked | {"cursor": first["next_cursor"]}))
+    first = succeeded(table.http.get(path, params=query))
+    second = succeeded(table.http.get(path, params=query | {"cursor": first["next_cursor"]}))
 
     assert first["markers"] + second["markers"] == kinds[:2] + kinds[4:]
 
@@ -249,11 +255,11 @@ def test_a_marker_is_found_by_its_name(table: Table, bucket: int, exists: bool) 
     table.marked(instant, marker(instant))
     name = f"{marker(instant, bucket)['file_name']}.marker.CREATE"
 
-    found = succeeded(
+    answer = succeeded(
         table.http.get(f"/v1/tables/{table.name}/instants/{instant}/marker", params={"name": name})
     )
 
-    assert (found["name"], found["exists"]) == (name, exists)
+    assert (answer["name"], answer["exists"]) == (name, exists)
 
 
 def test_a_name_that_no_marker_has_is_refused_with_the_reason(table: Table) -> None:
@@ -316,7 +322,7 @@ def test_what_comes_within_the_interval_of_a_batch_shares_the_next(
         table = rest.make_table(http)
         instant = table.begun()
         table.marked(instant, marker(instant, 16))
-        outcomes = list(threads.map(lambda one: table.marked(instant, marker(instant, one)), range(16)))
+        outcomes = list(threads.map(lambda bucket: table.marked(instant, marker(instant, bucket)), range(16)))
         metrics = http.get("/metrics").text
 
     assert outcomes == [["created"]] * 16

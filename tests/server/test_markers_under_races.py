@@ -85,9 +85,9 @@ class Race:
                 f"{self.urls[0]}/v1/tables/{self.table}/instants/{marked}/markers", params={"limit": 10_000}
             )
             files = [
-                {"partition_path": "", "file_name": one["file_name"]}
-                for one in listed.json()["markers"]
-                if one["file_name"] not in published
+                {"partition_path": "", "file_name": stored_marker["file_name"]}
+                for stored_marker in listed.json()["markers"]
+                if stored_marker["file_name"] not in published
             ]
             reported = await self._post(http, server + 1, f"/{ending}/deletions", {"files": files})
             assert reported.status_code == 201, reported.text
@@ -136,8 +136,8 @@ async def _run(race: Race) -> None:
 
 def rows(dsn: str, name: str) -> set[tuple[str, str]]:
     """Instants and file names of a table of them."""
-    found = database.query(dsn, f"SELECT instant_time(requested_time, 1000) AS instant, file_name FROM {name}")
-    return {(row["instant"], row["file_name"]) for row in found}
+    answer = database.query(dsn, f"SELECT instant_time(requested_time, 1000) AS instant, file_name FROM {name}")
+    return {(row["instant"], row["file_name"]) for row in answer}
 
 
 def test_what_an_instant_had_marked_when_it_ended_is_all_that_was_acknowledged(

@@ -78,10 +78,10 @@ def migrated(dsn: str, server: ServerProcess, later: None, tmp_path: Path) -> Mi
         try:
             async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as tasks:
                 tasks.create_task(load.run_writers(WRITERS))
-                await load.more(BEFORE_AND_AFTER)
+                await load.wait_for_cycles(BEFORE_AND_AFTER)
                 await asyncio.to_thread(run_next, "migrate", "--dsn", dsn_of_next)
                 await asyncio.to_thread(successor.start)
-                await load.more(BEFORE_AND_AFTER)
+                await load.wait_for_cycles(BEFORE_AND_AFTER)
                 load.stopping = True
         finally:
             await load.close()

@@ -194,10 +194,18 @@ def test_a_clean_deletes_no_file_of_a_neighbour(neighbours: Neighbours) -> None:
     for folder in (f"../a/{partition}", f"day=0/../../a/{partition}"):
         refused(attacker.complete(instant, write_stat(instant, 0, folder)), 422, "invalid-write-stat")
     attacker.storage.create_empty(path_of(neighbours.published))
-    succeeded(attacker.complete(instant, *(write_stat(instant, 0, one) for one in (partition, LINK))))
+    succeeded(
+        attacker.complete(
+            instant, *(write_stat(instant, 0, partition_path) for partition_path in (partition, LINK))
+        )
+    )
     _end_reserved(attacker)
     later = attacker.begun()
-    succeeded(attacker.complete(later, *(write_stat(later, 0, one) for one in (partition, LINK))))
+    succeeded(
+        attacker.complete(
+            later, *(write_stat(later, 0, partition_path) for partition_path in (partition, LINK))
+        )
+    )
 
     clean = planned_clean(attacker, retain_commits=None, retain_versions=1)
 

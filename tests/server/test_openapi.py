@@ -26,8 +26,8 @@ def document() -> dict[str, Any]:
 
 
 def operation(document: dict[str, Any], method: str, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = document["paths"][f"/v1/tables/{{table}}{path}"][method]
-    return found
+    description: dict[str, Any] = document["paths"][f"/v1/tables/{{table}}{path}"][method]
+    return description
 
 
 def test_no_request_made_from_the_document_is_answered_otherwise_than_it_says(
@@ -53,14 +53,14 @@ def test_a_command_that_finds_what_it_would_make_is_documented_with_200(
 
 def test_an_answer_without_content_has_no_type_of_content(document: dict[str, Any]) -> None:
     empty = [
-        one["responses"]["204"]
+        endpoint["responses"]["204"]
         for methods in document["paths"].values()
-        for one in methods.values()
-        if "204" in one["responses"]
+        for endpoint in methods.values()
+        if "204" in endpoint["responses"]
     ]
 
     assert empty
-    assert [one for one in empty if "content" in one] == []
+    assert [response for response in empty if "content" in response] == []
 
 
 def test_no_value_is_of_one_of_several_kinds_that_overlap(document: dict[str, Any]) -> None:
@@ -80,14 +80,22 @@ def test_the_stream_of_events_is_documented_as_one(document: dict[str, Any]) -> 
 
 def test_every_text_in_a_path_has_a_pattern(document: dict[str, Any]) -> None:
     parameters = [
-        one
+        parameter
         for methods in document["paths"].values()
         for operation in methods.values()
-        for one in operation.get("parameters", ())
+        for parameter in operation.get("parameters", ())
     ]
 
-    assert [one for one in parameters if one["in"] == "path" and "pattern" not in one["schema"]] == []
-    assert [one for one in parameters if one["name"] == "cursor" and "pattern" not in one["schema"]] == []
+    assert [
+        parameter
+        for parameter in parameters
+        if parameter["in"] == "path" and "pattern" not in parameter["schema"]
+    ] == []
+    assert [
+        parameter
+        for parameter in parameters
+        if parameter["name"] == "cursor" and "pattern" not in parameter["schema"]
+    ] == []
 
 
 def test_no_pattern_has_the_end_of_a_text_in_pythons_spelling(document: dict[str, Any]) -> None:

@@ -54,13 +54,13 @@ async def _run(dsn: str, servers: tuple[ServerProcess, ServerProcess], table: st
             tasks.create_task(load.run_writers(WRITERS))
             tasks.create_task(load.read())
             for server in servers:
-                await load.more(BETWEEN_TROUBLES)
+                await load.wait_for_cycles(BETWEEN_TROUBLES)
                 await asyncio.to_thread(server.kill)
-                await load.more(BETWEEN_TROUBLES)
+                await load.wait_for_cycles(BETWEEN_TROUBLES)
                 await asyncio.to_thread(server.start)
-                await load.more(BETWEEN_TROUBLES)
+                await load.wait_for_cycles(BETWEEN_TROUBLES)
                 assert await asyncio.to_thread(database.sever, dsn) > 0
-            await load.more(BETWEEN_TROUBLES)
+            await load.wait_for_cycles(BETWEEN_TROUBLES)
             load.stopping = True
     finally:
         await load.close()

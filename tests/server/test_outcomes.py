@@ -34,9 +34,9 @@ KEYS = (
 @pytest.fixture
 def clients(shared_servers: tuple[ServerProcess, ServerProcess]) -> Iterator[list[httpx.Client]]:
     """A client of each of two servers over one database."""
-    one, other = (rest.connect(server.url) for server in shared_servers)
-    with one, other:
-        yield [one, other]
+    first, second = (rest.connect(server.url) for server in shared_servers)
+    with first, second:
+        yield [first, second]
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_a_request_sent_eight_times_at_once_is_refused_once(tables: list[Table],
 
     with ThreadPoolExecutor(SENDS) as threads:
         sent = [threads.submit(tables[number % 2].complete, requested_time, key=key) for number in range(SENDS)]
-        given = {answers(one.result()) for one in sent}
+        given = {answers(response.result()) for response in sent}
 
     assert len(given) == 1
     assert len(database.query(shared_dsn, "SELECT 1 FROM refusal WHERE request_id = %s", key)) == 1
@@ -281,8 +281,8 @@ def test_of_a_refusal_and_a_success_under_one_key_only_the_first_happens(
         here = [threads.submit(tables[0].begin, key) for key in keys]
         there = [threads.submit(nowhere.begin, key) for key in reversed(keys)]
         pairs = {
-            (one.result().status_code, two.result().status_code)
-            for one, two in zip(here, reversed(there), strict=True)
+            (first.result().status_code, second.result().status_code)
+            for first, second in zip(here, reversed(there), strict=True)
         }
 
     assert pairs <= {(201, 422), (422, 404)}

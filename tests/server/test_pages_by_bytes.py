@@ -76,8 +76,8 @@ def served(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     small = ServerProcess(shared_dsn, folder / "small.log", "--page-bytes-max", str(PAGE_BYTES))
     usual = ServerProcess(shared_dsn, folder / "usual.log")
     try:
-        with rest.connect(small.start().url) as one, rest.connect(usual.start().url) as other:
-            made = ServedTable(one, other)
+        with rest.connect(small.start().url) as small_http, rest.connect(usual.start().url) as usual_http:
+            made = ServedTable(small_http, usual_http)
             _fill(made)
             yield made
     finally:
@@ -162,13 +162,13 @@ def test_pages_of_changes_end_at_the_bytes_of_their_instants_and_name_each_once(
 
 def read_log(http: httpx.Client, table: str | None) -> tuple[list[Any], list[int]]:
     """All events by a server's pages, and the bytes of each page."""
-    asked: dict[str, Any] = {"limit": 1_000} | ({} if table is None else {"table": table})
+    query: dict[str, Any] = {"limit": 1_000} | ({} if table is None else {"table": table})
     events: list[Any] = []
     sizes: list[int] = []
     after: dict[str, str] = {}
     caught_up = False
     while not caught_up:
-        page = http.get("/v1/events", params=asked | after)
+        page = http.get("/v1/events", params=query | after)
         document = succeeded(page)
         events += document["events"]
         sizes.append(len(page.content))

@@ -17,7 +17,9 @@ def write(table: Table, *buckets: int, replaced: tuple[int, ...] = (), action: s
     """A commit that wrote a file into each of these buckets."""
     requested = table.begun(action=action)
     files = [write_stat(requested, bucket) for bucket in buckets or (0,)]
-    groups = [{"partition_path": "", "file_id": write_stat(requested, one)["file_id"]} for one in replaced]
+    groups = [
+        {"partition_path": "", "file_id": write_stat(requested, bucket)["file_id"]} for bucket in replaced
+    ]
     return succeeded(table.complete(requested, *files, replaced_file_groups=groups))
 
 
@@ -41,9 +43,9 @@ def cleaned(table: Table, **policy: object) -> Json:
     return planned
 
 
-def post(table: Table, what: str, body: Json, key: str | None = None) -> httpx.Response:
+def post(table: Table, resource: str, body: Json, key: str | None = None) -> httpx.Response:
     headers = {} if key is None else keyed(key)
-    return table.http.post(f"/v1/tables/{table.name}/{what}", json=body, headers=headers)
+    return table.http.post(f"/v1/tables/{table.name}/{resource}", json=body, headers=headers)
 
 
 def preview(table: Table, **policy: object) -> Json:
@@ -68,8 +70,8 @@ def reading(table: Table, **body: object) -> Json:
 
 def snapshot(table: Table, as_of: str) -> list[str]:
     """The paths of the files as of a completion time."""
-    found = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot", params={"as_of": as_of}))
-    return [file_slice["base_file"]["path"] for file_slice in found["slices"]]
+    answer = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot", params={"as_of": as_of}))
+    return [file_slice["base_file"]["path"] for file_slice in answer["slices"]]
 
 
 def gone(table: Table, as_of: str) -> Json:
@@ -276,17 +278,17 @@ def test_a_clean_completes_when_each_of_its_files_is_reported(table: Table) -> N
     write(table, 0, 1)
     write(table, 0, 1)
     planned = cleaned(table)
-    one, other = names(planned)
+    first, second = names(planned)
 
-    succeeded(table.report(planned["requested_time"], one))
+    succeeded(table.report(planned["requested_time"], first))
     problem = refused(table.complete(planned["requested_time"]), 409, "undeleted-files")
-    assert problem["context"] == {"undeleted": 1, "file": other["file_name"]}
+    assert problem["context"] == {"undeleted": 1, "file": second["file_name"]}
     # Again, as who was broken off does.
-    succeeded(table.report(planned["requested_time"], one, other))
+    succeeded(table.report(planned["requested_time"], first, second))
     done = succeeded(table.complete(planned["requested_time"]))
 
     assert done["state"] == "completed"
-    assert table.deletions(planned["requested_time"]) == sorted([one["file_name"], other["file_name"]])
+    assert table.deletions(planned["requested_time"]) == sorted([first["file_name"], second["file_name"]])
 
 
 def test_several_that_complete_together_ask_for_the_files_too(table: Table) -> None:

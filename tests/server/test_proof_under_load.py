@@ -54,9 +54,9 @@ async def under_load(
         async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as tasks:
             tasks.create_task(load.run_writers(WRITERS))
             for _ in range(RUNS):
-                await load.more(CYCLES_BETWEEN)
+                await load.wait_for_cycles(CYCLES_BETWEEN)
                 await do()
-            await load.more(CYCLES_BETWEEN)
+            await load.wait_for_cycles(CYCLES_BETWEEN)
             load.stopping = True
     finally:
         await load.close()

@@ -95,7 +95,7 @@ def test_leases_are_listed_page_by_page_as_long_as_they_run(table: Table, shared
     second = leases(table, limit=1, cursor=first["next_cursor"])
 
     listed = [*first["readers"], *second["readers"]]
-    assert listed == sorted(taken[1:], key=lambda one: one["lease_id"])
+    assert listed == sorted(taken[1:], key=lambda lease: lease["lease_id"])
     assert leases(table, cursor=second["next_cursor"])["readers"] == []
     refused(table.http.get(f"/v1/tables/{table.name}/readers", params={"cursor": "x"}), 400, "invalid-cursor")
 
@@ -273,8 +273,8 @@ def clean_again_and_again(table: Table) -> int:
     planned = 0
     for _ in itertools.repeat(None, ROUNDS):
         write(table)
-        found = clean(table)
-        if found is not None:
-            executed(table, found)
+        plan = clean(table)
+        if plan is not None:
+            executed(table, plan)
             planned += 1
     return planned

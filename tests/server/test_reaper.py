@@ -79,8 +79,8 @@ def test_an_instant_whose_lease_ended_is_rolled_back_with_the_reason(
         assert asyncio.run(reap_once(server.dsn)) == 1
     assert [line["instant"] for line in logs if line["event"] == "lease expired"] == [instant]
     assert table.state(instant) == "rolled_back"
-    told = rest.refused(table.complete(instant), 410, "instant-rolled-back")
-    assert "lease" in told["detail"]
+    problem = rest.refused(table.complete(instant), 410, "instant-rolled-back")
+    assert "lease" in problem["detail"]
     assert asyncio.run(reap_once(server.dsn)) == 0
 
 

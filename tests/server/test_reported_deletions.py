@@ -101,7 +101,7 @@ def test_pages_of_deletions_are_all_of_them(table: Table) -> None:
     first = succeeded(table.http.get(path, params={"limit": 3}))
     second = succeeded(table.http.get(path, params={"limit": 3, "cursor": first["next_cursor"]}))
 
-    assert [one["file_name"] for one in first["files"] + second["files"]] == names(*files)
+    assert [file["file_name"] for file in first["files"] + second["files"]] == names(*files)
     assert second["next_cursor"] is None
 
 

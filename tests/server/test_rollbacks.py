@@ -168,13 +168,13 @@ def test_a_writer_that_was_rolled_back_reports_its_late_files_to_the_rollback(ta
     succeeded(table.report(rollback, marker(instant, 0), marker(instant, 1), writer="w"))
     succeeded(table.complete(rollback, writer="w"))
 
-    asked = table.http.post(
+    response = table.http.post(
         f"/v1/tables/{table.name}/instants/{instant}/deletable",
         json={"files": [{name: marker(instant)[name] for name in ("partition_path", "file_name")}]},
     )
     late = table.report(rollback, marker(instant, 0), writer="w")
 
-    assert succeeded(asked)["refused"] == []
+    assert succeeded(response)["refused"] == []
     assert succeeded(late)
 
 

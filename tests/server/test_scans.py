@@ -29,7 +29,7 @@ def scanned(table: Table, **body: object) -> httpx.Response:
     return table.http.post(f"/v1/tables/{table.name}/scan", json=body)
 
 
-def found(table: Table, **body: object) -> list[tuple[str, int]]:
+def slices_of(table: Table, **body: object) -> list[tuple[str, int]]:
     """Partition path and bucket of each slice of the only page."""
     page = succeeded(scanned(table, **body))
     assert page["next_cursor"] is None
@@ -80,14 +80,14 @@ ALL: Final = [(FIRST, 0), (FIRST, 1), (SECOND, 0), (SECOND, 1)]
 def test_slices_that_could_not_match_are_left_out(
     days: Table, wanted: Json, kept: list[tuple[str, int]]
 ) -> None:
-    assert found(days, filter=wanted) == kept
+    assert slices_of(days, filter=wanted) == kept
 
 
 def test_without_a_filter_a_scan_is_the_snapshot(days: Table) -> None:
     assert succeeded(scanned(days)) == succeeded(days.http.get(f"/v1/tables/{days.name}/snapshot"))
-    assert found(days, partition_paths=[SECOND, "day=none"]) == [(SECOND, 0), (SECOND, 1)]
-    assert found(days, partition_paths=[]) == []
-    assert found(days, partition_paths=[FIRST], filter=compare("day", "=", "2026-01-02")) == []
+    assert slices_of(days, partition_paths=[SECOND, "day=none"]) == [(SECOND, 0), (SECOND, 1)]
+    assert slices_of(days, partition_paths=[]) == []
+    assert slices_of(days, partition_paths=[FIRST], filter=compare("day", "=", "2026-01-02")) == []
 
 
 def test_the_pages_of_a_scan_are_of_one_completion_time(days: Table) -> None:
@@ -100,10 +100,10 @@ def test_the_pages_of_a_scan_are_of_one_completion_time(days: Table) -> None:
     third = succeeded(scanned(days, filter=wanted, limit=1, cursor=second["next_cursor"]))
 
     pages = (first, second, third)
-    assert [one["partition_path"] for page in pages for one in page["slices"]] == [FIRST, SECOND]
+    assert [file_slice["partition_path"] for page in pages for file_slice in page["slices"]] == [FIRST, SECOND]
     assert {page["as_of"] for page in pages} == {first["as_of"]}
-    assert found(days, filter=wanted) == [(FIRST, 0)]
-    assert found(days, filter=wanted, as_of=first["as_of"]) == [(FIRST, 0), (SECOND, 0)]
+    assert slices_of(days, filter=wanted) == [(FIRST, 0)]
+    assert slices_of(days, filter=wanted, as_of=first["as_of"]) == [(FIRST, 0), (SECOND, 0)]
 
 
 def test_a_slice_stays_whole_when_only_a_log_file_could_match(shared_http: httpx.Client) -> None:
@@ -112,13 +112,17 @@ def test_a_slice_stays_whole_when_only_a_log_file_could_match(shared_http: httpx
     succeeded(table.complete(base, write_stat(base, column_stats=[stats(ID, 0, 9)])))
     succeeded(table.complete(log, log_stat(log) | {"column_stats": [stats(ID, 20, 29)]}))
 
-    [one] = succeeded(scanned(table, filter=compare("id", "=", 25)))["slices"]
+    [file_slice] = succeeded(scanned(table, filter=compare("id", "=", 25)))["slices"]
 
-    assert (one["file_id"], one["base_file"] is not None, len(one["log_files"])) == (bucket_file_id(0), True, 1)
-    assert found(table, filter=compare("id", "=", 15)) == []
+    assert (file_slice["file_id"], file_slice["base_file"] is not None, len(file_slice["log_files"])) == (
+        bucket_file_id(0),
+        True,
+        1,
+    )
+    assert slices_of(table, filter=compare("id", "=", 15)) == []
     unknown = table.begun(action="deltacommit")
     succeeded(table.complete(unknown, log_stat(unknown, number=2)))
-    assert found(table, filter=compare("id", "=", 15)) == [("", 0)]
+    assert slices_of(table, filter=compare("id", "=", 15)) == [("", 0)]
 
 
 def test_what_a_restore_brings_back_is_pruned_as_before(shared_http: httpx.Client) -> None:
@@ -128,13 +132,13 @@ def test_what_a_restore_brings_back_is_pruned_as_before(shared_http: httpx.Clien
     saved = succeeded(table.http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
     second = table.begun()
     succeeded(table.complete(second, write_stat(second, column_stats=[stats(ID, 10, 19)])))
-    assert found(table, filter=compare("id", "<", 10)) == []
+    assert slices_of(table, filter=compare("id", "<", 10)) == []
 
     back = {"writer": "w", "savepoint": saved["requested_time"]}
     succeeded(table.http.post(f"/v1/tables/{table.name}/restore", json=back))
 
-    assert found(table, filter=compare("id", "<", 10)) == [("", 0)]
-    assert found(table, filter=compare("id", ">=", 10)) == []
+    assert slices_of(table, filter=compare("id", "<", 10)) == [("", 0)]
+    assert slices_of(table, filter=compare("id", ">=", 10)) == []
 
 
 def streamed(table: Table, **body: object) -> pa.Table:
@@ -164,10 +168,10 @@ def paths_of(page: Json) -> list[str]:
 )
 def test_as_arrow_it_has_the_files_of_the_pages(days: Table, wanted: Json) -> None:
     for narrowed in ({}, {"partition_paths": [SECOND]}, {"partition_paths": [FIRST, SECOND], "limit": 1}):
-        found = streamed(days, filter=wanted, **narrowed)
+        arrow_table = streamed(days, filter=wanted, **narrowed)
         shown = succeeded(scanned(days, filter=wanted, **{**narrowed, "limit": 1_000}))
-        assert found["path"].to_pylist() == paths_of(shown)
-        assert found.schema.metadata[b"chronolake.as_of"].decode() == shown["as_of"]
+        assert arrow_table["path"].to_pylist() == paths_of(shown)
+        assert arrow_table.schema.metadata[b"chronolake.as_of"].decode() == shown["as_of"]
     assert streamed(days).equals(streamed(days, filter={"type": "not", "filter": compare("id", "=", 10**9)}))
 
 

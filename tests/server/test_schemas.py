@@ -153,10 +153,10 @@ def test_a_change_sent_again_under_its_key_is_made_once(table: Table) -> None:
 def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
     shared_servers: tuple[ServerProcess, ServerProcess],
 ) -> None:
-    one, other = (rest.connect(server.url) for server in shared_servers)
-    with one, other, ThreadPoolExecutor(8) as threads:
-        made = rest.make_table(one)
-        tables = [made, Table(other, made.name)]
+    first, second = (rest.connect(server.url) for server in shared_servers)
+    with first, second, ThreadPoolExecutor(8) as threads:
+        made = rest.make_table(first)
+        tables = [made, Table(second, made.name)]
         sent = [
             threads.submit(ask, tables[number % 2], added(f"c{number}"), expected_schema_version=1)
             for number in range(8)
@@ -171,10 +171,10 @@ def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
 def test_changes_that_expect_nothing_are_all_made_one_after_the_other(
     shared_servers: tuple[ServerProcess, ServerProcess],
 ) -> None:
-    one, other = (rest.connect(server.url) for server in shared_servers)
-    with one, other, ThreadPoolExecutor(8) as threads:
-        made = rest.make_table(one)
-        tables = [made, Table(other, made.name)]
+    first, second = (rest.connect(server.url) for server in shared_servers)
+    with first, second, ThreadPoolExecutor(8) as threads:
+        made = rest.make_table(first)
+        tables = [made, Table(second, made.name)]
         sent = [threads.submit(ask, tables[number % 2], added(f"c{number}")) for number in range(8)]
         versions = sorted(succeeded(response.result())["schema_version"] for response in sent)
 
@@ -194,7 +194,7 @@ def test_every_version_is_kept_and_listed_oldest_first_in_pages(table: Table) ->
     first = succeeded(table.http.get(path, params={"limit": 3}))
     rest_ = succeeded(table.http.get(path, params={"limit": 3, "cursor": first["next_cursor"]}))
 
-    assert [one["schema_version"] for one in first["schemas"] + rest_["schemas"]] == [1, 2, 3, 4]
+    assert [schema["schema_version"] for schema in first["schemas"] + rest_["schemas"]] == [1, 2, 3, 4]
     assert rest_["next_cursor"] is None
     assert first["schemas"][0]["fields"] == before["schema"]
     assert first["schemas"][0]["created_at"] == before["created_at"]
@@ -265,8 +265,8 @@ def test_what_writes_no_files_has_no_schema(table: Table) -> None:
 
 
 def test_a_change_is_no_conflict_for_those_who_write(table: Table) -> None:
-    one, other = table.begun(), table.begun()
-    succeeded(table.complete(one, write_stat(one, 0)))
+    first, second = table.begun(), table.begun()
+    succeeded(table.complete(first, write_stat(first, 0)))
     succeeded(ask(table, NOTE))
 
-    succeeded(table.complete(other, write_stat(other, 1)))
+    succeeded(table.complete(second, write_stat(second, 1)))

@@ -69,9 +69,9 @@ def test_commands_under_way_while_the_answers_of_the_database_are_lost_happen_on
 def test_a_server_whose_database_froze_says_soon_that_it_is_not_ready(freezer: Freezer, table: Table) -> None:
     freezer.freeze()
     for _ in range(3):
-        asked = time.monotonic()
+        started = time.monotonic()
         refused(table.http.get("/ready"), 503, "database-unavailable")
-        assert time.monotonic() - asked < READY_SECONDS_MAX
+        assert time.monotonic() - started < READY_SECONDS_MAX
         assert table.http.get("/health").status_code == 200
 
 

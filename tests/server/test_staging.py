@@ -215,8 +215,8 @@ def test_of_two_that_have_staged_the_first_to_complete_wins(table: Table) -> Non
 
 
 def test_those_who_stage_for_other_file_groups_do_not_meet(table: Table) -> None:
-    one, other = table.begun(), table.begun()
-    first, second = table.staged(one, write_stat(one, 1)), table.staged(other, write_stat(other, 2))
-    succeeded(table.complete(other, staged=[second]))
-    succeeded(table.complete(one, staged=[first]))
-    assert live(table) == {"00000001": one, "00000002": other}
+    earlier, later = table.begun(), table.begun()
+    first, second = table.staged(earlier, write_stat(earlier, 1)), table.staged(later, write_stat(later, 2))
+    succeeded(table.complete(later, staged=[second]))
+    succeeded(table.complete(earlier, staged=[first]))
+    assert live(table) == {"00000001": earlier, "00000002": later}

@@ -52,10 +52,10 @@ def test_a_log_from_another_postgresql_is_not_served(dsn: str) -> None:
 def test_a_database_of_an_unknown_revision_is_not_served(dsn: str) -> None:
     database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '9999'")
 
-    said = complaint(run("serve", "--dsn", dsn, "--port", "0"))
+    message = complaint(run("serve", "--dsn", dsn, "--port", "0"))
 
-    assert "9999" in said
-    assert "migrate" in said
+    assert "9999" in message
+    assert "migrate" in message
 
 
 def test_a_database_that_is_not_there_is_said_in_a_line(dsn: str) -> None:
@@ -116,10 +116,10 @@ def test_a_login_that_is_refused_is_told_from_a_database_that_is_not_there(
     ],
 )
 def test_what_libpq_says_of_a_connection_is_turned_into_what_to_do(reason: str, expected: str) -> None:
-    said = str(diagnosis.of_connecting(psycopg.OperationalError(f"connection failed: {reason}\n")))
+    message = str(diagnosis.of_connecting(psycopg.OperationalError(f"connection failed: {reason}\n")))
 
-    assert expected in said
-    assert reason in said
+    assert expected in message
+    assert reason in message
 
 
 def test_a_role_that_is_missing_or_not_granted_is_said_with_the_grant(plain_login: str) -> None:
@@ -176,9 +176,9 @@ def test_wrong_settings_are_said_in_a_few_lines(arguments: tuple[str, ...]) -> N
 def test_an_empty_dsn_does_not_start_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHRONOLAKE_DSN", "")
 
-    said = complaint(run("serve", "--data-dir", str(tmp_path / "data")))
+    message = complaint(run("serve", "--data-dir", str(tmp_path / "data")))
 
-    assert "unset CHRONOLAKE_DSN" in said
+    assert "unset CHRONOLAKE_DSN" in message
     assert not (tmp_path / "data").exists()
 
 
@@ -189,9 +189,9 @@ def test_a_command_for_an_existing_database_makes_none(
     monkeypatch.delenv("CHRONOLAKE_DSN", raising=False)
     monkeypatch.chdir(tmp_path)
 
-    said = complaint(run(*command, "--data-dir", str(tmp_path / "data")))
+    message = complaint(run(*command, "--data-dir", str(tmp_path / "data")))
 
-    assert f"no embedded database in {tmp_path / 'data'}" in said
+    assert f"no embedded database in {tmp_path / 'data'}" in message
     assert not (tmp_path / "data").exists()
 
 
@@ -266,10 +266,10 @@ def bare_login(dsn: str) -> Iterator[str]:
 def test_a_login_that_may_not_migrate_is_told_what_it_needs_to_serve(bare_login: str) -> None:
     login = conninfo_to_dict(bare_login)["user"]
 
-    said = complaint(run("migrate", "--dsn", bare_login))
+    message = complaint(run("migrate", "--dsn", bare_login))
 
-    assert "migrate as the owner" in said
-    assert f'GRANT chronolake_server TO "{login}"' in said
+    assert "migrate as the owner" in message
+    assert f'GRANT chronolake_server TO "{login}"' in message
 
 
 def test_a_second_login_that_migrates_is_told_the_grant_that_it_needs(dsn: str, bare_login: str) -> None:
@@ -404,20 +404,20 @@ def test_a_command_sent_while_the_database_is_away_is_carried_out_when_it_is_bac
 def stopped() -> Callable[[ServerProcess, signal.Signals], int]:
     """Asks a server to stop, and gives the exit code that it ended with."""
 
-    def stop(server: ServerProcess, asked: signal.Signals) -> int:
+    def stop(server: ServerProcess, requested_signal: signal.Signals) -> int:
         process = server._process
         assert process is not None
-        process.send_signal(asked)
+        process.send_signal(requested_signal)
         return process.wait(TIMEOUT_SECONDS)
 
     return stop
 
 
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_is_asked_to_stop_ends_well(
-    server: ServerProcess, stopped: Callable[[ServerProcess, signal.Signals], int], asked: signal.Signals
+    server: ServerProcess, stopped: Callable[[ServerProcess, signal.Signals], int], stop_signal: signal.Signals
 ) -> None:
-    assert stopped(server, asked) == 0
+    assert stopped(server, stop_signal) == 0
     assert "Traceback" not in server.log()
 
 

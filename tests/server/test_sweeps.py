@@ -25,18 +25,18 @@ def due(table: Table, **parameters: int) -> list[Json]:
 
 
 def times(table: Table) -> list[str]:
-    return [one["requested_time"] for one in due(table)]
+    return [instant["requested_time"] for instant in due(table)]
 
 
 def since(table: Table) -> str:
-    [one] = due(table)
-    time: str = one["unswept_since"]
+    [instant] = due(table)
+    time: str = instant["unswept_since"]
     return time
 
 
-def sweep(table: Table, instant: str, since: str, *found: Json, key: str | None = None) -> httpx.Response:
+def sweep(table: Table, instant: str, since: str, *late_files: Json, key: str | None = None) -> httpx.Response:
     """Record a sweep that found the files of these markers."""
-    named = [{name: one[name] for name in ("partition_path", "file_name")} for one in found]
+    named = [{name: file[name] for name in ("partition_path", "file_name")} for file in late_files]
     headers = {} if key is None else keyed(key)
     body = {"unswept_since": since, "late_files": named}
     return table.http.post(f"/v1/tables/{table.name}/instants/{instant}/sweep", json=body, headers=headers)
@@ -84,9 +84,9 @@ def test_it_is_due_after_the_grace_period_of_the_table_and_no_sooner_than_its_le
     table: Table, shared_server: ServerProcess
 ) -> None:
     hasty = rest.make_table(table.http, properties={"deletions.grace-seconds": "0"})
-    for one in (table, hasty):
-        completed(one)
-    listed = {one: f"/v1/tables/{one.name}/unswept" for one in (table, hasty)}
+    for swept_table in (table, hasty):
+        completed(swept_table)
+    listed = {swept_table: f"/v1/tables/{swept_table.name}/unswept" for swept_table in (table, hasty)}
 
     assert succeeded(table.http.get(listed[table]))["instants"] == []
     assert succeeded(table.http.get(listed[hasty]))["instants"] == []
@@ -108,7 +108,7 @@ def test_when_nothing_was_found_it_is_due_no_more_and_saying_so_again_changes_no
     last, key = since(table), new_key()
 
     first = succeeded(sweep(table, instant, last, key=key))
-    again = [succeeded(sweep(table, instant, last, key=one)) for one in (key, new_key())]
+    again = [succeeded(sweep(table, instant, last, key=request_key)) for request_key in (key, new_key())]
 
     assert first == {"table": table.name, "requested_time": instant, "late_files": 0, "unswept_since": None}
     assert again == [first, first]
@@ -147,10 +147,10 @@ def test_a_rollback_is_due_for_its_target_and_what_the_target_had_deleted_is_due
 
     assert [first["requested_time"], second["requested_time"]] == [instant, rollback]
     assert len(unpublished(table, rollback)) == 2
-    for one in (first, second):
-        succeeded(sweep(table, one["requested_time"], one["unswept_since"], marker(instant, 0)))
-    for one in due(table):
-        succeeded(sweep(table, one["requested_time"], one["unswept_since"]))
+    for unswept in (first, second):
+        succeeded(sweep(table, unswept["requested_time"], unswept["unswept_since"], marker(instant, 0)))
+    for unswept in due(table):
+        succeeded(sweep(table, unswept["requested_time"], unswept["unswept_since"]))
     assert times(table) == []
 
 
@@ -210,7 +210,7 @@ def test_a_page_goes_on_behind_the_one_before(table: Table) -> None:
         table.http.get(path, params={"grace_seconds": 0, "limit": 2, "cursor": first["next_cursor"]})
     )
 
-    assert [one["requested_time"] for one in first["instants"] + second["instants"]] == instants
+    assert [instant["requested_time"] for instant in first["instants"] + second["instants"]] == instants
     assert second["next_cursor"] is None
 
 
@@ -259,11 +259,11 @@ def test_the_rollback_of_an_instant_that_marks_in_storage_is_due_whether_it_dele
         assert due(table) == []
         succeeded(table.complete(rollback))
 
-        [one] = due(table)
+        [unswept] = due(table)
 
-        assert (one["requested_time"], one["direct_markers_of"]) == (rollback, instant)
+        assert (unswept["requested_time"], unswept["direct_markers_of"]) == (rollback, instant)
         # What it has marked there since, its name tells.
-        succeeded(sweep(table, rollback, one["unswept_since"], marker(instant)))
+        succeeded(sweep(table, rollback, unswept["unswept_since"], marker(instant)))
         assert table.deletions(rollback) == [marker(instant)["file_name"]]
     server.stop()
     assert asyncio.run(verification.verify(Settings(dsn=server.dsn))).findings == []

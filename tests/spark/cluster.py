@@ -46,12 +46,12 @@ class Cluster:
         for process in self._processes:
             processes.kill(process)
 
-    def _start(self, what: str, host: str, *arguments: str) -> None:
+    def _start(self, role: str, host: str, *arguments: str) -> None:
         spark = Path(pyspark.__file__).parent
         environment = {**os.environ, "SPARK_HOME": str(spark)}
         if home := java.home():
             environment["JAVA_HOME"] = home
-        program = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}"]
+        program = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}"]
         with (self._folder / f"{host}.log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(

@@ -127,7 +127,7 @@ class History:
         """A linked partition folder, and a linked folder of markers, to the files of others."""
         number = self._random.randrange(2)
         targets = [self._outside, self._root(1 - number) / "day=1"]
-        target = self._random.choice([one for one in targets if one.is_dir()])
+        target = self._random.choice([candidate for candidate in targets if candidate.is_dir()])
         for at in (
             self._root(number) / "linked",
             self._root(number) / MARKERS_FOLDER / self._instant_of(number),
@@ -181,9 +181,9 @@ class History:
         folder = f"{MARKERS_FOLDER}/{deleting.files_of}/"
         markers = {path for path in paths if path.startswith(folder) and path.endswith(".marker.CREATE")}
         own = {
-            one.path
+            file.path
             for at, write, marked in self._pending
-            for one in marked
+            for file in marked
             if at == number and write.requested_time == deleting.by == deleting.files_of
             if write.instant.writer == deleting.writer
         }

@@ -53,7 +53,7 @@ def files(store: Store) -> Files:
 
 
 def there(files: Files) -> set[str]:
-    return {one.path for folder in ("", MARKERS_FOLDER) for one in files.listing(folder)}
+    return {file.path for folder in ("", MARKERS_FOLDER) for file in files.listing(folder)}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_named_goes_and_nothing_else(files: Files, neighbours: Files) ->
 
     done = list(guard.delete(Deleting(OURSELVES, OURSELVES), [f"day=1/{NAME}", MARKER, f"day=1/{OF_OTHERS}"]))
 
-    assert [one.failure is None for one in done] == [True, True, False]
+    assert [outcome.failure is None for outcome in done] == [True, True, False]
     assert there(files) == before - {f"day=1/{NAME}", MARKER}
     assert there(neighbours) == beside
 

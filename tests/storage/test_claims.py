@@ -33,9 +33,9 @@ def files(store: Store) -> Files:
 
 
 def claimed(files: Files) -> Claim:
-    found = files.read(claims.PATH)
-    assert found is not None
-    return msgspec.json.decode(found.body, type=Claim)
+    stored = files.read(claims.PATH)
+    assert stored is not None
+    return msgspec.json.decode(stored.body, type=Claim)
 
 
 def alone() -> list[TablePlace]:

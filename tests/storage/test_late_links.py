@@ -131,7 +131,9 @@ def test_nothing_is_deleted_where_a_link_newer_than_the_claim_leads_to_another_t
     with pytest.raises(ClaimRefused, match="overlaps"):
         list(guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"]))
     (root / "other").unlink()
-    assert [one.failure for one in guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"])] == [None]
+    assert [outcome.failure for outcome in guard.delete(Deleting(INSTANT, INSTANT), [f"day=1/{NAME}"])] == [
+        None
+    ]
 
 
 def test_folders_of_one_device_and_inode_overlap_whatever_their_paths_say(

@@ -137,9 +137,9 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_is_never_followed(root: P
     swapper = threading.Thread(target=swap)
     swapper.start()
     outcomes = {
-        (one.failure or "gone").rpartition("/")[2]
+        (outcome.failure or "gone").rpartition("/")[2]
         for _ in range(3_000)
-        for one in files.delete_unguarded(LINKED)
+        for outcome in files.delete_unguarded(LINKED)
     }
     over.set()
     swapper.join()

@@ -45,7 +45,7 @@ def files(store: Store) -> Files:
 
 def delete(files: Files, *paths: str) -> dict[str, str | None]:
     guard = Guard(files, OUTER, Willing())
-    return {one.path: one.failure for one in guard.delete(Deleting(INSTANT, INSTANT), paths)}
+    return {outcome.path: outcome.failure for outcome in guard.delete(Deleting(INSTANT, INSTANT), paths)}
 
 
 @pytest.mark.parametrize("inner", ["day=1", "day=1/hour=2"])

@@ -43,21 +43,21 @@ def calls(source: str) -> Iterator[str]:
             case ast.Attribute(attr=name) if name in PRIMITIVES | UNGUARDED:
                 yield name
             case ast.ImportFrom(module=str(module), names=names):
-                yield from (one.name for one in names if one.name in MODULES.get(module, ()))
+                yield from (alias.name for alias in names if alias.name in MODULES.get(module, ()))
             case ast.Constant(value=str(name)) if name in PRIMITIVES | UNGUARDED:
                 yield name
 
 
 def modules() -> list[str]:
-    found = (path for source in SOURCES for path in (ROOT / source).rglob("*.py"))
-    return sorted(str(path.relative_to(ROOT)) for path in found)
+    paths = (path for source in SOURCES for path in (ROOT / source).rglob("*.py"))
+    return sorted(str(path.relative_to(ROOT)) for path in paths)
 
 
 def test_only_the_guard_calls_what_deletes() -> None:
-    found = {name: set(calls((ROOT / name).read_text())) for name in modules()}
+    used_by_module = {name: set(calls((ROOT / name).read_text())) for name in modules()}
 
-    assert {name: used for name, used in found.items() if used - ALLOWED.get(name, set())} == {}
-    assert found["client/chronolake_storage/guard.py"] == UNGUARDED
+    assert {name: used for name, used in used_by_module.items() if used - ALLOWED.get(name, set())} == {}
+    assert used_by_module["client/chronolake_storage/guard.py"] == UNGUARDED
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_no_file_that_a_slow_rollback_deletes_is_needed_again(pinned_table: Pinn
         ):
             with pytest.raises(errors.InstantRolledBack):
                 late()
-        assert [one.target for one in pinned_table.table.finish_rollbacks(writer=SLOW)] == [
+        assert [rollback.target for rollback in pinned_table.table.finish_rollbacks(writer=SLOW)] == [
             write.requested_time
         ]
         restore_and_write(pinned_table)

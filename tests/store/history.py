@@ -78,9 +78,7 @@ class History:
             )
         return Micros(self.now_us)
 
-    def send(
-        self, *asked: Command, actor: str = "ann", address: str | None = "192.0.2.7"
-    ) -> list[group.Result]:
+    def send(self, *sent: Command, actor: str = "ann", address: str | None = "192.0.2.7") -> list[group.Result]:
         """Execute commands as one group; their request ids are request-1, request-2 and so on."""
         requests = [
             Request(
@@ -91,7 +89,7 @@ class History:
                 path="/v1/somewhere",
                 address=ADDRESS,
             )
-            for command in asked
+            for command in sent
         ]
         return self._runner.run(group.run(self._session, requests, drift_max_us=SECOND_US)).results
 
@@ -162,8 +160,8 @@ class History:
             wire_markers.Marker(file.partition_path, file.file_name, wire_markers.MarkerKind.CREATE)
             for file in files
         ]
-        asked = CreateMarkers(table, parse_time(requested_time), wire_markers.CreateMarkers(named))
-        assert self._runner.run(markers.create(self._session, [asked])) == [[True] * len(buckets)]
+        command = CreateMarkers(table, parse_time(requested_time), wire_markers.CreateMarkers(named))
+        assert self._runner.run(markers.create(self._session, [command])) == [[True] * len(buckets)]
 
     def report(self, table: str, requested_time: str, *buckets: int) -> None:
         """Report files that an instant has marked as deleted."""

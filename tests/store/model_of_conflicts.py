@@ -65,8 +65,8 @@ def lost_updates(timeline: Timeline) -> list[tuple[int, int]]:
         for first in timeline.completed()
         if second.time < first.completed < second.completed
         and any(
-            _change_of(first.instant.action, what) in ("write", "append", "replace", "cluster")
-            for what, theirs in first.instant.touched
+            _change_of(first.instant.action, touch) in ("write", "append", "replace", "cluster")
+            for touch, theirs in first.instant.touched
             if theirs == group
         )
     ]

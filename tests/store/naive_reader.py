@@ -84,13 +84,13 @@ class State:
             if name == group and action == "compaction" and time not in bases
         }
         left = [file for file in files if file.kind == "log"]
-        found = []
+        parts = []
         for barrier in sorted(bases.keys() | waiting, reverse=True):
             taken = [log for log in left if log.completion_time >= barrier]
             left = [log for log in left if log.completion_time < barrier]
-            found.append((barrier, bases.get(barrier), taken))
+            parts.append((barrier, bases.get(barrier), taken))
         if left:
-            found.append((min(log.requested_time for log in left), None, left))
+            parts.append((min(log.requested_time for log in left), None, left))
         return [
             Slice(
                 time,
@@ -103,7 +103,7 @@ class State:
                     default=None,
                 ),
             )
-            for time, base, logs in reversed(found)
+            for time, base, logs in reversed(parts)
         ]
 
     def seen(self, view: str, before_or_on: int | None = None) -> dict[Group, tuple[str | None, Names]]:
@@ -123,7 +123,11 @@ class State:
                     last, before = known.pop(), known.pop()
                     known.append(Slice(before.time, before.base, before.logs + last.logs, before.is_pending))
             elif view == "read_optimised":
-                known = [Slice(one.time, one.base, ()) for one in known if one.base is not None]
+                known = [
+                    Slice(file_slice.time, file_slice.base, ())
+                    for file_slice in known
+                    if file_slice.base is not None
+                ]
             if known and (view == "latest" or known[-1].base or known[-1].logs):
                 shown[group] = known[-1].base, known[-1].logs
         return shown

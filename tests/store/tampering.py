@@ -80,9 +80,9 @@ class History:
         assert isinstance(answer, Answer), answer
         return answer.body
 
-    async def mark(self, asked: CreateMarkers) -> None:
+    async def mark(self, command: CreateMarkers) -> None:
         """Create markers."""
-        await markers.create(self._session, [asked])
+        await markers.create(self._session, [command])
 
     async def make_table(self, name: str) -> None:
         """Make a table of one column."""
@@ -176,7 +176,7 @@ def report_deletions(dsn: str) -> None:
         stats = [write_stat(bucket, time) for bucket in (0, 1)]
         marks = [Marker(stat.partition_path, stat.file_name, MarkerKind.CREATE) for stat in stats]
         await history.mark(CreateMarkers("shop.clicks", time, wire_markers.CreateMarkers(marks)))
-        files = [DeletedFile(one.partition_path, one.file_name) for one in marks]
+        files = [DeletedFile(marker.partition_path, marker.file_name) for marker in marks]
         await history.run(deletions.ReportDeletions("shop.clicks", time, ReportDeletions(files)))
         await history.close()
 
@@ -253,11 +253,11 @@ def reseal_answers(dsn: str) -> None:
         await database.close()
         heads: dict[uuid.UUID, ChainHead] = {}
         statements = []
-        for one in page:
-            head = grow(heads.get(one.chain_id, START), one.chain_id, one.outcome, one.refusal)
-            heads[one.chain_id] = head
+        for row in page:
+            head = grow(heads.get(row.chain_id, START), row.chain_id, row.outcome, row.refusal)
+            heads[row.chain_id] = head
             statements.append(
-                rf"UPDATE outcome SET hash = '\x{head.hash.hex()}' WHERE request_id = '{one.request_id}'"
+                rf"UPDATE outcome SET hash = '\x{head.hash.hex()}' WHERE request_id = '{row.request_id}'"
             )
         return statements
 

@@ -154,26 +154,26 @@ class Metastore:
         """Whether a writer meets an instant of another table that it could take for its own."""
         name, time, table_id = handle
         holder = self.holders.get(name, table_id)
-        found = self.pending.get((holder, time))
-        return holder != table_id and found is not None and (found or self.pending[table_id, time])
+        is_pending = self.pending.get((holder, time))
+        return holder != table_id and is_pending is not None and (is_pending or self.pending[table_id, time])
 
 
-def commands_of(stored: Metastore, verb: str, one: int, other: int) -> list[Command]:
+def commands_of(stored: Metastore, verb: str, first: int, second: int) -> list[Command]:
     """What is done to one of the tables, or with one of the names that are free."""
     live = sorted(stored.holders)
     free = [name for name in NAMES if name not in live]
     match verb:
         case "begin":
-            return [begin(name) for name in (live if other == 0 else live[one : one + 1])]
+            return [begin(name) for name in (live if second == 0 else live[first : first + 1])]
         case "complete" if handles := sorted(stored.handles()):
-            name, time, _ = handles[one % len(handles)]
+            name, time, _ = handles[first % len(handles)]
             return [completion(name, format_time(Micros(time)), [])]
         case "rename" if live and free:
-            return [rename(live[one % len(live)], free[other % len(free)])]
+            return [rename(live[first % len(live)], free[second % len(free)])]
         case "create" if free:
-            return [create(free[other % len(free)])]
+            return [create(free[second % len(free)])]
         case "drop" if live:
-            return [tables.DropTable(live[one % len(live)])]
+            return [tables.DropTable(live[first % len(live)])]
         case _:
             return []
 

@@ -119,8 +119,8 @@ class Cleaned:
             self._roll_back(time)
 
     def save(self) -> None:
-        asked = savepoints.CreateSavepoint(TABLE, None, wire.CreateSavepoint("w"))
-        [answer] = self.history.send(asked)
+        command = savepoints.CreateSavepoint(TABLE, None, wire.CreateSavepoint("w"))
+        [answer] = self.history.send(command)
         if isinstance(answer, Answer):
             savepoint = msgspec.json.decode(answer.body, type=Instant)
             assert savepoint.target is not None
@@ -138,7 +138,9 @@ class Cleaned:
             return
         while self.pending:
             self.give_up()
-        time = max(self.savepoints, key=lambda one: (self.savepoints[one], one))
+        time = max(
+            self.savepoints, key=lambda requested_time: (self.savepoints[requested_time], requested_time)
+        )
         [answer] = self.history.send(
             restores.RestoreTable(TABLE, parse_time(time), wire.RestoreTable("w", time))
         )
@@ -150,12 +152,12 @@ class Cleaned:
         ]
 
     def read(self) -> None:
-        asked = BeginReading("r", lease_seconds=86_400)
+        request = BeginReading("r", lease_seconds=86_400)
         as_of = self.random.choice([None, *self._completions()])
         if as_of is not None and as_of not in self._served():
             return
         lease = self._run(
-            readers.begin(self.history._database, TABLE, asked, None if as_of is None else Micros(as_of))
+            readers.begin(self.history._database, TABLE, request, None if as_of is None else Micros(as_of))
         )
         if lease.as_of is not None:
             self.leases[lease.lease_id] = parse_time(lease.as_of)
@@ -206,12 +208,12 @@ class Cleaned:
             assert policy.commits is not None
             writes = self._writes()
             until = writes[-policy.commits] if len(writes) >= policy.commits else None
-        bound = max((one for one in (until, before) if one is not None), default=None)
+        bound = max((moment for moment in (until, before) if moment is not None), default=None)
         if bound is None:
             return set()
         writers = [parse_time(time) for time, groups in self.pending.items() if not groups]
         bound = min([bound, *writers])
-        times = [bound, *(one for one in log.times() if one > bound)]
+        times = [bound, *(moment for moment in log.times() if moment > bound)]
         kept = {
             name
             for at in (*times, *self.savepoints.values(), *self.leases.values())
@@ -225,7 +227,7 @@ class Cleaned:
 
     def _served(self) -> list[int]:
         before = self._cleaned_before()
-        return [one for one in self._completions() if before is None or one >= before]
+        return [moment for moment in self._completions() if before is None or moment >= before]
 
     def _cleaned_before(self) -> int | None:
         [[time]] = self._rows("SELECT chronolake.micros(cleaned_before) FROM chronolake.lake_table")

@@ -68,10 +68,10 @@ def test_a_pending_instant_that_completes_after_i_began_is_a_candidate(history: 
 def test_without_buckets_it_is_the_file_group_that_two_writers_must_not_share(history: TablesOfTypes) -> None:
     simple = wire_tables.NewBucketIndex(IndexType.SIMPLE)
     history.make_table_of("shop.simple", TableType.COPY_ON_WRITE, {}, simple)
-    one, two, three = (history.start("shop.simple", Action.COMMIT) for _ in range(3))
-    history.finish(one, named_stat(one, "aa-0"))
-    history.finish(two, named_stat(two, "bb-0"))
-    assert isinstance(history.refused(completion(three, named_stat(three, "aa-0"))), errors.WriteConflict)
+    first, second, third = (history.start("shop.simple", Action.COMMIT) for _ in range(3))
+    history.finish(first, named_stat(first, "aa-0"))
+    history.finish(second, named_stat(second, "bb-0"))
+    assert isinstance(history.refused(completion(third, named_stat(third, "aa-0"))), errors.WriteConflict)
     assert set(history.seen("shop.simple")) == {"aa-0", "bb-0"}
 
 

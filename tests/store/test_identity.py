@@ -22,14 +22,14 @@ from tests.store.history import History
 T = TypeVar("T")
 
 
-def asked(dsn: str, ask: Callable[[Reader], Awaitable[T]], *, commit: bool = False) -> T:
-    """What ``ask`` answers of a database, on a connection of its own."""
+def run_query(dsn: str, query: Callable[[Reader], Awaitable[T]], *, commit: bool = False) -> T:
+    """Run ``query`` on a connection of its own and return its result."""
 
     async def run() -> T:
         database = Database(Settings(dsn=dsn))
         try:
             async with database.committing() if commit else database.reading() as connection:
-                return await ask(connection)
+                return await query(connection)
         finally:
             await database.close()
 
@@ -39,13 +39,13 @@ def asked(dsn: str, ask: Callable[[Reader], Awaitable[T]], *, commit: bool = Fal
 def test_a_copy_of_a_database_does_not_hold_the_identity_until_it_is_renewed(postgres: str, dsn: str) -> None:
     name = conninfo_to_dict(dsn)["dbname"]
     copy = make_conninfo(postgres, dbname=f"{name}_copy")
-    original = asked(dsn, identity.get)
+    original = run_query(dsn, identity.get)
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}_copy" TEMPLATE "{name}" STRATEGY wal_log')
         try:
-            copied = asked(copy, identity.get)
-            known = asked(copy, identity.renew, commit=True)
-            renewed = asked(copy, identity.get)
+            copied = run_query(copy, identity.get)
+            known = run_query(copy, identity.renew, commit=True)
+            renewed = run_query(copy, identity.get)
         finally:
             connection.execute(f'DROP DATABASE "{name}_copy" WITH (FORCE)')
 
@@ -53,7 +53,7 @@ def test_a_copy_of_a_database_does_not_hold_the_identity_until_it_is_renewed(pos
     assert (copied.metastore_id, copied.is_of_this_database) == (original.metastore_id, False)
     assert (renewed.metastore_id, renewed.is_of_this_database) == (known[-1], True)
     assert original.metastore_id in known[:-1]
-    assert asked(dsn, identity.get) == original
+    assert run_query(dsn, identity.get) == original
 
 
 def test_what_deletes_is_refused_in_a_promoted_copy_and_told_what_to_run(dsn: str) -> None:
@@ -64,19 +64,19 @@ def test_what_deletes_is_refused_in_a_promoted_copy_and_told_what_to_run(dsn: st
             " SELECT regexp_replace(chronolake.this_database(), '/[0-9A-F]+$', '/000000FF')"
         )
     with pytest.raises(errors.MetastoreMoved, match="chronolake-metastore claim"):
-        asked(dsn, queries.refuse_foreign_database)
+        run_query(dsn, queries.refuse_foreign_database)
 
 
 def test_the_identity_of_an_embedded_database_holds_only_in_the_place_where_it_was_made(dsn: str) -> None:
     here = make_conninfo(dsn, options="-c chronolake.place=here")
     copy = make_conninfo(dsn, options="-c chronolake.place=there")
-    asked(here, identity.renew, commit=True)
+    run_query(here, identity.renew, commit=True)
 
-    assert asked(here, identity.get).is_of_this_database
-    assert not asked(copy, identity.get).is_of_this_database
-    assert not asked(dsn, identity.get).is_of_this_database
-    asked(copy, identity.renew, commit=True)
-    assert asked(copy, identity.get).is_of_this_database
+    assert run_query(here, identity.get).is_of_this_database
+    assert not run_query(copy, identity.get).is_of_this_database
+    assert not run_query(dsn, identity.get).is_of_this_database
+    run_query(copy, identity.renew, commit=True)
+    assert run_query(copy, identity.get).is_of_this_database
 
 
 def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: str) -> None:
@@ -91,12 +91,12 @@ def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: st
         first = await identity.tables(connection, UUID(int=0), 1)
         return [*first, *await identity.tables(connection, first[-1].table_id, 10)]
 
-    found = asked(dsn, pages)
-    assert {(one.table, one.base_path) for one in found} == {
+    places = run_query(dsn, pages)
+    assert {(place.table, place.base_path) for place in places} == {
         ("shop.a", "s3://lake/shop.a"),
         ("shop.b", "s3://lake/shop.b"),
     }
-    assert [one.table_id for one in found] == sorted(one.table_id for one in found)
+    assert [place.table_id for place in places] == sorted(place.table_id for place in places)
 
 
 def test_the_servers_role_may_read_and_renew_the_identity_but_not_change_it(dsn: str) -> None:

@@ -34,9 +34,9 @@ async def connection(dsn: str) -> AsyncIterator[BoundedConnection]:
 
 
 async def test_each_is_answered_in_its_order_with_rows_and_tag(connection: BoundedConnection) -> None:
-    answered = await connection.run_together([TABLE, (INSERT, {"n": 1}), (INSERT, {"n": 2}), SUM])
-    assert [one.tag for one in answered] == ["CREATE TABLE", "INSERT 0 1", "INSERT 0 1", "SELECT 1"]
-    assert [one.rows for one in answered] == [[], [], [], [(3,)]]
+    results = await connection.run_together([TABLE, (INSERT, {"n": 1}), (INSERT, {"n": 2}), SUM])
+    assert [result.tag for result in results] == ["CREATE TABLE", "INSERT 0 1", "INSERT 0 1", "SELECT 1"]
+    assert [result.rows for result in results] == [[], [], [], [(3,)]]
 
 
 async def test_values_come_back_as_they_went(connection: BoundedConnection) -> None:
@@ -105,8 +105,8 @@ async def test_a_failed_transaction_is_rolled_back_and_the_next_goes_on(connecti
 
 async def test_very_much_may_go_both_ways_at_once(connection: BoundedConnection) -> None:
     text = "x" * 4_000_000
-    answered = await connection.run_together([("SELECT %(text)s::text", {"text": text})] * 8)
-    assert {one.rows[0][0] == text for one in answered} == {True}
+    results = await connection.run_together([("SELECT %(text)s::text", {"text": text})] * 8)
+    assert {result.rows[0][0] == text for result in results} == {True}
 
 
 async def test_a_connection_that_is_severed_is_lost(connection: BoundedConnection, dsn: str) -> None:

@@ -84,10 +84,10 @@ def test_a_plan_has_so_many_files_and_the_next_one_the_rest(
         second, superseded = history.write(TABLE, 0, 1)
         history.write(TABLE, 0, 1)
 
-        one, other = cleaned(history).plan, cleaned(history).plan
+        first_plan, second_plan = cleaned(history).plan, cleaned(history).plan
 
-        assert one is not None
-        assert other is not None
-        assert one.files_to_delete == [file_of(first, bucket).file_name for bucket in (0, 1)]
-        assert one.cleaned_before == superseded
-        assert other.files_to_delete == [file_of(second, bucket).file_name for bucket in (0, 1)]
+        assert first_plan is not None
+        assert second_plan is not None
+        assert first_plan.files_to_delete == [file_of(first, bucket).file_name for bucket in (0, 1)]
+        assert first_plan.cleaned_before == superseded
+        assert second_plan.files_to_delete == [file_of(second, bucket).file_name for bucket in (0, 1)]

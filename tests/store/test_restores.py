@@ -83,7 +83,7 @@ def test_a_restore_goes_back_in_the_order_of_the_design(history: TablesOfTypes) 
     assert restored.target == savepoint.requested_time
     assert restored.plan is not None
     assert restored.plan.instants == [
-        one.requested_time for one in (clustering, writing, early, overwrite, compaction, first)
+        instant.requested_time for instant in (clustering, writing, early, overwrite, compaction, first)
     ]
     assert history.seen(MOR) == before
     late = history.refused(completion(writing, stat(writing, 1, log=True)))

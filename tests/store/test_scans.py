@@ -76,9 +76,9 @@ class PrunedTable:
             async with stream.opened("127.0.0.1") as messages:
                 return b"".join([message async for message in messages])
 
-        found = pa.ipc.open_stream(self._runner.run(ask())).read_all()
+        arrow_table = pa.ipc.open_stream(self._runner.run(ask())).read_all()
         return list(
-            zip(*(found[name].to_pylist() for name in ("partition_path", "file_id", "path")), strict=True)
+            zip(*(arrow_table[name].to_pylist() for name in ("partition_path", "file_id", "path")), strict=True)
         )
 
     def files(self, groups: Sequence[GroupKey]) -> list[tuple[str, ...]]:
@@ -129,16 +129,20 @@ _INSERT: Final = """
 
 def _row(key: GroupKey, index: int, known: Stats) -> Sequence[Any]:
     moment = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    stats = {field_id: _written(found) for field_id, found in known.ranges.items()}
+    stats = {field_id: _written(bounds) for field_id, bounds in known.ranges.items()}
     # One that has no stats at all, as all files of before.
     document = json.dumps(stats) if stats else None
     kind = "log" if index else "base"
     return [TABLE.table_id, *key, moment, f"f{index}", kind, known.records, moment, moment, document]
 
 
-def _written(found: Range) -> dict[str, Any]:
-    said = {"min": records.literal(found.least), "max": records.literal(found.greatest), "nulls": found.nulls}
-    return {name: value for name, value in said.items() if value is not None}
+def _written(bounds: Range) -> dict[str, Any]:
+    values = {
+        "min": records.literal(bounds.least),
+        "max": records.literal(bounds.greatest),
+        "nulls": bounds.nulls,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _stats(chance: random.Random) -> Stats:

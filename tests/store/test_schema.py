@@ -28,8 +28,10 @@ def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
         differences = compare_metadata(context, schema.metadata)
     engine.dispose()
     # What differs in a column comes as a list of its own.
-    flat = [one for found in differences for one in (found if isinstance(found, list) else [found])]
-    assert [one for one in flat if "comment" not in one[0]] == []
+    flat = [
+        difference for entry in differences for difference in (entry if isinstance(entry, list) else [entry])
+    ]
+    assert [difference for difference in flat if "comment" not in difference[0]] == []
 
 
 def test_an_instant_has_a_field_for_each_of_its_columns() -> None:

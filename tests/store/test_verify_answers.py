@@ -64,11 +64,11 @@ def test_a_history_with_refusals_holds(log_dsn: str) -> None:
 def test_a_change_of_an_outcome_is_found_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
     tamper(log_dsn, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
 
-    found = findings(log_dsn)
+    reported = findings(log_dsn)
 
-    assert found == findings(log_dsn, "shop.orders")
-    assert {(one.check, one.table) for one in found} == {(Check.OUTCOME, "shop.orders")}
-    assert any(f"the outcome of {OUTCOME!r}" in one.what for one in found)
+    assert reported == findings(log_dsn, "shop.orders")
+    assert {(finding.check, finding.table) for finding in reported} == {(Check.OUTCOME, "shop.orders")}
+    assert any(f"the outcome of {OUTCOME!r}" in finding.what for finding in reported)
 
 
 @pytest.mark.parametrize("change", ["request_id = 'another'", "table_id = gen_random_uuid()"])
@@ -240,10 +240,10 @@ def test_a_chain_that_was_written_anew_is_found_by_the_events_behind(log_dsn: st
     tamper(log_dsn, f"UPDATE outcome SET actor = 'mallory' WHERE request_id = '{OUTCOME}'")
     tampering.reseal_answers(log_dsn)
 
-    found = findings(log_dsn)
+    reported = findings(log_dsn)
 
-    assert found
-    assert all("it carries" in finding.what for finding in found)
+    assert reported
+    assert all("it carries" in finding.what for finding in reported)
 
 
 def test_an_event_that_carries_another_head_of_answers_is_found(log_dsn: str) -> None:

@@ -37,18 +37,18 @@ class ViewedTables(TablesOfTypes):
         self, view: View, as_of: str | None = None, before_or_on: str | None = None, table: str = MOR
     ) -> dict[str, _Slice]:
         wanted = SliceSelection(view, _time(as_of), _time(before_or_on))
-        found = self._runner.run(slices.snapshot(self._database, table, wanted, 100, None))
+        page = self._runner.run(slices.snapshot(self._database, table, wanted, 100, None))
         return {
             file_slice.file_id: (
                 None if file_slice.base_file is None else file_slice.base_file.requested_time,
                 [log.requested_time for log in file_slice.log_files],
             )
-            for file_slice in found.slices
+            for file_slice in page.slices
         }
 
     def history(self, as_of: str | None = None, table: str = MOR) -> FileGroupHistory:
-        asked = file_groups.history(self._database, table, ("", FIRST), _time(as_of), 100, None)
-        return self._runner.run(asked)
+        query = file_groups.history(self._database, table, ("", FIRST), _time(as_of), 100, None)
+        return self._runner.run(query)
 
     def pending(self, as_of: str | None = None) -> PendingFileGroups:
         return self._runner.run(file_groups.pending(self._database, MOR, _time(as_of), 100, None))
@@ -101,9 +101,12 @@ def test_the_worked_example_of_rfc_66_while_it_happens(viewed: ViewedTables) -> 
     assert viewed.view(View.MERGED, before_or_on=third.requested_time) == {FIRST: old}
     assert viewed.view(View.MERGED, before_or_on=after.completion_time) == {FIRST: new}
     history = viewed.history().slices
-    assert [one.base_instant_time for one in history] == [base.requested_time, compaction.requested_time]
-    assert [one.superseded_at for one in history] == [done.completion_time, None]
-    assert [len(one.log_files) for one in history] == [2, 1]
+    assert [file_slice.base_instant_time for file_slice in history] == [
+        base.requested_time,
+        compaction.requested_time,
+    ]
+    assert [file_slice.superseded_at for file_slice in history] == [done.completion_time, None]
+    assert [len(file_slice.log_files) for file_slice in history] == [2, 1]
 
 
 def test_a_pending_compaction_opens_a_slice_until_it_completes_or_is_rolled_back(viewed: ViewedTables) -> None:
@@ -143,12 +146,12 @@ def test_what_is_pending_is_known_before_anything_completes_behind_it(viewed: Vi
     viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
     planned = viewed.planned(MOR, Action.COMPACTION, group(1))
 
-    found = viewed.pending()
+    answer = viewed.pending()
 
-    assert found.as_of == planned.requested_time
+    assert answer.as_of == planned.requested_time
     viewed.finish(planned, stat(planned, 1))
     assert viewed.pending().file_groups == []
-    assert viewed.pending(found.as_of) == found
+    assert viewed.pending(answer.as_of) == answer
 
 
 def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(viewed: ViewedTables) -> None:
@@ -230,5 +233,5 @@ def test_a_partition_that_is_empty_by_now_does_not_end_the_pages(viewed: ViewedT
     rest = viewed.partitions(limit=1, cursor=page.next_cursor)
     end = viewed.partitions(limit=1, cursor=rest.next_cursor)
 
-    assert [one.partition_path for one in (*page.partitions, *rest.partitions)] == ["c", "e"]
+    assert [partition.partition_path for partition in (*page.partitions, *rest.partitions)] == ["c", "e"]
     assert (end.partitions, end.next_cursor) == ([], None)

@@ -49,7 +49,7 @@ class Views:
             expected = self._expected.slices(group)
             assert _historic(self._cut(group)) == expected
             assert await self._history(group) == expected
-            times |= {time for one in expected for time in (one.time, one.time - 1)}
+            times |= {time for file_slice in expected for time in (file_slice.time, file_slice.time - 1)}
         if turn is not None and times:
             times = {sorted(times)[turn % len(times)]}
         for before_or_on in (None, *times):
@@ -87,49 +87,50 @@ class Views:
     async def compare_lists(self) -> None:
         """Partitions, replaced file groups, and those for which table services are pending."""
         database, table, at = self._database, self._table, self._as_of
-        found = await _pages("partitions", lambda cursor: partitions.page(database, table, at, PAGE, cursor))
+        entries = await _pages("partitions", lambda cursor: partitions.page(database, table, at, PAGE, cursor))
         totals = {
-            one.partition_path: (one.file_groups, one.files, one.size_bytes, one.records) for one in found
+            entry.partition_path: (entry.file_groups, entry.files, entry.size_bytes, entry.records)
+            for entry in entries
         }
         assert totals == self._expected.partitions()
-        found = await _pages(
+        entries = await _pages(
             "file_groups", lambda cursor: file_groups.replaced(database, table, at, PAGE, cursor)
         )
-        assert {_group(one): _times(one.replaced) for one in found} == self._expected.replaced
-        found = await _pages(
+        assert {_group(entry): _times(entry.replaced) for entry in entries} == self._expected.replaced
+        entries = await _pages(
             "file_groups", lambda cursor: file_groups.pending(database, table, at, PAGE, cursor)
         )
-        planned = {(_group(one), parse_time(one.requested_time)): one.action for one in found}
+        planned = {(_group(entry), parse_time(entry.requested_time)): entry.action for entry in entries}
         assert planned == self._expected.pending
 
     async def _live(self) -> _Shown:
-        found = await _pages(
+        entries = await _pages(
             "slices",
             lambda cursor: files.snapshot(self._database, self._table, self._as_of, None, PAGE, cursor),
         )
-        return {_group(one): _names(one) for one in found}
+        return {_group(entry): _names(entry) for entry in entries}
 
     async def _snapshot(self, view: View, before_or_on: int | None) -> _Shown:
         wanted = SliceSelection(view, self._as_of, None if before_or_on is None else Micros(before_or_on))
-        found = await _pages(
+        entries = await _pages(
             "slices",
             lambda cursor: slice_queries.snapshot(self._database, self._table, wanted, PAGE, cursor),
         )
-        return {_group(one): _names(one) for one in found}
+        return {_group(entry): _names(entry) for entry in entries}
 
     async def _history(self, group: Group) -> list[Slice]:
-        found = await _pages(
+        entries = await _pages(
             "slices",
             lambda cursor: file_groups.history(self._database, self._table, group, self._as_of, PAGE, cursor),
         )
         return [
             Slice(
-                parse_time(one.base_instant_time),
-                *_names(one),
-                one.pending,
-                None if one.superseded_at is None else parse_time(one.superseded_at),
+                parse_time(entry.base_instant_time),
+                *_names(entry),
+                entry.pending,
+                None if entry.superseded_at is None else parse_time(entry.superseded_at),
             )
-            for one in found
+            for entry in entries
         ]
 
     def _cut(self, group: Group) -> Slices[PublishedFile]:
@@ -162,41 +163,48 @@ class Views:
             known = self._cut(group)
             if before_or_on is not None:
                 known = known.before_or_on(Micros(before_or_on))
-            one = {View.MERGED: known.merged, View.LATEST: known.latest}.get(view, known.read_optimised)()
-            if one is not None:
-                shown[group] = _file_names(one)
+            file_slice = {View.MERGED: known.merged, View.LATEST: known.latest}.get(
+                view, known.read_optimised
+            )()
+            if file_slice is not None:
+                shown[group] = _file_names(file_slice)
         return shown
 
 
 async def _pages(entries: str, page: Callable[[str | None], Awaitable[Any]]) -> list[Any]:
-    found, cursor = [], None
+    collected, cursor = [], None
     while True:
         answer = await page(cursor)
-        found += getattr(answer, entries)
+        collected += getattr(answer, entries)
         cursor = answer.next_cursor
         if cursor is None:
-            return found
+            return collected
 
 
-def _group(one: Any) -> Group:
-    return one.partition_path, one.file_id
+def _group(entry: Any) -> Group:
+    return entry.partition_path, entry.file_id
 
 
-def _times(one: Any) -> tuple[int, int]:
-    return parse_time(one.requested_time), parse_time(one.completion_time)
+def _times(entry: Any) -> tuple[int, int]:
+    return parse_time(entry.requested_time), parse_time(entry.completion_time)
 
 
-def _names(one: Any) -> tuple[str | None, Names]:
-    return None if one.base_file is None else _name(one.base_file), tuple(map(_name, one.log_files))
+def _names(entry: Any) -> tuple[str | None, Names]:
+    return None if entry.base_file is None else _name(entry.base_file), tuple(map(_name, entry.log_files))
 
 
 def _name(file: wire.DataFile) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _file_names(one: FileSlice[PublishedFile]) -> tuple[str | None, Names]:
-    return None if one.base is None else one.base.file_name, tuple(log.file_name for log in one.logs)
+def _file_names(file_slice: FileSlice[PublishedFile]) -> tuple[str | None, Names]:
+    return None if file_slice.base is None else file_slice.base.file_name, tuple(
+        log.file_name for log in file_slice.logs
+    )
 
 
 def _historic(group: Slices[PublishedFile]) -> list[Slice]:
-    return [Slice(one.time, *_file_names(one), one.is_pending, group.superseded_at(one)) for one in group.all]
+    return [
+        Slice(file_slice.time, *_file_names(file_slice), file_slice.is_pending, group.superseded_at(file_slice))
+        for file_slice in group.all
+    ]

@@ -58,15 +58,15 @@ def test_writers_in_two_languages_update_each_others_records(
     inserted = programs.write("python", prices, shared_server_url, "insert", rows, tmp_path)
     rows = [price(number, 2 if number % 2 else 0, note="new") for number in range(30, 60)]
     upserted = programs.write("java", prices, shared_server_url, "upsert", rows, tmp_path)
-    found = programs.records(prices)
+    stored = programs.records(prices)
 
     assert inserted["summary"]["inserts"] == 40
     assert (upserted["summary"]["inserts"], upserted["summary"]["updates"]) == (20, 5)
-    assert sorted(row["id"] for row in found) == list(range(60))
-    assert {row["id"] for row in found if row["note"] == "new"} == {31, 33, 35, 37, 39, *range(40, 60)}
-    times = {row["id"]: row["_hoodie_commit_time"] for row in found}
+    assert sorted(row["id"] for row in stored) == list(range(60))
+    assert {row["id"] for row in stored if row["note"] == "new"} == {31, 33, 35, 37, 39, *range(40, 60)}
+    times = {row["id"]: row["_hoodie_commit_time"] for row in stored}
     assert (times[0], times[31]) == (inserted["requested_time"], upserted["requested_time"])
-    assert len({row["_hoodie_commit_seqno"] for row in found}) == 60
+    assert len({row["_hoodie_commit_seqno"] for row in stored}) == 60
     assert prices.check().totals == []
     back = programs.write("python", prices, shared_server_url, "upsert", [price(31, 3), price(33, 1)], tmp_path)
     assert (back["summary"]["inserts"], back["summary"]["updates"]) == (0, 1)
