@@ -61,7 +61,8 @@ class _Exchange:
         self._is_whole = not _has_body(scope)
         self._has_begun = False
         self._refusing: asyncio.Task[None] | None = None
-        self._receiving: asyncio.Timeout | None = None
+        self._receiving: asyncio.Task[Any] | None = None
+        self._interrupted: asyncio.Task[Any] | None = None
         self._timer = self._loop.call_at(self._start + seconds, self._check_body)
 
     async def receive(self) -> Any:
@@ -71,10 +72,13 @@ class _Exchange:
         """
         if self._refusing is not None:
             return {"type": "http.disconnect"}
+        # As asyncio.timeout does it, without the two coroutines that it adds to each request.
+        self._receiving = asyncio.current_task()
         try:
-            async with asyncio.timeout(None) as self._receiving:
-                message = await self._receive()
-        except TimeoutError:
+            message = await self._receive()
+        except asyncio.CancelledError:
+            if self._interrupted is None or self._interrupted.uncancel() > 0:
+                raise
             return {"type": "http.disconnect"}
         finally:
             self._receiving = None
@@ -116,7 +120,8 @@ class _Exchange:
 
     def _refuse(self, answer: Coroutine[Any, Any, None]) -> None:
         if self._receiving is not None:
-            self._receiving.reschedule(self._loop.time())
+            self._interrupted = self._receiving
+            self._interrupted.cancel()
         self._refusing = self._loop.create_task(answer)
 
     async def _answer_late(self) -> None:
