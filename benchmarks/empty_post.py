@@ -1,6 +1,6 @@
 """The server with endpoints that do nothing: they measure the cost of a request without a command.
 
-``POST /v1/empty`` does not read its body, and answers without one. ``POST /v1/told`` receives the identity of
+``POST /v1/empty`` does not read its body, and answers without one. ``POST /v1/caller`` receives the identity of
 the caller, as a command does, in place of access control. The ``/empty`` of an instant receives it too, reads
 the body of a request for markers, and answers with JSON.
 """
@@ -19,26 +19,26 @@ from chronolake_model.markers import CreatedMarkers, CreateMarkers
 
 
 @post("/empty", status_code=200)
-async def say_nothing() -> None:
-    """Nothing."""
+async def post_empty() -> None:
+    """Answer nothing."""
 
 
-@post("/told", status_code=200)
-async def be_told(caller: NamedDependency[Caller]) -> None:
-    """Nothing, to somebody."""
+@post("/caller", status_code=200)
+async def post_with_caller(caller: NamedDependency[Caller]) -> None:
+    """Answer nothing, after the caller is authenticated."""
 
 
 @post("/tables/{table:str}/instants/{requested_time:str}/empty", status_code=200)
-async def do_nothing(
+async def post_no_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[CreateMarkers],
     caller: NamedDependency[Caller],
 ) -> CreatedMarkers:
-    """No markers."""
+    """Decode the body, and create no markers."""
     return CreatedMarkers([])
 
 
 if __name__ == "__main__":
-    app.V1 = (*app.V1, say_nothing, be_told, do_nothing)
+    app.V1 = (*app.V1, post_empty, post_with_caller, post_no_markers)
     main.app()

@@ -55,7 +55,7 @@ def _single(client: httpx.Client) -> Iterator[Row]:
     single: list[Figures] = []
     for _ in range(ROUNDS):
         bare.append(_load("/v1/empty", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
-        figures_of_lists.append(_load("/v1/told", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
+        figures_of_lists.append(_load("/v1/caller", _begin(client), 1, f"{SECONDS / ROUNDS}s"))
         instant = _begin(client)
         empty.append(_load(f"/v1/tables/{TABLE}/instants/{instant}/empty", instant, 1, f"{SECONDS / ROUNDS}s"))
         single.append(_load(_markers(instant), instant, 1, f"{SECONDS / ROUNDS}s"))

@@ -53,20 +53,23 @@ def _changes(orders: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The files, by name: which orders (by their number), how many days after the order, and what happened."""
     known, new = _except_every(orders, 10), _every(orders, 10)
     half = len(new) // 2
-    yield "first-load", _told(known, days=0)
+    yield "first-load", _as_changes(known, days=0)
     yield (
         "new-and-corrected",
-        _both(_told(new.slice(0, half), days=0), _told(_dearer(_every(known, 97)), days=30)),
+        _both(_as_changes(new.slice(0, half), days=0), _as_changes(_dearer(_every(known, 97)), days=30)),
     )
     # Older than the corrections, so that it changes only orders that were not corrected.
-    yield "late-news", _told(_with_status(_every(known, 7), "P"), days=10)
+    yield "late-news", _as_changes(_with_status(_every(known, 7), "P"), days=10)
     yield (
         "new-and-shipped",
-        _both(_told(new.slice(half), days=0), _told(_with_status(_every(known, 53), "F"), days=60)),
+        _both(_as_changes(new.slice(half), days=0), _as_changes(_with_status(_every(known, 53), "F"), days=60)),
     )
     yield (
         "corrected-and-cancelled",
-        _both(_told(_dearer(_every(known, 899)), days=90), _told(_every(orders, 101), days=99, op="delete")),
+        _both(
+            _as_changes(_dearer(_every(known, 899)), days=90),
+            _as_changes(_every(orders, 101), days=99, op="delete"),
+        ),
     )
 
 
@@ -87,7 +90,7 @@ def _is_multiple(orders: pa.Table, step: int) -> pa.ChunkedArray:
     return pc.equal(pc.multiply(pc.divide(keys, step), step), keys)
 
 
-def _told(orders: pa.Table, *, days: int, op: str = "upsert") -> pa.Table:
+def _as_changes(orders: pa.Table, *, days: int, op: str = "upsert") -> pa.Table:
     """``orders`` as changes that were true so many days after each was placed."""
     placed = orders["o_orderdate"].cast(pa.timestamp("us", tz="UTC"))
     updated_at = pc.add(placed, pa.scalar(timedelta(days=days)))

@@ -49,8 +49,8 @@ _BULK = {"POST": "DELETE"}
 _KEY = re.compile(rb"<Key>(.*?)</Key>")
 
 
-def _asked(request: dict[str, Any]) -> tuple[str, list[str]]:
-    """The method of a request, and the paths that it is about."""
+def _method_and_paths(request: dict[str, Any]) -> tuple[str, list[str]]:
+    """The method of a request, and the paths that it names."""
     method, path = request["REQUEST_METHOD"], request["PATH_INFO"]
     if method != "POST" or not request.get("QUERY_STRING", "").startswith("delete"):
         return method, [path]
@@ -67,7 +67,7 @@ class _Gateway:
         self._forward = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        fault = self._fault(*_asked(request))
+        fault = self._fault(*_method_and_paths(request))
         if fault is None:
             # moto closes an object that another request replaces while it still answers with it.
             with self._one_by_one:

@@ -110,7 +110,7 @@ def test_a_replaced_file_group_disappears(table: chronolake.Table) -> None:
     assert [file_slice.file_id for file_slice in table.snapshot().slices] == [bucket_file_id(1, 1)]
 
 
-def test_a_conflict_is_told_before_the_work_is_done(table: chronolake.Table) -> None:
+def test_a_conflict_is_reported_before_the_work_is_done(table: chronolake.Table) -> None:
     write = table.begin()
     assert write.conflicts() is None
     write.add(stat_of(write, 1))

@@ -56,7 +56,7 @@ def test_a_scan_has_the_files_of_the_other(table: chronolake.Table) -> None:
 REFUSED_STREAMS = (Fault.TOO_MANY_STREAMS, Fault.BUSY, Fault.LOSE_REQUEST, Fault.TOO_MANY_STREAMS)
 
 
-def test_a_stream_that_the_server_has_no_room_for_is_asked_for_again(
+def test_a_stream_that_the_server_has_no_room_for_is_retried(
     table: chronolake.Table, troubled: chronolake.Table, gateway: Gateway
 ) -> None:
     written(table, 0, 1)
@@ -71,7 +71,7 @@ def test_a_stream_that_the_server_has_no_room_for_is_asked_for_again(
 
 
 @pytest.mark.anyio
-async def test_an_awaited_stream_that_the_server_has_no_room_for_is_asked_for_again(
+async def test_an_awaited_stream_that_the_server_has_no_room_for_is_retried(
     table: chronolake.Table, gateway: Gateway
 ) -> None:
     written(table, 0, 1)
@@ -133,7 +133,7 @@ def test_a_stream_in_any_pieces_gives_its_messages_and_shows_its_end(
 
 
 @pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.BUSY])
-def test_whole_answers_are_asked_for_again(
+def test_a_whole_response_is_retried(
     gateway: Gateway, troubled: chronolake.Table, table: chronolake.Table, fault: Fault
 ) -> None:
     written(table, 0)
@@ -141,7 +141,7 @@ def test_whole_answers_are_asked_for_again(
     assert troubled.snapshot_arrow().num_rows == 1
 
 
-def test_without_pyarrow_it_says_what_to_install(
+def test_without_pyarrow_the_error_names_the_package_to_install(
     table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

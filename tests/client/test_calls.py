@@ -13,7 +13,7 @@ from chronolake_model.vocabulary import Action, Direction, State
 TIME = "20260102030405678"
 
 
-def test_a_filter_sends_only_what_was_asked_for_and_repeats_what_is_several() -> None:
+def test_a_filter_sends_only_the_given_parameters_and_repeats_lists() -> None:
     wanted = calls.instants.InstantFilter(
         state=(State.REQUESTED, State.INFLIGHT), requested_from=TIME, direction=Direction.DESCENDING
     )
@@ -59,7 +59,7 @@ def test_a_key_is_one_segment_of_a_path_whatever_it_holds(key: str, segment: str
 
 
 @pytest.mark.parametrize("key", ["", " a", "a ", "é", "a\n", "x" * 256])
-def test_what_could_be_no_key_never_becomes_a_path(key: str) -> None:
+def test_an_invalid_key_never_becomes_a_path(key: str) -> None:
     with pytest.raises(ValueError, match="idempotency key"):
         calls.outcomes.get(key)
 
@@ -67,19 +67,19 @@ def test_what_could_be_no_key_never_becomes_a_path(key: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "orders", "shop.orders.x", "shop/orders", "..", "shop.", "shop.a b", "shop.a\n"]
 )
-def test_what_could_be_no_table_never_becomes_a_path(name: str) -> None:
+def test_an_invalid_table_name_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ValueError, match=r"namespace\.table"):
         calls.tables.get(name)
 
 
 @pytest.mark.parametrize("name", ["", "shop.orders", "..", "a/b", "ä"])
-def test_what_could_be_no_namespace_never_becomes_a_path(name: str) -> None:
+def test_an_invalid_namespace_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ValueError, match="namespace"):
         calls.namespaces.drop(name)
 
 
 @pytest.mark.parametrize("time", ["", "2026", "..", "20261302030405678", TIME + "/complete"])
-def test_what_could_be_no_instant_never_becomes_a_path(time: str) -> None:
+def test_an_invalid_instant_never_becomes_a_path(time: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         calls.instants.get("shop.orders", time)
 

@@ -130,7 +130,7 @@ DEFECTS: dict[FindingKind, Change] = {
 
 
 @pytest.mark.parametrize("kind", DEFECTS)
-def test_a_wrong_value_is_found(orders: chronolake.Table, kind: FindingKind) -> None:
+def test_a_wrong_value_is_a_finding(orders: chronolake.Table, kind: FindingKind) -> None:
     path = publish(orders, DEFECTS[kind])
 
     report = orders.check()
@@ -165,7 +165,7 @@ def test_a_wrong_value_is_found(orders: chronolake.Table, kind: FindingKind) -> 
     ],
     ids=["a meta column", "a key column", "a key's type", "a meta column's type", "another scale"],
 )
-def test_a_column_that_is_missing_or_of_another_type_is_found(
+def test_a_column_that_is_missing_or_of_another_type_is_a_finding(
     orders: chronolake.Table, change: Change, kind: FindingKind, example: str
 ) -> None:
     publish(orders, change)
@@ -173,7 +173,7 @@ def test_a_column_that_is_missing_or_of_another_type_is_found(
     assert [(finding.kind, finding.examples) for finding in orders.check().findings] == [(kind, [example])]
 
 
-def test_a_key_in_the_wrong_bucket_is_found_and_its_twin_too(orders: chronolake.Table) -> None:
+def test_a_key_in_the_wrong_bucket_and_its_duplicate_are_findings(orders: chronolake.Table) -> None:
     rows = rows_of(2, "0", "-")
     right = publish(orders, lambda rows: rows, bucket=2)
     wrong = publish(orders, lambda own: pa.concat_tables([own, _renamed(rows.slice(0, 2), own)]), bucket=1)
@@ -198,7 +198,7 @@ def _renamed(rows: pa.Table, own: pa.Table) -> pa.Table:
     return pa.table({name: columns.get(name, rows[name]) for name in rows.column_names}, schema=own.schema)
 
 
-def test_a_key_that_is_in_two_wrong_buckets_is_found(orders: chronolake.Table) -> None:
+def test_a_key_in_two_wrong_buckets_is_a_finding(orders: chronolake.Table) -> None:
     rows = rows_of(3, "0", "-").slice(0, 1)
     publish(orders, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=1)
     publish(orders, lambda own: pa.concat_tables([own, _renamed(rows, own)]), bucket=2)
@@ -206,7 +206,7 @@ def test_a_key_that_is_in_two_wrong_buckets_is_found(orders: chronolake.Table) -
     assert kinds(orders.check()) == {FindingKind.WRONG_BUCKET: (2, 2), FindingKind.DUPLICATE_KEY: (1, 1)}
 
 
-def test_no_more_keys_of_wrong_buckets_are_remembered_than_said(
+def test_keys_in_wrong_buckets_above_the_limit_are_not_covered(
     orders: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_check_run, "MISPLACED_MAX", 1)
@@ -219,7 +219,7 @@ def test_no_more_keys_of_wrong_buckets_are_remembered_than_said(
     assert report.not_covered == ["duplicates of 2 keys in wrong buckets, because there are too many of them"]
 
 
-def test_a_key_or_a_number_that_is_twice_in_a_file_is_found(orders: chronolake.Table) -> None:
+def test_a_key_or_a_number_that_is_twice_in_a_file_is_a_finding(orders: chronolake.Table) -> None:
     publish(orders, lambda rows: pa.concat_tables([rows, rows.slice(0, 2), rows.slice(0, 1)]))
 
     report = orders.check()
@@ -227,7 +227,7 @@ def test_a_key_or_a_number_that_is_twice_in_a_file_is_found(orders: chronolake.T
     assert kinds(report) == {FindingKind.DUPLICATE_KEY: (1, 3), FindingKind.WRONG_COMMIT_SEQNO: (1, 3)}
 
 
-def test_a_commit_that_is_later_than_the_file_is_found(orders: chronolake.Table) -> None:
+def test_a_commit_time_later_than_the_file_is_a_finding(orders: chronolake.Table) -> None:
     pending = orders.begin_many(2)
     later = pending[1].requested_time
     pending[1].complete([])
@@ -242,7 +242,7 @@ def test_a_commit_that_is_later_than_the_file_is_found(orders: chronolake.Table)
     assert kinds(orders.check()) == {FindingKind.WRONG_COMMIT_TIME: (1, 1)}
 
 
-def test_missing_cut_off_spoiled_and_foreign_files_are_found(orders: chronolake.Table) -> None:
+def test_missing_truncated_corrupt_and_foreign_files_are_findings(orders: chronolake.Table) -> None:
     base = Path(orders.definition.base_path)
     missing, cut, spoiled, footer = sorted(base.rglob("*-0_*.parquet"))[:4]
     missing.unlink()
@@ -269,7 +269,7 @@ def test_missing_cut_off_spoiled_and_foreign_files_are_found(orders: chronolake.
     assert live["region=eu/notes.txt"] is FindingKind.FOREIGN_FILE
 
 
-def test_a_wrong_number_of_records_is_found(orders: chronolake.Table) -> None:
+def test_a_wrong_number_of_records_is_a_finding(orders: chronolake.Table) -> None:
     publish(orders, lambda rows: rows, records=7)
 
     (finding,) = orders.check().findings
@@ -278,7 +278,7 @@ def test_a_wrong_number_of_records_is_found(orders: chronolake.Table) -> None:
     assert finding.examples[0].endswith("and 7 on the timeline")
 
 
-def test_a_timeline_that_contradicts_its_file_names_is_found(
+def test_a_timeline_that_contradicts_its_file_names_is_a_finding(
     orders: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The server publishes no such name: the snapshot is changed on its way.
@@ -311,7 +311,7 @@ def test_files_of_an_earlier_schema_are_checked_by_it(orders: chronolake.Table) 
     assert orders.check().totals == []
 
 
-def test_the_terminal_says_what_is_wrong_and_what_to_do(cli: Cli, orders: chronolake.Table) -> None:
+def test_the_terminal_shows_each_finding_and_its_remedy(cli: Cli, orders: chronolake.Table) -> None:
     sound = cli("check", orders.name, "--full")
     publish(orders, put(meta.RECORD_KEY, 0, "other"))
 

@@ -20,7 +20,7 @@ def clean(table: chronolake.Table, before: str | None) -> None:
         write.clean_before(before)
 
 
-def test_who_reads_what_was_cleaned_is_told_what_is_served(table: chronolake.Table) -> None:
+def test_a_read_of_cleaned_history_names_the_earliest_served_time(table: chronolake.Table) -> None:
     first, second = publish(table, 1), publish(table, 1)
     clean(table, second.completion_time)
 

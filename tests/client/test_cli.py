@@ -17,7 +17,7 @@ from tests.client.conftest import Cli
 from tests.client.test_writes import publish
 from tests.docs import command_lines
 
-NOBODY = "http://127.0.0.1:9"
+UNREACHABLE_URL = "http://127.0.0.1:9"
 """Port 9 (discard) is reserved and never served here."""
 
 
@@ -37,7 +37,7 @@ def test_an_outcome_is_shown(cli: Cli, client: chronolake.Client, table: chronol
     assert '"code": "table-exists"' in shown.out
 
 
-def test_an_outcome_that_is_not_there_is_not_found_and_what_is_no_key_is_wrong_usage(cli: Cli) -> None:
+def test_an_unknown_outcome_is_not_found_and_an_invalid_key_is_wrong_usage(cli: Cli) -> None:
     assert cli("outcome", "nobody-used-this").code == output.NOT_FOUND
     assert cli("outcome", "é").code == output.USAGE
 
@@ -123,7 +123,7 @@ def test_with_a_yes_it_is_dropped_and_stdout_holds_the_document_alone(
     assert cli("tables", "show", table.name).code == output.NOT_FOUND
 
 
-def test_what_is_not_found_is_said_in_a_line_or_two(cli: Cli, namespace: str) -> None:
+def test_a_missing_object_is_reported_in_at_most_two_lines(cli: Cli, namespace: str) -> None:
     ran = cli("timeline", f"{namespace}.nothing")
 
     assert ran.code == output.NOT_FOUND
@@ -162,19 +162,19 @@ def test_with_json_a_refusal_is_the_problem_document(cli: Cli, namespace: str) -
     assert json.loads(ran.err)["code"] == "table-not-found"
 
 
-def test_what_the_server_refuses_fails(cli: Cli, namespace: str) -> None:
+def test_a_command_that_the_server_refuses_fails(cli: Cli, namespace: str) -> None:
     flags = ("--base-path", "file:///x", "--field", "id:no_such_type", "--key", "id")
 
     assert cli("tables", "create", f"{namespace}.t", *flags).code == output.FAILED
 
 
 @pytest.mark.parametrize("wants_json", [(), ("--json",)])
-def test_a_server_that_is_not_there_is_said_with_what_to_do(run: Cli, wants_json: tuple[str, ...]) -> None:
-    ran = run("time", "--url", NOBODY, *wants_json)
+def test_an_unreachable_server_is_reported_with_a_remedy(run: Cli, wants_json: tuple[str, ...]) -> None:
+    ran = run("time", "--url", UNREACHABLE_URL, *wants_json)
 
     assert ran.code == output.UNREACHABLE
     assert ran.out == ""
-    assert NOBODY in ran.err
+    assert UNREACHABLE_URL in ran.err
     assert ("connection-failed" if wants_json else "chronolake-metastore serve") in ran.err
 
 
@@ -203,8 +203,8 @@ def test_a_server_that_is_not_there_is_said_with_what_to_do(run: Cli, wants_json
         ("time", "--url", "nowhere"),
     ],
 )
-def test_wrong_usage_is_told_before_any_server_is_asked(run: Cli, args: tuple[str, ...]) -> None:
-    ran = run("--url", NOBODY, *args)
+def test_wrong_usage_is_reported_without_a_request_to_the_server(run: Cli, args: tuple[str, ...]) -> None:
+    ran = run("--url", UNREACHABLE_URL, *args)
 
     assert ran.code == output.USAGE
     assert ran.out == ""
@@ -219,12 +219,12 @@ def test_help_documents_commands_and_exit_codes(run: Cli) -> None:
         assert word in ran.out
 
 
-def test_the_version_is_told(run: Cli) -> None:
+def test_the_version_is_printed(run: Cli) -> None:
     assert run("--version").out == f"chronolake {chronolake.__version__}\n"
 
 
 def test_the_url_after_the_command_wins_over_the_one_before(run: Cli, server_url: str) -> None:
-    assert run("--url", NOBODY, "time", "--url", server_url).code == output.OK
+    assert run("--url", UNREACHABLE_URL, "time", "--url", server_url).code == output.OK
 
 
 def test_the_environment_names_the_server(run: Cli, server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

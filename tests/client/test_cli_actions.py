@@ -105,7 +105,7 @@ def test_a_savepoint_is_made_listed_and_released(cli: Cli, table: chronolake.Tab
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", output.FAILED), ("y\n", output.OK)])
-def test_a_restore_shows_what_it_rolls_back_and_asks(
+def test_a_restore_shows_the_instants_it_rolls_back_and_prompts(
     cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
     slow = table.begin()
@@ -136,7 +136,7 @@ def test_with_yes_a_restore_asks_nothing_and_answers_with_its_plan(cli: Cli, tab
     assert cli("restore", table.name, bad.requested_time, "--yes").code == output.CONFLICT
 
 
-def test_a_conflict_is_told_and_is_the_exit_code(cli: Cli, table: chronolake.Table) -> None:
+def test_a_conflict_is_shown_and_sets_the_exit_code(cli: Cli, table: chronolake.Table) -> None:
     mine = table.begin().requested_time
     arguments = ("conflicts", table.name, mine, "--base", bucket_file_id(1))
     assert cli(*arguments, "--json").json["conflict"] is None

@@ -13,7 +13,7 @@ from chronolake.cli import output, plugins
 from tests.client.conftest import Cli
 
 
-def test_a_command_does_not_import_what_belongs_to_a_plug_in() -> None:
+def test_a_command_does_not_import_the_modules_of_a_plug_in() -> None:
     code = (
         "import sys; from chronolake.cli.main import run; run(['tables', 'list', '--url', 'nowhere']);"
         "sys.exit(any(name.startswith(('pyspark', 'pyarrow', 'chronolake_spark')) for name in sys.modules))"
@@ -40,7 +40,7 @@ def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: p
 
 
 @pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.plug_ins:late"])
-def test_a_plug_in_that_cannot_be_imported_says_what_to_install(
+def test_a_plug_in_that_cannot_be_imported_names_the_package_to_install(
     run: Cli, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     with_plug_ins(monkeypatch, greet=value)
@@ -53,7 +53,7 @@ def test_a_plug_in_that_cannot_be_imported_says_what_to_install(
     assert "greet" in run("--help").out
 
 
-def test_whatever_options_are_given_to_an_absent_plug_in_the_answer_is_what_to_install(
+def test_an_absent_plug_in_names_the_package_to_install_with_any_options(
     run: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_plug_ins(monkeypatch, greet="tests.client.no_such_module:greet")

@@ -12,7 +12,7 @@ from tests.client.conftest import Cli
 from tests.client.test_writes import publish
 
 
-def test_the_timeline_shows_the_newest_first_and_what_was_asked_for(cli: Cli, table: chronolake.Table) -> None:
+def test_the_timeline_shows_the_newest_first_and_applies_the_filters(cli: Cli, table: chronolake.Table) -> None:
     done = [publish(table, bucket).requested_time for bucket in range(3)]
     pending = table.begin().requested_time
 

@@ -14,7 +14,7 @@ from tests.client.gateway import Fault, Gateway
 from tests.client.test_writes import publish
 
 
-def test_a_namespace_is_made_found_listed_and_dropped(client: chronolake.Client, namespace: str) -> None:
+def test_a_namespace_is_created_loaded_listed_and_dropped(client: chronolake.Client, namespace: str) -> None:
     made = client.create_namespace(f"{namespace}_b", {"owner": "me"})
 
     assert client.namespace(made.name) == made
@@ -130,7 +130,7 @@ def test_the_outcome_of_a_refused_command_is_its_problem(
     assert refused.answer["context"] == caught.value.context
 
 
-def test_a_command_whose_answer_was_lost_is_found_by_the_key_of_the_error(
+def test_the_outcome_of_a_lost_answer_is_read_by_the_key_of_the_error(
     client: chronolake.Client, table: chronolake.Table, gateway: Gateway
 ) -> None:
     impatient = chronolake.connect(gateway.url, retry_seconds=0)
@@ -142,12 +142,12 @@ def test_a_command_whose_answer_was_lost_is_found_by_the_key_of_the_error(
     assert client.outcome(caught.value.idempotency_key).status == 204
 
 
-def test_a_key_that_nobody_used_has_no_outcome(client: chronolake.Client) -> None:
+def test_an_unused_key_has_no_outcome(client: chronolake.Client) -> None:
     with pytest.raises(errors.OutcomeNotFound, match="so far"):
         client.outcome("nobody-used-this")
 
 
-def test_what_is_no_key_is_not_asked_for(client: chronolake.Client) -> None:
+def test_an_invalid_key_is_refused_without_a_request(client: chronolake.Client) -> None:
     with pytest.raises(ValueError, match="printable ASCII"):
         client.outcome("é")
 

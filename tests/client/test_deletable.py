@@ -35,7 +35,7 @@ def reasons(answer: chronolake.Deletable) -> list[Refusal]:
     return [refusal.reason for refusal in answer.refused]
 
 
-def test_what_a_savepoint_holds_is_refused(table: chronolake.Table) -> None:
+def test_the_deletion_of_files_of_a_savepoint_is_refused(table: chronolake.Table) -> None:
     first = published(table)
     savepoint = table.savepoint(first.requested_time)
     published(table)
@@ -52,7 +52,7 @@ def test_what_a_savepoint_holds_is_refused(table: chronolake.Table) -> None:
     assert (held.table, held.table_id) == (table.name, table.definition.table_id)
 
 
-def test_what_is_in_a_file_group_with_a_plan_is_refused(clicks: chronolake.Table) -> None:
+def test_the_deletion_of_files_of_a_planned_file_group_is_refused(clicks: chronolake.Table) -> None:
     first, second = (published(clicks, Action.DELTACOMMIT) for _ in range(2))
     compaction = clicks.begin(action=Action.COMPACTION, plan=Plan([FileGroupName("", bucket_file_id(0))]))
     clean = own_clean(clicks)

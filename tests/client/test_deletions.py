@@ -64,7 +64,7 @@ def test_write_stats_that_come_with_the_completion_are_kept_too(marked: Stored) 
     assert list(marked.table.deletions(write.requested_time)) == [file_of(loser)]
 
 
-def test_a_file_that_nobody_marked_is_not_published(marked: Stored) -> None:
+def test_a_file_without_a_marker_is_not_published(marked: Stored) -> None:
     write = marked.table.begin()
     stat = written(marked, write, 0, 0)
     unmarked = marked.write_file(write.requested_time, 1)
@@ -73,7 +73,7 @@ def test_a_file_that_nobody_marked_is_not_published(marked: Stored) -> None:
         write.complete([stat, unmarked])
 
 
-def test_whoever_gives_up_deletes_what_it_wrote(marked: Stored) -> None:
+def test_a_writer_that_gives_up_deletes_its_files(marked: Stored) -> None:
     with pytest.raises(ZeroDivisionError), marked.table.begin() as write:
         stats = [written(marked, write, bucket, 0) for bucket in range(3)]
         write.mark(log(write, 5))
@@ -89,7 +89,7 @@ def test_whoever_gives_up_deletes_what_it_wrote(marked: Stored) -> None:
     assert list(marked.storage.listing(".hoodie/.temp")) == []
 
 
-def test_another_gives_up_what_a_writer_left(marked: Stored) -> None:
+def test_another_writer_rolls_back_an_abandoned_instant(marked: Stored) -> None:
     kept = marked.publish(3)
     write = marked.table.begin(writer="gone")
     written(marked, write, 0, 0)
@@ -101,7 +101,7 @@ def test_another_gives_up_what_a_writer_left(marked: Stored) -> None:
     assert marked.orphans() == []
 
 
-def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: Stored) -> None:
+def test_an_unexecuted_rollback_is_finished_by_another_client(marked: Stored) -> None:
     waiting, live = marked.table.begin(writer="gone"), marked.table.begin(writer="gone")
     for write in (waiting, live):
         written(marked, write, 0, 0)
@@ -123,7 +123,7 @@ def test_a_rollback_that_nobody_executed_is_finished_by_whoever_comes(marked: St
     assert in_storage(marked) == set()
 
 
-def test_a_rollback_that_is_told_to_delete_what_is_not_its_own_is_refused(stored: Stored) -> None:
+def test_a_rollback_that_names_files_of_another_instant_is_refused(stored: Stored) -> None:
     write, kept = stored.table.begin(writer="gone"), stored.publish(3)
     own = stored.write_file(write.requested_time, 0)
     stored.storage.create_all_empty(["day=1/notes", "elsewhere"])
@@ -139,7 +139,7 @@ def test_a_rollback_that_is_told_to_delete_what_is_not_its_own_is_refused(stored
     assert in_storage(stored) == before
 
 
-def test_the_awaited_client_records_what_a_rollback_was_told_to_delete(
+def test_the_async_client_records_the_files_that_a_rollback_names(
     stored: Stored, server_url: str, store: Store
 ) -> None:
     write = stored.table.begin(writer="gone")
@@ -257,7 +257,7 @@ def test_a_rollback_whose_files_cannot_be_deleted_waits(server_url: str, namespa
         assert (done.target, in_storage(stored)) == (write.requested_time, set())
 
 
-def test_a_store_that_is_busy_for_a_moment_is_asked_again(server_url: str, namespace: str, s3: S3) -> None:
+def test_a_request_to_a_busy_store_is_retried(server_url: str, namespace: str, s3: S3) -> None:
     store = Store(s3.base_path, s3.options)
     with chronolake.connect(server_url, storage_options=s3.options) as client:
         stored = table_in(client, f"{namespace}.busy", store)
@@ -271,7 +271,7 @@ def test_a_store_that_is_busy_for_a_moment_is_asked_again(server_url: str, names
         assert in_storage(stored) == set()
 
 
-def test_whoever_is_interrupted_leaves_the_deleting_to_others(stored: Stored) -> None:
+def test_an_interrupted_rollback_leaves_its_deletions_to_others(stored: Stored) -> None:
     with pytest.raises(KeyboardInterrupt), stored.table.begin() as write:
         written(stored, write, 0, 0)
         raise KeyboardInterrupt
@@ -318,7 +318,7 @@ def test_where_the_tables_folder_is_not_nothing_counts_as_deleted(
     assert list(table.deletions(write.requested_time)) == []
 
 
-def test_a_base_path_that_cannot_be_reached_is_told_with_the_rollback(
+def test_an_unreachable_base_path_is_reported_with_the_rollback(
     client: chronolake.Client, namespace: str
 ) -> None:
     table = client.create_table(

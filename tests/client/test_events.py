@@ -56,9 +56,7 @@ def test_events_go_on_behind_a_cursor_and_stop_at_a_limit(
 
 
 @pytest.mark.parametrize("read", ["events", "follow"])
-def test_what_is_wrong_with_a_question_is_said(
-    client: chronolake.Client, table: chronolake.Table, read: str
-) -> None:
+def test_a_wrong_parameter_is_reported(client: chronolake.Client, table: chronolake.Table, read: str) -> None:
     ask: Callable[..., Iterator[LoggedEvent]] = getattr(client, read)
 
     with pytest.raises(ValueError, match=r"namespace\.table"):
@@ -69,9 +67,7 @@ def test_what_is_wrong_with_a_question_is_said(
         next(ask("nobody gave this"))
 
 
-def test_a_follower_gets_what_is_there_and_what_comes(
-    client: chronolake.Client, table: chronolake.Table
-) -> None:
+def test_a_follower_gets_existing_and_later_events(client: chronolake.Client, table: chronolake.Table) -> None:
     following = client.follow(table=table.name)
 
     assert next(following).type == "TableCreated"
@@ -79,7 +75,7 @@ def test_a_follower_gets_what_is_there_and_what_comes(
     assert next(following).instant == begun.requested_time
 
 
-def test_what_answers_with_a_page_instead_of_a_stream_is_an_error() -> None:
+def test_a_page_in_place_of_a_stream_is_an_error() -> None:
     answer = httpx.Response(200, headers={"Content-Type": "text/html"}, content=b"<h1>Welcome</h1>")
     transport = Transport(_http.Endpoint("http://lake", 1, 0))
     transport._http = httpx.Client(
@@ -98,7 +94,7 @@ def test_a_follower_whose_server_stays_away_says_so() -> None:
         next(client.follow())
 
 
-def test_what_python_takes_for_the_end_of_a_line_ends_no_event(
+def test_a_line_separator_of_python_alone_ends_no_event(
     client: chronolake.Client, table: chronolake.Table
 ) -> None:
     writer = "a\u2028b\x85c\x1cd\r\ne"
@@ -220,7 +216,7 @@ def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: in
 
 
 @pytest.mark.anyio
-async def test_who_follows_from_now_on_is_not_told_what_was(
+async def test_a_follower_from_now_on_gets_no_earlier_events(
     server_url: str, client: chronolake.Client, table: chronolake.Table
 ) -> None:
     publish(table)

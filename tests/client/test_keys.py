@@ -14,7 +14,7 @@ from chronolake import _keys
 from docs import vectors
 
 
-def test_the_file_of_test_vectors_is_what_the_client_computes() -> None:
+def test_the_client_computes_the_keys_of_the_test_vectors() -> None:
     assert vectors.FILE.read_text(encoding="utf-8") == vectors.text(), "run `make docs`"
 
 

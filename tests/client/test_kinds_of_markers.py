@@ -57,7 +57,7 @@ def test_all_markers_of_an_instant_and_no_others_are_listed(marked: chronolake.T
     assert list(marked.markers(marked.begin().requested_time)) == []
 
 
-def test_a_marker_is_found_by_its_whole_name(marked: chronolake.Table) -> None:
+def test_a_marker_is_looked_up_by_its_whole_name(marked: chronolake.Table) -> None:
     write = marked.begin()
     marker = base(write, 0)
     write.mark(marker)
@@ -81,7 +81,7 @@ def test_they_are_deleted_with_their_instant_and_no_others(marked: chronolake.Ta
     assert list(marked.markers(other.requested_time)) == [base(other, 0)]
 
 
-def test_of_what_is_no_marker_of_the_instant_none_is_created(marked: chronolake.Table) -> None:
+def test_a_list_with_an_invalid_marker_creates_none(marked: chronolake.Table) -> None:
     write, other = marked.begin(), marked.begin()
 
     with pytest.raises(errors.InvalidMarker):
@@ -160,7 +160,7 @@ def test_markers_are_with_the_server_or_direct(client: chronolake.Client, namesp
         )
 
 
-def test_a_table_says_how_its_storage_is_reached_and_whoever_reaches_it_says_the_secrets(
+def test_a_table_gives_the_storage_options_and_the_client_the_secrets(
     server_url: str, namespace: str, s3: S3
 ) -> None:
     secrets = {name: s3.options[name] for name in ("access_key", "secret_key")}

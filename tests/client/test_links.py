@@ -67,7 +67,7 @@ def test_a_linked_partition_folder_is_not_followed(orders: chronolake.Table, roo
     assert behind.exists()
 
 
-def test_what_is_no_marker_stays_and_is_reported(orders: chronolake.Table, root: Path) -> None:
+def test_a_file_that_is_no_marker_stays_and_is_reported(orders: chronolake.Table, root: Path) -> None:
     write = orders.begin(markers=MarkersType.DIRECT)
     write.mark(base(write, 0))
     folder = root / "orders" / ".hoodie" / ".temp" / write.requested_time

@@ -44,7 +44,7 @@ def file_of(write: chronolake.Write | chronolake.AsyncWrite, bucket: int = 0) ->
     return DeletedFile(marker.partition_path, marker.file_name)
 
 
-def test_whoever_deletes_what_a_failed_attempt_left_reports_it(
+def test_a_client_reports_the_files_of_a_failed_attempt_that_it_deletes(
     table: chronolake.Table,
 ) -> None:
     with table.begin() as write:
@@ -126,7 +126,7 @@ def test_a_file_group_in_anothers_hand_is_refused_early(
     assert refused.value.context["winner"] == winner.requested_time
 
 
-def test_a_marker_whose_answer_was_lost_is_asked_for_again(gateway: Gateway, table: chronolake.Table) -> None:
+def test_a_marker_request_whose_answer_was_lost_is_retried(gateway: Gateway, table: chronolake.Table) -> None:
     with chronolake.connect(gateway.url, retry_seconds=10) as client:
         write = client.table(table.name).begin()
         gateway.faults = [Fault.LOSE_ANSWER]

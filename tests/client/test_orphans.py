@@ -41,7 +41,7 @@ def test_a_table_that_was_written_only_through_chronolake_has_none(stored: Store
     assert (report.orphans, report.totals, report.files_listed) == ([], [], 4)
 
 
-def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
+def test_each_orphan_has_its_reason(stored: Stored) -> None:
     with stored.table.begin() as completed:
         completed.add(stored.write_file(completed.requested_time, 0))
         repeated = stored.write_file(completed.requested_time, 0, attempt=1)
@@ -77,7 +77,7 @@ def test_each_file_is_told_why_it_is_unaccounted_for(stored: Stored) -> None:
     assert report.files_listed == 8
 
 
-def test_only_what_can_never_be_published_is_deleted(stored: Stored) -> None:
+def test_only_files_that_can_never_be_published_are_deleted(stored: Stored) -> None:
     with stored.table.begin() as completed:
         completed.add(kept := stored.write_file(completed.requested_time, 0))
         stored.write_file(completed.requested_time, 0, attempt=1)
@@ -102,7 +102,7 @@ def test_only_what_can_never_be_published_is_deleted(stored: Stored) -> None:
     assert stored.orphans() == [("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE)]
 
 
-def test_what_is_published_while_storage_is_listed_is_no_orphan(
+def test_a_file_published_while_storage_is_listed_is_no_orphan(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored.publish(0)
@@ -158,7 +158,7 @@ def test_a_report_of_another_table_is_refused(stored: Stored) -> None:
         stored.table.delete_orphans(report)
 
 
-def test_the_terminal_reports_then_deletes_and_tells_what_failed(
+def test_the_terminal_reports_orphans_then_deletes_them_and_shows_failures(
     cli: Cli, server_url: str, namespace: str, s3: S3
 ) -> None:
     store = Store(s3.base_path, s3.options)
@@ -192,7 +192,7 @@ def test_the_terminal_reports_then_deletes_and_tells_what_failed(
     assert list(store.open().listing()) == []
 
 
-def test_a_store_that_refuses_is_told_at_the_terminal(
+def test_a_refusal_by_the_store_is_shown_at_the_terminal(
     cli: Cli, server_url: str, namespace: str, s3: S3
 ) -> None:
     with chronolake.connect(server_url) as client:

@@ -70,7 +70,7 @@ def time_of(instant: chronolake.Instant) -> str:
     return instant.completion_time
 
 
-def test_a_clean_leaves_in_storage_what_is_needed_and_no_orphan(stored: Stored) -> None:
+def test_a_clean_leaves_the_needed_files_and_no_orphan(stored: Stored) -> None:
     first, second, third = (stored.publish(0, 1) for _ in range(3))
     before = in_storage(stored)
 
@@ -198,7 +198,7 @@ def test_the_awaited_client_cleans_and_holds_the_same(server_url: str, stored: S
 # ---------------------------------------------------------------------------------- readers
 
 
-def test_what_is_read_under_a_lease_stays_until_the_block_ends(local: Stored) -> None:
+def test_files_read_under_a_lease_stay_until_the_block_ends(local: Stored) -> None:
     first = local.publish(0)
     with local.table.reading(reader="job") as reading:
         local.publish(0)
@@ -231,7 +231,7 @@ def test_a_lease_is_renewed_in_the_background(local: Stored, monkeypatch: pytest
     assert reading.lost is None
 
 
-def test_a_reader_is_told_that_its_lease_is_lost(local: Stored) -> None:
+def test_a_lost_lease_is_reported_to_its_reader(local: Stored) -> None:
     local.publish(0)
     with local.table.reading(lease_seconds=1) as reading:
         reading.end()

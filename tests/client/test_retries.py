@@ -81,7 +81,7 @@ def test_a_command_after_a_definite_answer_is_a_new_command(
     assert len(set(gateway.keys)) == 4
 
 
-def test_what_the_server_refuses_is_not_tried_again(troubled: chronolake.Table, gateway: Gateway) -> None:
+def test_a_refused_request_is_not_retried(troubled: chronolake.Table, gateway: Gateway) -> None:
     write = troubled.begin()
     write.complete()
     tried = len(gateway.keys)

@@ -35,7 +35,7 @@ def ranges(table: chronolake.Table) -> chronolake.Table:
         ((col("id") == 100) | col("id").is_null(), []),
     ],
 )
-def test_a_scan_leaves_out_what_could_not_match(
+def test_a_scan_leaves_out_files_that_cannot_match(
     ranges: chronolake.Table, wanted: Filter, buckets: list[int]
 ) -> None:
     assert [int(file_slice.file_id[:8]) for file_slice in ranges.scan(wanted).slices] == buckets
@@ -49,7 +49,7 @@ def test_a_scan_is_as_of_a_time_and_of_some_partitions(ranges: chronolake.Table)
     assert ranges.scan(col("id") < 10, partition_paths=["elsewhere"]).slices == []
 
 
-def test_a_filter_that_does_not_fit_is_told_with_its_place(table: chronolake.Table) -> None:
+def test_an_invalid_filter_is_reported_with_its_position(table: chronolake.Table) -> None:
     with pytest.raises(errors.InvalidFilter, match="no column 'amount'") as refused:
         table.scan((col("id") > 1) & (col("amount") > 1))
     assert refused.value.context["place"] == "filter.filters[1]"
@@ -64,7 +64,7 @@ async def test_a_scan_can_be_awaited(ranges: chronolake.Table, server_url: str) 
     assert awaited == ranges.scan(col("id") < 10)
 
 
-def test_the_next_page_is_asked_for_in_the_body() -> None:
+def test_the_cursor_of_the_next_page_is_sent_in_the_body() -> None:
     call = calls.files.scan("shop.orders", None, ["a"], col("id") > 1)
     following = call.page_at("next").page_at("last")
 
@@ -98,7 +98,7 @@ def test_values_of_python_become_literals(value: Value, literal: object) -> None
     ]
 
 
-def test_columns_are_asked_in_words_too() -> None:
+def test_conditions_are_built_from_operators_and_methods_of_a_column() -> None:
     column = col("c")
 
     assert column.is_not_null() == Not(IsNull("c"))
@@ -157,7 +157,9 @@ def test_a_filter_that_is_none_is_wrong_usage(
     assert why in " ".join(ran.err.replace("│", " ").split())
 
 
-def test_a_filter_that_does_not_fit_the_table_is_told_by_the_server(cli: Cli, ranges: chronolake.Table) -> None:
+def test_a_filter_that_does_not_fit_the_table_is_refused_by_the_server(
+    cli: Cli, ranges: chronolake.Table
+) -> None:
     ran = cli("files", ranges.name, "--where", "id > 1 and amount > 1")
 
     assert ran.code != 0

@@ -72,7 +72,7 @@ def test_each_of_several_that_complete_together_says_its_own_version(
     ] == [1, 2]
 
 
-def test_what_was_said_before_counts_unless_completing_says_another(table: chronolake.Table) -> None:
+def test_the_declared_schema_version_holds_unless_complete_names_another(table: chronolake.Table) -> None:
     first, second = table.begin(), table.begin()
     table.change_schema([NOTE])
     first.with_schema(2)

@@ -46,7 +46,7 @@ def test_everything_below_the_base_path_is_listed_but_hudis_own_folder(store: St
     assert [file.path for file in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
 
 
-def test_what_is_gone_counts_as_deleted(store: Store) -> None:
+def test_a_missing_file_counts_as_deleted(store: Store) -> None:
     storage = store.open()
     storage.create_all_empty(PATHS)
 
@@ -67,7 +67,7 @@ def test_nothing_outside_the_base_path_is_touched(store: Store, path: str) -> No
     assert deletion.failure is not None
 
 
-def test_a_deletion_that_fails_is_told_and_the_others_are_done(s3: S3) -> None:
+def test_a_failed_deletion_is_reported_and_the_others_succeed(s3: S3) -> None:
     storage = storages.open_storage(s3.base_path, s3.options)
     storage.create_all_empty(["a", "b", "c"])
     s3.faults.append(Fault("DELETE", "/b", 403, "AccessDenied"))
@@ -80,7 +80,7 @@ def test_a_deletion_that_fails_is_told_and_the_others_are_done(s3: S3) -> None:
     assert [file.path for file in storage.listing()] == ["b"]
 
 
-def test_a_deletion_that_fails_on_a_local_disk_is_told_too(tmp_path: Path) -> None:
+def test_a_failed_deletion_on_a_local_disk_is_reported_too(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
 
     [deletion] = storages.open_storage(str(tmp_path)).files.delete_unguarded(["a"])
@@ -99,7 +99,9 @@ def test_a_throttled_deletion_is_tried_again(s3: S3) -> None:
     assert list(storage.listing()) == []
 
 
-def test_throttling_without_an_end_is_told_after_so_many_tries(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_throttling_is_reported_after_a_bounded_number_of_attempts(
+    s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(objects, "RETRIES_MAX", 2)
     storage = storages.open_storage(s3.base_path, s3.options)
     storage.create_empty("a")
@@ -139,7 +141,7 @@ def test_paths_are_taken_as_they_are_needed(tmp_path: Path) -> None:
     assert len(list(islice(deletions, 1_500))) == 1_500
 
 
-def test_what_is_not_said_is_taken_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_option_is_taken_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.options["endpoint_override"])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -149,21 +151,21 @@ def test_what_is_not_said_is_taken_from_the_environment(s3: S3, monkeypatch: pyt
     assert storages.open_storage(s3.base_path, s3.options).size_bytes("a") == 0
 
 
-def test_options_that_nobody_knows_are_refused() -> None:
+def test_unknown_options_are_refused() -> None:
     with pytest.raises(ValueError, match="not acces_key"):
         storages.open_storage("s3://lake/orders", {"acces_key": "k"})
     with pytest.raises(ValueError, match="storage options are for s3"):
         storages.open_storage("gs://lake/orders", {"region": "r"})
 
 
-def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
 
     with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
         storages.open_filesystem("/lake/orders")
 
 
-def test_a_folder_that_is_not_there_is_told_from_one_that_is_empty(tmp_path: Path, s3: S3) -> None:
+def test_a_missing_folder_is_distinguished_from_an_empty_one(tmp_path: Path, s3: S3) -> None:
     empty, nowhere = tmp_path / "empty", tmp_path / "nowhere"
     empty.mkdir()
 

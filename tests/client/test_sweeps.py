@@ -28,7 +28,7 @@ def swept(stored: Stored, instants: int, names: int, *late_files: LateFile) -> S
     return Swept(stored.table.name, instants, names, list(late_files))
 
 
-def test_a_late_file_is_deleted_and_looked_for_once_more_until_none_is_there(stored: Stored) -> None:
+def test_sweeps_repeat_until_no_late_file_is_left(stored: Stored) -> None:
     rollback, [late, _] = rolled_back(stored)
     stored.storage.create_empty(late)
     assert stored.orphans() == [(late, OrphanReason.ROLLED_BACK)]
@@ -57,7 +57,7 @@ def test_an_event_loop_sweeps_too(stored: Stored, store: Store, server_url: str)
     assert stored.orphans() == []
 
 
-def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Stored) -> None:
+def test_files_marked_in_storage_after_the_rollback_are_swept(stored: Stored) -> None:
     stored.storage.make_folder()
     write = stored.table.begin(markers=MarkersType.DIRECT)
     rollback = write.rollback().rolled_back_by
@@ -77,7 +77,9 @@ def test_what_was_marked_in_storage_since_the_rollback_is_looked_for(stored: Sto
     assert (stored.orphans(), list(stored.storage.listing(".hoodie/.temp"))) == ([], [])
 
 
-def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, namespace: str) -> None:
+def test_a_late_file_that_cannot_be_deleted_is_reported_and_due_again(
+    s3: S3, server_url: str, namespace: str
+) -> None:
     with chronolake.connect(server_url, storage_options=s3.options) as client:
         stored = table_in(client, f"{namespace}.late", Store(s3.base_path, s3.options))
         rollback, [late, _] = rolled_back(stored)
@@ -92,7 +94,7 @@ def test_what_cannot_be_deleted_is_told_and_due_again(s3: S3, server_url: str, n
         assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2, LateFile(late, rollback))
 
 
-def test_a_sweep_at_the_terminal_says_what_it_found(stored: Stored, store: Store, cli: Cli) -> None:
+def test_a_sweep_at_the_terminal_lists_the_late_files(stored: Stored, store: Store, cli: Cli) -> None:
     _, [late, _] = rolled_back(stored)
     stored.storage.create_empty(late)
     options = [f"--storage={name}={value}" for name, value in (store.options or {}).items()]

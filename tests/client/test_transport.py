@@ -26,7 +26,7 @@ def test_pauses_never_shrink_from_try_to_try(tries: int, jitter: float) -> None:
 
 
 @given(retry_after=st.integers(0, 60))
-def test_a_pause_is_never_shorter_than_the_server_asked(retry_after: int) -> None:
+def test_a_pause_is_never_shorter_than_retry_after(retry_after: int) -> None:
     failure = _http.error_of(response(503, b"busy", {"Retry-After": str(retry_after)}))
     assert isinstance(failure, errors.ServerUnavailable)
 
@@ -41,7 +41,7 @@ def test_without_time_to_retry_the_first_failure_is_the_last() -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:7077", "ftp://host", "http://", "nonsense"])
-def test_what_is_no_http_url_is_refused_before_anything_is_sent(url: str) -> None:
+def test_an_invalid_url_is_refused_before_anything_is_sent(url: str) -> None:
     with pytest.raises(ValueError, match="http://host:port"):
         _http.endpoint_of(url, 1, 1)
 
@@ -68,7 +68,7 @@ def test_fields_that_only_a_newer_server_knows_are_ignored() -> None:
     assert _http.answer_of(calls.clock.time(), answer).latest == "b"
 
 
-def test_the_page_of_another_server_is_an_error_that_shows_what_it_was() -> None:
+def test_a_page_of_another_server_is_an_error_that_shows_the_page() -> None:
     with pytest.raises(errors.ServerError, match="Welcome to nginx") as caught:
         _http.answer_of(calls.clock.time(), response(200, b"<h1>Welcome to nginx</h1>"))
 
@@ -93,7 +93,7 @@ def response(status: int, content: bytes, headers: dict[str, str] | None = None)
     return httpx.Response(status, headers=headers, content=content, request=request)
 
 
-def test_a_table_of_which_a_newer_server_says_more_is_understood() -> None:
+def test_unknown_fields_of_a_newer_server_are_ignored() -> None:
     known = chronolake.SchemaField("id", "bigint", field_id=1)
     content = (
         b'{"name": "a.b", "table_id": "x", "metastore_id": "m", "base_path": "p", "type": "copy_on_write",'

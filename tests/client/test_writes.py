@@ -147,7 +147,7 @@ def test_an_instant_that_was_rolled_back_in_the_block_is_left_alone(table: chron
     assert write.instant.state is State.ROLLED_BACK
 
 
-def test_to_roll_back_what_completed_is_refused_and_said(table: chronolake.Table) -> None:
+def test_the_rollback_of_a_completed_instant_is_refused(table: chronolake.Table) -> None:
     instant = publish(table)
 
     with pytest.raises(errors.IllegalTransition) as caught:
@@ -161,7 +161,7 @@ def test_a_writer_that_was_rolled_back_cannot_complete(table: chronolake.Table) 
         table.write(write.requested_time).rollback("operator")
 
 
-def test_the_loser_of_a_write_conflict_is_told_the_winner_and_rolled_back(table: chronolake.Table) -> None:
+def test_the_loser_of_a_write_conflict_gets_the_winner_and_is_rolled_back(table: chronolake.Table) -> None:
     with pytest.raises(errors.WriteConflict) as caught, table.begin() as loser:
         loser.add(stat_of(loser, 0))
         winner = publish(table, 0)
@@ -185,7 +185,7 @@ def test_an_unknown_instant_is_not_found(table: chronolake.Table) -> None:
         table.write("20200101000000000")
 
 
-def test_begin_asks_for_what_a_write_is_called_on_the_tables_type(
+def test_begin_chooses_the_action_by_the_type_of_the_table(
     client: chronolake.Client, namespace: str, table: chronolake.Table
 ) -> None:
     definition = table.definition
@@ -280,7 +280,7 @@ def test_pages_are_followed_to_the_end(table: chronolake.Table, monkeypatch: pyt
     assert len(changes.file_groups) == 4
 
 
-def test_a_snapshot_of_the_past_shows_what_had_completed_then(table: chronolake.Table) -> None:
+def test_a_snapshot_of_the_past_shows_the_instants_completed_by_then(table: chronolake.Table) -> None:
     first = publish(table, 0)
     publish(table, 1)
 

@@ -28,7 +28,7 @@ def test_a_service_runs_a_command_that_exists(name: str) -> None:
 
 
 @each_service_of_ours
-def test_a_service_sets_only_what_its_command_reads(name: str) -> None:
+def test_a_service_sets_only_settings_of_its_command(name: str) -> None:
     service = COMPOSE["services"][name]
     known = command_lines.server_commands()[service["command"][0]].variables
     given = {variable for variable in service["environment"] if variable.startswith("CHRONOLAKE_")}
@@ -46,14 +46,14 @@ def test_only_the_server_is_published_and_only_on_loopback() -> None:
     assert published == [f"127.0.0.1:{Settings(dsn='').port}:{Settings(dsn='').port}"]
 
 
-def test_what_is_named_is_declared() -> None:
+def test_each_named_volume_and_service_is_declared() -> None:
     mounted = [volume for service in COMPOSE["services"].values() for volume in service.get("volumes", [])]
     assert {volume.split(":")[0] for volume in mounted} == set(COMPOSE["volumes"])
     waited_for = {name for service in COMPOSE["services"].values() for name in service.get("depends_on", {})}
     assert waited_for <= set(COMPOSE["services"])
 
 
-def test_the_image_sets_only_what_serve_reads() -> None:
+def test_the_image_sets_only_settings_of_serve() -> None:
     given = set(re.findall(r"\b(CHRONOLAKE_[A-Z_]+)=", "\n".join(_instructions("ENV"))))
     assert given
     assert given - command_lines.server_commands()["serve"].variables == set()
@@ -80,7 +80,7 @@ def test_the_image_runs_without_privileges() -> None:
     assert any(f" {user}" in line for line in _instructions("RUN") if line.startswith("useradd"))
 
 
-def test_what_the_image_copies_is_there_and_is_sent_to_the_builder() -> None:
+def test_each_copied_path_exists_and_is_sent_to_the_builder() -> None:
     copied = [line for line in _instructions("COPY") if not line.startswith("--from")]
     sources = {word for line in copied for word in line.split()[:-1]}
     kept = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line[:1] == "!"}
@@ -88,7 +88,7 @@ def test_what_the_image_copies_is_there_and_is_sent_to_the_builder() -> None:
     assert sources == kept
 
 
-def test_what_the_wheel_is_built_from_is_copied() -> None:
+def test_the_sources_of_the_wheel_are_copied() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     folders = {package.split("/")[0] for package in packages}
@@ -96,7 +96,7 @@ def test_what_the_wheel_is_built_from_is_copied() -> None:
     assert {folder for folder in folders if f"{folder} {folder}" not in copied} == set()
 
 
-def test_at_the_address_of_the_image_the_server_insists_on_being_told() -> None:
+def test_at_the_address_of_the_image_the_server_requires_an_explicit_choice() -> None:
     (host,) = re.findall(r"CHRONOLAKE_HOST=(\S+)", DOCKERFILE)
     with pytest.raises(Exception, match="--allow-anonymous"):
         serving.refuse_anonymous_network(Settings(host=host))

@@ -130,7 +130,7 @@ def test_a_spelling_has_this_key(spelling: str, key: str) -> None:
         ("/" + "long/" * 200, "900 bytes"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(spelling: str, why: str) -> None:
+def test_an_incomparable_base_path_is_refused(spelling: str, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         base_paths.canonical(spelling)
 

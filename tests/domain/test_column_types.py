@@ -69,7 +69,7 @@ def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
         ("Decimal ( 38 , 2 )", "decimal(4,2)"),
     ],
 )
-def test_a_wider_type_holds_every_value_and_more(wider: str, than: str) -> None:
+def test_a_wider_type_holds_every_value_of_the_narrower_one(wider: str, than: str) -> None:
     assert column_types.is_wider(wider, than)
     assert not column_types.is_wider(than, wider)
     assert column_types.widenings(than)

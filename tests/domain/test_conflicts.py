@@ -105,7 +105,7 @@ def yielding(yields: Yields) -> Table:
 
 
 @pytest.mark.parametrize(("mine", "other", "answers"), cells(_COMPLETED))
-def test_against_what_has_completed(mine: str, other: str, answers: str) -> None:
+def test_conflicts_with_completed_instants(mine: str, other: str, answers: str) -> None:
     change = DEEDS[other]
     cases = [
         completed(change, LONG_BEFORE, BEFORE),
@@ -117,7 +117,7 @@ def test_against_what_has_completed(mine: str, other: str, answers: str) -> None
 
 @pytest.mark.parametrize("yields", list(Yields))
 @pytest.mark.parametrize(("mine", "other"), [(mine, other) for mine, other, _ in cells(_COMPLETED)])
-def test_against_what_is_planned(yields: Yields, mine: str, other: str) -> None:
+def test_conflicts_with_plans(yields: Yields, mine: str, other: str) -> None:
     [answers] = [cell for row, column, cell in cells(_PENDING[yields]) if (row, column) == (mine, other)]
     cases = [
         ConcurrentInstant(
@@ -156,7 +156,7 @@ def test_clean_rollback_savepoint_restore_and_indexing_touch_nothing(action: Act
         (Action.LOGCOMPACTION, Touch.LOG, GroupChange.LOG_COMPACT),
     ],
 )
-def test_what_each_action_does_to_a_file_group(action: Action, touch: Touch, change: GroupChange) -> None:
+def test_each_action_changes_a_file_group_in_its_way(action: Action, touch: Touch, change: GroupChange) -> None:
     assert conflicts.change_of(action, touch) is change
     assert touch in RULES[action].touches
 
@@ -174,12 +174,12 @@ def test_what_each_action_does_to_a_file_group(action: Action, touch: Touch, cha
         (Action.INDEXING, None),
     ],
 )
-def test_what_the_plan_of_each_action_stands_for(action: Action, change: GroupChange | None) -> None:
+def test_the_plan_of_each_action_stands_for_its_change(action: Action, change: GroupChange | None) -> None:
     assert conflicts.planned_change(action) is change
 
 
 @pytest.mark.parametrize("operation", list(Operation))
-def test_the_files_of_an_instant_are_known_by_what_it_was_begun_as(operation: Operation) -> None:
+def test_the_files_of_an_instant_follow_from_its_operation(operation: Operation) -> None:
     action = Action.COMPACTION if operation is Operation.COMPACT else Action.COMMIT
     [(change, _)] = conflicts.group_changes(action, [(Touch.BASE, NAME)], [])
     assert change is (GroupChange.COMPACT if operation is Operation.COMPACT else GroupChange.WRITE)
@@ -192,7 +192,7 @@ def test_a_dead_writer_holds_nothing() -> None:
     assert not conflict_with(GroupChange.CLUSTER, dead)
 
 
-def test_a_plan_that_nobody_executes_still_stands() -> None:
+def test_a_plan_without_an_executor_still_stands() -> None:
     waiting = ConcurrentInstant(GroupChange.CLUSTER, Action.CLUSTERING, State.REQUESTED, BEFORE)
     assert conflict_with(GroupChange.WRITE, waiting, yielding(Yields.WRITER))
 
@@ -210,7 +210,7 @@ def test_another_group_is_no_conflict() -> None:
     assert conflicts.find(TABLE, MINE, [(GroupChange.WRITE, NAME)], {elsewhere: (other,)}, NOW) is None
 
 
-def test_the_loser_is_told_the_winner_the_groups_and_what_to_read() -> None:
+def test_the_conflict_names_the_winner_the_groups_and_the_time_to_rebase_on() -> None:
     groups = [FileGroupName("", bucket_file_id(bucket)) for bucket in range(3)]
     others = {
         FileGroup(TABLE.table_id, "", groups[0].file_id): (completed(GroupChange.WRITE, BEFORE, AFTER),),

@@ -16,7 +16,7 @@ NUMBERS = st.integers(0, 10**6)
 
 
 @given(st.integers(0, 10**8 - 1), NUMBERS, NUMBERS, NUMBERS)
-def test_a_base_files_name_says_what_it_was_made_of(
+def test_the_name_of_a_base_file_gives_back_its_parts(
     bucket: int, partition: int, stage: int, attempt: int
 ) -> None:
     token = write_token(partition, stage, attempt)
@@ -47,6 +47,6 @@ def test_a_log_files_name_is_read() -> None:
         ".00000001_20260203040506789.log._1-2-3",
     ],
 )
-def test_what_is_no_data_file_is_refused(name: str) -> None:
+def test_an_invalid_data_file_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is neither"):
         parse_file_name(name)

@@ -67,7 +67,7 @@ def test_any_text_is_a_filter_or_is_refused_with_its_place(text: str) -> None:
         ("größe > 1", col("größe") > 1),
     ],
 )
-def test_what_people_type_is_understood(text: str, wanted: Filter) -> None:
+def test_filters_in_many_spellings_are_parsed(text: str, wanted: Filter) -> None:
     assert filter_text.parse(text) == wanted
 
 
@@ -109,7 +109,7 @@ def test_a_number_is_taken_digit_by_digit_for_a_decimal_column() -> None:
         ("not " * 100_000, 69, "at most 16 levels"),
     ],
 )
-def test_what_is_no_filter_is_refused_with_its_place_and_what_was_expected(
+def test_an_invalid_filter_is_refused_with_its_place_and_the_expected_token(
     text: str, place: int, expected: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^at character {place}(:| begins).*{expected}"):

@@ -115,7 +115,7 @@ def test_an_illegal_move_names_the_states_that_allow_it() -> None:
 
 
 @pytest.mark.parametrize("verb", ["inflight", "complete", "heartbeat"])
-def test_a_writer_that_was_rolled_back_is_told_to_stop(verb: str) -> None:
+def test_a_writer_that_was_rolled_back_is_refused(verb: str) -> None:
     with pytest.raises(errors.InstantRolledBack):
         move(verb, an_instant(State.ROLLED_BACK))
 

@@ -43,7 +43,7 @@ MARKERS = st.builds(
 
 
 @given(MARKERS)
-def test_a_markers_name_says_what_it_was_made_of(marker: Marker) -> None:
+def test_the_name_of_a_marker_gives_back_its_parts(marker: Marker) -> None:
     assert parse_marker(marker.name) == marker
 
 
@@ -81,7 +81,7 @@ def test_the_data_file_may_be_called_like_a_marker_of_its_partition() -> None:
     ],
     ids=lambda text: repr(text[:40]),
 )
-def test_what_is_no_marker_is_refused(name: str, why: str) -> None:
+def test_an_invalid_marker_name_is_refused(name: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_marker(name)
 

@@ -138,9 +138,7 @@ def test_a_filter_that_asks_something_else_of_each_of_many_partitions_is_judged_
         (col("shard").is_null(), {"7": False, "__HIVE_DEFAULT_PARTITION__": True}),
     ],
 )
-def test_a_partition_leaves_of_a_filter_what_is_asked_of_its_files(
-    wanted: Filter, left: dict[str, Filter | bool]
-) -> None:
+def test_a_partition_leaves_the_residual_of_a_filter(wanted: Filter, left: dict[str, Filter | bool]) -> None:
     condition = pruning.check(TABLE_BY_SHARD, wanted)
 
     assert {
@@ -323,7 +321,7 @@ def test_a_filter_nests_sixteen_deep_and_no_deeper() -> None:
         pruning.check(TABLE, nested(17))
 
 
-def test_a_filter_has_a_thousand_parts_and_no_more() -> None:
+def test_a_filter_has_at_most_a_thousand_parts() -> None:
     pruning.check(TABLE, And([IsNull("id")] * 999))
     with pytest.raises(errors.InvalidFilter, match="more than 1000"):
         pruning.check(TABLE, And([IsNull("id")] * 1_000))

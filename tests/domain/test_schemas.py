@@ -79,7 +79,7 @@ def test_columns_are_numbered_from_1_in_their_order_at_creation() -> None:
 
 
 @given(requests=st.lists(CHANGES, max_size=12))
-def test_any_changes_do_what_the_model_does_or_nothing(requests: list[list[SchemaChange]]) -> None:
+def test_any_changes_agree_with_the_model_or_change_nothing(requests: list[list[SchemaChange]]) -> None:
     table, model = TABLE, MODEL
     for changes in requests:
         expected = model.after(changes)

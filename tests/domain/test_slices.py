@@ -114,7 +114,7 @@ def test_the_same_without_a_base_file() -> None:
     assert group.read_optimised() is None
 
 
-def test_what_a_compaction_writes_is_hidden_until_it_completes() -> None:
+def test_the_base_file_of_a_compaction_is_hidden_until_it_completes() -> None:
     pending, done = cut(base(1, 2), pending=[5]), cut(base(1, 2), base(5, 9))
 
     assert seen(pending.read_optimised()) == (1, 1, [])
@@ -125,7 +125,7 @@ def test_a_compaction_that_was_rolled_back_leaves_no_slice() -> None:
     assert all_seen(cut(base(1, 2), log(3, 4), log(6, 7))) == [(1, 1, [3, 6])]
 
 
-def test_two_compactions_that_wait_are_merged_with_what_was_before_both() -> None:
+def test_two_pending_compactions_are_merged_with_the_slice_before_both() -> None:
     group = cut(base(1, 2), log(3, 4), log(5, 7), log(6, 11), pending=[5, 10])
 
     assert all_seen(group) == [(1, 1, [3]), (5, None, [5]), (10, None, [6])]
@@ -190,7 +190,7 @@ def test_a_replaced_group_keeps_its_past_and_has_no_slice_to_read() -> None:
     assert group.superseded_at(group.all[0]) == 6
 
 
-def test_what_completes_behind_the_replacement_is_in_no_slice() -> None:
+def test_a_file_completed_after_the_replacement_is_in_no_slice() -> None:
     assert all_seen(cut(base(1, 2), log(3, 9), replaced=(5, 6))) == [(1, 1, [])]
 
 

@@ -50,7 +50,7 @@ def test_digits_sort_as_times_do(first: Micros, second: Micros, tick: Tick) -> N
         "00000000000000000",
     ],
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_time(text)
 

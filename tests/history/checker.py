@@ -75,10 +75,10 @@ def _commands(
         if len(events) > 1:
             yield _of(Fault.DOUBLED, command, f"versions {', '.join(str(event.version) for event in events)}")
         if answers:
-            yield from _answered(command, answers[0], events, tables)
+            yield from _check_answered(command, answers[0], events, tables)
 
 
-def _answered(
+def _check_answered(
     command: Command, answer: Answer, events: list[Event], tables: dict[str, Timeline]
 ) -> Iterator[Finding]:
     if not answer.is_success:

@@ -35,7 +35,7 @@ ROUNDS_MAX = 10
     ],
     ids=["own clock", "forgetful", "hasty feed", "careless", "trusting", "keeping"],
 )
-def test_a_broken_server_is_found_out(
+def test_a_broken_server_is_detected(
     mutation: Mutation, fault: Fault, troubles: Sequence[Trouble], dsn: str, tmp_path: Path
 ) -> None:
     with serving(dsn, tmp_path, servers=SERVERS, program=program(mutation)) as servers:

@@ -55,7 +55,7 @@ def test_a_short_history_keeps_every_promise(short_round: Round) -> None:
     assert short_round.findings == [], short_round.report()
 
 
-def test_everything_that_can_happen_happened(short_round: Round) -> None:
+def test_every_fault_and_every_required_event_occurred(short_round: Round) -> None:
     figures = short_round.figures()
     assert [name for name in (*Trouble, *TO_HAPPEN) if not figures[name]] == [], short_round.report()
 

@@ -129,7 +129,7 @@ def test_properties_are_bounded_together(shared_http: httpx.Client) -> None:
     refused(alter(table, set={str(number): "x" * 15 * KIB for number in range(10, 20)}), 422, "invalid-table")
 
 
-def test_what_says_where_the_files_are_is_held_by_pending_instants(table: Table) -> None:
+def test_pending_instants_block_changes_of_the_storage_location(table: Table) -> None:
     pending = table.begun()
 
     problem = refused(alter(table, set={"storage.region": "mars"}), 409, "illegal-transition")
@@ -197,7 +197,7 @@ def test_a_renamed_table_keeps_all_but_its_name(table: Table) -> None:
     assert refused(gone, 404, "table-not-found")["context"]["renamed_to"] == new.name
 
 
-def test_a_writer_whose_name_went_to_another_table_is_told_where_its_own_is(table: Table) -> None:
+def test_a_writer_whose_name_went_to_another_table_learns_the_new_name(table: Table) -> None:
     pending = table.begun()
     replacement = beside(table)
     old = renamed(renamed(table, f"{table.name}_2"), f"{table.name}_old")

@@ -146,7 +146,7 @@ def test_who_does_not_ask_for_arrow_first_gets_json(table: Table, accept: str) -
     assert answer.headers["Content-Type"] == "application/json"
 
 
-def test_what_is_wrong_is_answered_as_a_problem(table: Table) -> None:
+def test_an_error_is_answered_as_a_problem(table: Table) -> None:
     headers = {"Accept": ARROW}
     paged = table.http.get(f"/v1/tables/{table.name}/snapshot", params={"cursor": "x"}, headers=headers)
     assert rest.refused(paged, 400, "invalid-parameter")["context"] == {"parameter": "cursor"}
@@ -221,7 +221,7 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(shared_server: ServerProc
     assert arrow(large, "snapshot").num_rows == MANY_FILES + 1
 
 
-def test_a_server_that_nobody_asks_for_arrow_does_not_load_it() -> None:
+def test_a_server_without_arrow_requests_does_not_load_it() -> None:
     loaded = "import sys, chronolake_metastore.app; print(*{'pyarrow', 'pandas'} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True)
     assert ran.stdout.split() == []

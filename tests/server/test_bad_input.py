@@ -103,7 +103,7 @@ def test_an_unknown_field_beside_the_known_ones_is_refused(
         ('{"writer": 1}', BeginInstant, ""),
     ],
 )
-def test_the_refusal_of_a_body_lists_what_is_known_there(body: str, wanted: type, advice: str) -> None:
+def test_the_refusal_of_a_body_lists_the_known_fields(body: str, wanted: type, advice: str) -> None:
     with pytest.raises(msgspec.ValidationError) as refused:
         msgspec.json.decode(body, type=wanted)
 

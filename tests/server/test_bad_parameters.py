@@ -67,7 +67,7 @@ BAD_TIMES = (
 
 @named(operations.OF_A_TABLE)
 @pytest.mark.parametrize("name", BAD_TABLE_NAMES, ids=lambda name: repr(name[:20]))
-def test_what_names_no_table_is_refused(
+def test_an_invalid_table_name_is_refused(
     served: ServedTable, refuse: Callable[..., None], tried: Operation, name: str
 ) -> None:
     body = None if tried.body is None else tried.body(served.inflight)
@@ -92,7 +92,7 @@ def test_an_unknown_table_is_not_found(
 
 @named(operations.OF_A_NAMESPACE)
 @pytest.mark.parametrize("name", ["a.b", "a b", "é", "\0", "-a", "x" * 129], ids=repr)
-def test_what_names_no_namespace_is_refused(
+def test_an_invalid_namespace_is_refused(
     served: ServedTable, refuse: Callable[..., None], tried: Operation, name: str
 ) -> None:
     path = tried.path(served.inflight, namespace=operations.quoted(name))
@@ -109,7 +109,7 @@ def test_an_unknown_namespace_is_not_found(
 
 @named(operations.OF_AN_INSTANT)
 @pytest.mark.parametrize("time", BAD_TIMES, ids=lambda time: repr(time[:20]))
-def test_what_is_no_time_is_refused(
+def test_an_invalid_time_is_refused(
     served: ServedTable, refuse: Callable[..., None], tried: Operation, time: str
 ) -> None:
     body = None if tried.body is None else tried.body(served.inflight)
@@ -130,13 +130,13 @@ def test_an_instant_that_was_never_begun_is_not_found(
 
 
 @pytest.mark.parametrize("key", ["é", "\0", " a", "a ", "\x7f", "x" * 256, "\t", "\udcff"], ids=ascii)
-def test_what_is_no_key_is_refused(served: ServedTable, refuse: Callable[..., None], key: str) -> None:
+def test_an_invalid_key_is_refused(served: ServedTable, refuse: Callable[..., None], key: str) -> None:
     quoted = quote(key, safe="", errors="surrogateescape")
 
     refuse(OUTCOME, 400, "invalid-parameter", path=OUTCOME.path(served.inflight, key=quoted))
 
 
-def test_a_key_that_nobody_used_is_not_found(refuse: Callable[..., None]) -> None:
+def test_an_unused_key_is_not_found(refuse: Callable[..., None]) -> None:
     refuse(OUTCOME, 404, "outcome-not-found")
 
 
@@ -308,7 +308,7 @@ def test_a_filter_that_makes_no_sense_is_refused(
     ],
     ids=lambda query: query[:20],
 )
-def test_a_history_of_what_is_no_file_group_is_refused(
+def test_a_history_of_an_invalid_file_group_is_refused(
     served: ServedTable, refuse: Callable[..., None], query: str
 ) -> None:
     path = HISTORY.path(served.inflight).partition("?")[0]
@@ -395,7 +395,7 @@ def test_no_path_breaks_an_endpoint(served: ServedTable, tried: Operation, segme
         ("20260101", "17 or 20 digits"),
     ],
 )
-def test_which_part_of_a_time_is_wrong_is_said(served: ServedTable, time: str, detail: str) -> None:
+def test_the_refusal_names_the_wrong_part_of_a_time(served: ServedTable, time: str, detail: str) -> None:
     problem = rest.refused(served.send(SNAPSHOT, params={"as_of": time}), 400, "invalid-parameter")
 
     assert detail in problem["detail"]

@@ -250,7 +250,7 @@ def test_nothing_is_deleted_in_tables_that_overlap_until_one_is_dropped(
     assert deletable(first, instant, stat) == {}
 
 
-def test_a_table_of_before_at_a_relative_path_is_in_nobodys_way(
+def test_an_old_table_at_a_relative_path_blocks_no_other_table(
     server: fix_server.ServerProcess, http: httpx.Client
 ) -> None:
     relative = rest.make_table(http, "shop.relative")
@@ -277,7 +277,7 @@ def test_nothing_is_deleted_by_a_metastore_whose_database_was_moved(
     assert "chronolake-metastore claim" in rest.refused(response, 409, "metastore-moved")["detail"]
 
 
-def test_a_pending_write_may_delete_its_own_files_only_and_nobody_else_may(http: httpx.Client) -> None:
+def test_a_pending_write_alone_may_delete_its_own_files_and_no_others(http: httpx.Client) -> None:
     table = rest.make_table(http, "shop.a")
     mine, other = table.begun(), table.begun(writer="other")
     stat, strange = rest.write_stat(mine), rest.write_stat(other, 1)
@@ -323,7 +323,7 @@ def test_a_published_file_is_deleted_by_the_clean_that_names_it_and_by_nothing_e
     assert deletable(table, clean, old, writer="other") == {old["file_name"]: "pending"}
 
 
-def test_what_a_savepoint_or_a_reader_holds_is_not_deleted(http: httpx.Client) -> None:
+def test_files_that_a_savepoint_or_a_reader_holds_are_not_deleted(http: httpx.Client) -> None:
     table = rest.make_table(http, "shop.a")
     first = table.begun()
     old = rest.write_stat(first)
@@ -335,7 +335,7 @@ def test_what_a_savepoint_or_a_reader_holds_is_not_deleted(http: httpx.Client) -
     assert deletable(table, own, old) == {old["file_name"]: "held"}
 
 
-def test_an_orphan_of_an_unknown_instant_goes_only_when_that_is_said_and_it_is_past(http: httpx.Client) -> None:
+def test_an_orphan_of_an_unknown_past_instant_is_deleted_only_on_request(http: httpx.Client) -> None:
     table = rest.make_table(http, "shop.a")
     table.begun()
     past, future = rest.write_stat("20200101000000000"), rest.write_stat("29990101000000000")

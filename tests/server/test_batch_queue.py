@@ -40,8 +40,8 @@ async def taken(waiting: BatchQueue[Waiting]) -> list[Waiting]:
     return await asyncio.wait_for(waiting.take(), 10)
 
 
-async def nobody_is_next(waiting: BatchQueue[Waiting]) -> None:
-    """Fails when another lane would get a group although it should wait."""
+async def assert_no_group_is_ready(waiting: BatchQueue[Waiting]) -> None:
+    """Fail when another lane gets a group although it should wait."""
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(waiting.take(), 0.05)
 
@@ -56,14 +56,14 @@ def test_all_that_waits_goes_in_one_group_in_its_order() -> None:
     asyncio.run(scenario())
 
 
-def test_what_comes_while_a_group_is_under_way_makes_the_next() -> None:
+def test_commands_that_arrive_while_a_group_runs_form_the_next_group() -> None:
     async def scenario() -> None:
         waiting = line(NEVER)
         waiting.put(waits("a", "t"))
         group = await taken(waiting)
         waiting.put(waits("b", "u"))
         waiting.put(waits("c", "v"))
-        await nobody_is_next(waiting)
+        await assert_no_group_is_ready(waiting)
         waiting.done(group)
         assert names(await taken(waiting)) == "b c"
 
@@ -90,14 +90,14 @@ def test_a_lane_waits_when_all_that_waits_is_held_up() -> None:
         waiting.put(waits("a", "t"))
         held_up = await taken(waiting)
         waiting.put(waits("b", "t"))
-        await nobody_is_next(waiting)
+        await assert_no_group_is_ready(waiting)
         waiting.done(held_up)
         assert names(await taken(waiting)) == "b"
 
     asyncio.run(scenario())
 
 
-def test_nobody_overtakes_a_command_of_several_tables_on_any_of_them() -> None:
+def test_no_command_overtakes_a_command_of_several_tables_on_any_of_them() -> None:
     async def scenario() -> None:
         waiting = line(SOON)
         waiting.put(waits("a", "t"))
@@ -124,7 +124,7 @@ def test_a_group_has_its_limits_and_a_command_beyond_them_goes_alone() -> None:
     asyncio.run(scenario())
 
 
-def test_a_line_that_is_too_long_takes_nobody_in() -> None:
+def test_a_full_queue_accepts_no_command() -> None:
     async def scenario() -> None:
         waiting = line(NEVER)
         for name in "abcd":
@@ -135,7 +135,7 @@ def test_a_line_that_is_too_long_takes_nobody_in() -> None:
     asyncio.run(scenario())
 
 
-def test_who_leaves_is_told_of_all_that_wait_and_all_that_are_in_hand() -> None:
+def test_disbanding_returns_all_waiting_and_all_running_commands() -> None:
     async def scenario() -> None:
         waiting = line(NEVER)
         waiting.put(waits("a", "t"))

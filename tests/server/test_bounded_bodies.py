@@ -33,14 +33,14 @@ def sending(server: ServerProcess, length: int, body: bytes = b"") -> Iterator[s
         yield connection
 
 
-def answered(connection: socket.socket) -> str:
-    """The answer, as far as it comes at once."""
+def receive_answer(connection: socket.socket) -> str:
+    """The part of the answer that arrives at once."""
     return connection.recv(65_536).decode()
 
 
 def test_a_body_that_does_not_fit_is_refused_before_it_is_sent(small: ServerProcess) -> None:
     with sending(small, SHARE + 1) as connection:
-        answer = answered(connection)
+        answer = receive_answer(connection)
 
     assert answer.startswith("HTTP/1.1 503")
     assert "overloaded" in answer
@@ -55,7 +55,7 @@ def test_a_client_that_sends_large_bodies_slowly_does_not_keep_small_ones_out(sm
         assert any(_post(http, spaces) == 503 for _ in range(ATTEMPTS))
 
 
-def test_bytes_are_given_back_when_requests_are_answered(small: ServerProcess) -> None:
+def test_bytes_are_released_when_requests_are_answered(small: ServerProcess) -> None:
     large = b'{"name": "large"}' + b" " * (SHARE - 100)
     with rest.connect(small.url) as http:
         codes = [_post(http, large) for _ in range(3)]
@@ -68,7 +68,7 @@ def test_a_body_that_stalls_is_refused_and_gives_its_bytes_back(
 ) -> None:
     server = new_server(dsn, "--bodies-bytes-max", str(BYTES_MAX), "--answer-seconds", "1")
     with rest.connect(server.url) as http, sending(server, SHARE - 10, b"{") as connection:
-        answer = answered(connection)
+        answer = receive_answer(connection)
         ended = connection.recv(1)
         whole = _post(http, b'{"name": "large"}' + b" " * (SHARE - 100))
 

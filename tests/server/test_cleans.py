@@ -76,7 +76,7 @@ def times(table: Table) -> list[str]:
 
 
 @pytest.mark.parametrize("resource", AS_OF)
-def test_a_read_as_of_what_was_cleaned_is_refused_and_told_where_to_begin(
+def test_a_read_as_of_a_cleaned_time_is_refused_with_the_earliest_time(
     table: Table, times: list[str], resource: str
 ) -> None:
     gone(get(table, resource, as_of=times[0]), times[1])
@@ -86,7 +86,7 @@ def test_a_read_as_of_what_was_cleaned_is_refused_and_told_where_to_begin(
     succeeded(get(table, resource))
 
 
-def test_scans_and_streams_of_what_was_cleaned_are_refused_too(table: Table, times: list[str]) -> None:
+def test_scans_and_streams_of_cleaned_times_are_refused_too(table: Table, times: list[str]) -> None:
     gone(scan(table, as_of=times[0]), times[1])
     gone(scan(table, arrow=True, as_of=times[0]), times[1])
     gone(stream(table, "snapshot", as_of=times[0]), times[1])
@@ -95,7 +95,7 @@ def test_scans_and_streams_of_what_was_cleaned_are_refused_too(table: Table, tim
     assert stream(table, "snapshot", as_of="earliest").is_success
 
 
-def test_a_range_that_begins_or_ends_in_what_was_cleaned_is_refused(table: Table, times: list[str]) -> None:
+def test_a_range_that_begins_or_ends_in_cleaned_history_is_refused(table: Table, times: list[str]) -> None:
     gone(get(table, "changes", **{"from": times[0]}), times[1])
     gone(get(table, "changes", to=times[0]), times[1])
 
@@ -144,7 +144,7 @@ def test_a_table_that_was_not_cleaned_serves_from_its_beginning(table: Table) ->
     refused(get(table, "changes", **{"from": "latest", "to": "earliest"}), 400, "invalid-parameter")
 
 
-def test_what_a_savepoint_pins_stays_served_until_it_is_released(table: Table) -> None:
+def test_a_pinned_time_stays_served_until_its_savepoint_is_released(table: Table) -> None:
     pinned = written(table)
     saved = succeeded(table.http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
     last = written(table)
@@ -178,14 +178,14 @@ def test_after_a_clean_a_table_is_restored_to_a_savepoint_all_the_same(table: Ta
     assert again["target"] == saved["target"]
 
 
-def test_what_was_cleaned_cannot_be_pinned(table: Table, times: list[str]) -> None:
+def test_a_cleaned_time_cannot_be_pinned(table: Table, times: list[str]) -> None:
     [first, *_] = succeeded(get(table, "instants"))["instants"]
     body = {"writer": "w", "instant": first["requested_time"]}
 
     gone(table.http.post(f"/v1/tables/{table.name}/savepoints", json=body), times[1])
 
 
-def test_what_was_cleaned_does_not_come_back(table: Table, times: list[str]) -> None:
+def test_a_cleaned_time_is_never_served_again(table: Table, times: list[str]) -> None:
     assert succeeded(table.http.get(f"/v1/tables/{table.name}"))["cleaned_before"] == times[1]
 
     cleaned(table, times[0])
@@ -193,7 +193,7 @@ def test_what_was_cleaned_does_not_come_back(table: Table, times: list[str]) -> 
     assert succeeded(table.http.get(f"/v1/tables/{table.name}"))["cleaned_before"] == times[1]
 
 
-def test_what_is_served_begins_where_the_files_last_changed(table: Table) -> None:
+def test_the_earliest_served_time_is_the_last_change_of_the_files(table: Table) -> None:
     written(table)
     first = written(table)
     idle = cleaned(table, first)
@@ -207,7 +207,7 @@ def test_what_is_served_begins_where_the_files_last_changed(table: Table) -> Non
 # ---------------------------------------------------------------------------------- who may clean
 
 
-def test_a_clean_reaches_no_further_than_what_has_completed(table: Table) -> None:
+def test_a_clean_reaches_no_further_than_the_last_completion(table: Table) -> None:
     clean = table.begun(action="clean")
     nothing = refused(table.complete(clean, cleaned_before="20000101000000000"), 422, "invalid-plan")
     assert "nothing has completed" in nothing["detail"]
@@ -221,7 +221,7 @@ def test_a_clean_reaches_no_further_than_what_has_completed(table: Table) -> Non
     assert succeeded(table.http.get(f"/v1/tables/{table.name}"))["cleaned_before"] is None
 
 
-def test_what_is_pending_beside_a_clean_is_no_change(table: Table) -> None:
+def test_a_pending_instant_beside_a_clean_is_no_change(table: Table) -> None:
     written(table)
     clean, commit = table.begun(action="clean"), table.begun()
     member = {"table": table.name, "requested_time": clean, "cleaned_before": "20000101000000000"}

@@ -114,21 +114,21 @@ def test_nothing_fails_or_is_retried_because_of_the_wall_clock(stepped: Stepped)
     assert stepped.load.retries == 0
 
 
-def test_the_time_that_is_told_never_goes_back(stepped: Stepped) -> None:
+def test_the_answered_time_never_goes_back(stepped: Stepped) -> None:
     assert all(
         earlier[0] <= later[0] and earlier[1] <= later[1] for earlier, later in pairwise(stepped.intervals)
     )
 
 
-def test_the_earliest_time_told_is_never_behind_the_latest(stepped: Stepped) -> None:
+def test_the_earliest_answered_time_is_before_the_latest(stepped: Stepped) -> None:
     assert all(earliest < latest for earliest, latest in stepped.intervals)
 
 
-def test_whatever_is_begun_after_a_time_was_told_is_later_than_its_earliest(stepped: Stepped) -> None:
+def test_an_instant_begun_after_an_answer_is_later_than_its_earliest_time(stepped: Stepped) -> None:
     assert all(earliest < requested_time for earliest, requested_time in stepped.earliest_and_requested)
 
 
-def test_whatever_completed_before_a_time_was_told_is_not_later_than_its_latest(stepped: Stepped) -> None:
+def test_a_completion_before_an_answer_is_not_later_than_its_latest_time(stepped: Stepped) -> None:
     assert all(completion_time <= latest for completion_time, latest in stepped.completed_and_latest)
 
 
@@ -171,7 +171,7 @@ def test_once_the_wall_has_caught_up_times_are_the_walls_again(
     assert table.begun() == format_time(Micros(ahead + HOUR), tick)
 
 
-def test_a_table_made_after_the_clock_was_set_back_does_not_go_behind_a_time_that_was_told(
+def test_a_table_made_after_the_clock_was_set_back_is_later_than_an_answered_time(
     shared_dsn: str, http_of_one: httpx.Client
 ) -> None:
     earliest = rest.succeeded(http_of_one.get("/v1/time"))["earliest"]

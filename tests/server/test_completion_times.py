@@ -30,7 +30,7 @@ def looked_up(http: httpx.Client, table: rest.Table, times: list[str]) -> httpx.
     return http.post(f"/v1/tables/{table.name}/completion-times", json={"requested_times": times})
 
 
-def test_each_is_answered_in_the_order_asked_whatever_became_of_its_instant(
+def test_completion_times_are_answered_in_request_order_for_instants_of_any_state(
     shared_http: httpx.Client, table: rest.Table
 ) -> None:
     first, pending, last = table.begun(), table.begun(), table.begun()
@@ -46,13 +46,11 @@ def test_the_times_of_another_table_are_not_found(shared_http: httpx.Client, tab
     assert rest.succeeded(looked_up(shared_http, other, [time]))["completion_times"] == [None]
 
 
-def test_ten_thousand_may_be_asked_for_at_once_and_no_more(
-    shared_http: httpx.Client, table: rest.Table
-) -> None:
+def test_a_request_names_at_most_ten_thousand_times(shared_http: httpx.Client, table: rest.Table) -> None:
     most = looked_up(shared_http, table, [NEVER] * REQUESTED_TIMES_MAX)
     assert rest.succeeded(most)["completion_times"] == [None] * REQUESTED_TIMES_MAX
     rest.refused(looked_up(shared_http, table, [NEVER] * (REQUESTED_TIMES_MAX + 1)), 400, "invalid-request")
 
 
-def test_what_is_no_time_is_refused(shared_http: httpx.Client, table: rest.Table) -> None:
+def test_an_invalid_time_is_refused(shared_http: httpx.Client, table: rest.Table) -> None:
     rest.refused(looked_up(shared_http, table, ["yesterday"]), 400, "invalid-request")

@@ -107,7 +107,7 @@ def test_a_writer_that_began_after_the_winner_completed_does_not_conflict(table:
     assert succeeded(table.complete(later, write_stat(later)))["state"] == "completed"
 
 
-def test_a_rolled_back_writer_conflicts_with_nobody(table: Table) -> None:
+def test_a_rolled_back_writer_conflicts_with_no_other(table: Table) -> None:
     given_up, other = table.begun(), table.begun()
     succeeded(table.roll_back(given_up))
 
@@ -192,7 +192,7 @@ def test_once_a_lease_has_ended_anybody_may_roll_back(leased: Table, shared_dsn:
 
 
 @pytest.mark.parametrize("verb", ["inflight", "complete", "heartbeat"])
-def test_a_writer_that_was_rolled_back_is_told_to_stop(leased: Table, shared_dsn: str, verb: str) -> None:
+def test_a_writer_that_was_rolled_back_is_refused(leased: Table, shared_dsn: str, verb: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
     database.set_wall_clock(shared_dsn, str(NOON + 11 * SECOND))
     succeeded(leased.roll_back(held, writer="other", reason="silent"))
@@ -220,7 +220,7 @@ def test_a_heartbeat_may_ask_for_a_longer_lease(leased: Table, shared_dsn: str) 
     refused(leased.roll_back(held, writer="other"), 409, "lease-live")
 
 
-def test_a_late_writer_whom_nobody_rolled_back_may_still_complete(leased: Table, shared_dsn: str) -> None:
+def test_a_late_writer_that_was_not_rolled_back_may_still_complete(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
     database.set_wall_clock(shared_dsn, str(NOON + 3_600 * SECOND))
 

@@ -108,7 +108,7 @@ def test_credentials_are_not_sent_to_an_endpoint_that_only_a_table_names(
             stranger.accept()
 
 
-def test_what_a_plan_names_is_deleted_if_it_is_of_the_target(stored_table: StoredTable) -> None:
+def test_a_planned_file_of_the_target_is_deleted(stored_table: StoredTable) -> None:
     instant = stored_table.begun()
     own = [stored.marker_of(instant, number) for number in range(3)]
     stored_table.storage.create_all_empty(map(path_of, own))
@@ -123,7 +123,7 @@ def test_what_a_plan_names_is_deleted_if_it_is_of_the_target(stored_table: Store
     assert stored_table.deletions(rollback) == [marker["file_name"] for marker in own]
 
 
-def test_what_an_earlier_release_let_a_plan_name_is_deleted_by_no_server_if_it_is_not_of_the_target(
+def test_a_file_of_another_instant_in_an_old_plan_is_not_deleted(
     new_server: NewServer, dsn: str, local_store: Store
 ) -> None:
     quiet = new_server(dsn)
@@ -146,7 +146,7 @@ def test_what_an_earlier_release_let_a_plan_name_is_deleted_by_no_server_if_it_i
         assert table.paths() == sorted([OTHERS, other])
 
 
-def test_what_was_marked_in_storage_is_found_there_and_deleted(stored_table: StoredTable) -> None:
+def test_files_marked_in_storage_are_listed_and_deleted(stored_table: StoredTable) -> None:
     instant, markers = marked_directly(stored_table, files=12)
     # Neither a marker of it, nor one at all.
     strange = [
@@ -166,7 +166,7 @@ def test_what_was_marked_in_storage_is_found_there_and_deleted(stored_table: Sto
     becomes(lambda: sorted(file.path for file in stored_table.storage.listing(".hoodie/.temp")) == left)
 
 
-def test_what_was_marked_in_both_ways_is_deleted(stored_table: StoredTable) -> None:
+def test_files_marked_in_both_ways_are_deleted(stored_table: StoredTable) -> None:
     """Handed over to the server in part, when its writer died."""
     instant, markers = marked_directly(stored_table)
     stored_table.marked(instant, *markers[:2])

@@ -45,7 +45,7 @@ def test_a_clean_that_waits_is_executed_and_each_deletion_is_on_record(
     assert "clean executed" in shared_deleting_server.log()
 
 
-def test_nobody_sweeps_what_a_clean_has_deleted(stored_table: StoredTable) -> None:
+def test_the_files_of_a_clean_are_not_swept(stored_table: StoredTable) -> None:
     """It was published, and nobody writes it any more."""
     wrote_over(stored_table, files=2)
 

@@ -67,7 +67,7 @@ def test_plans_that_cannot_be_executed_hold_up_no_other_of_their_table(
 
 
 @pytest.mark.parametrize("times", [3, 60])
-def test_a_store_that_throttles_is_asked_again(s3_table: StoredTable, s3: S3, times: int) -> None:
+def test_a_throttled_request_to_the_store_is_retried(s3_table: StoredTable, s3: S3, times: int) -> None:
     """A few times within a request, many times in the turns to come."""
     s3.faults.append(Fault("POST", s3.bucket, 503, "SlowDown", times))
     rollback, _ = s3_table.given_up()
@@ -91,7 +91,7 @@ def test_while_a_store_refuses_nothing_is_reported(
     completes(s3_table, rollback)
 
 
-def test_a_table_that_cannot_be_reached_is_left_alone_and_holds_up_nobody(
+def test_an_unreachable_table_is_skipped_and_delays_no_other_table(
     deleting_server: ServerProcess, local_store: Store, tmp_path: Path
 ) -> None:
     """Where a folder is not to be seen, all of its files would look as if they were deleted."""
@@ -184,7 +184,7 @@ def test_a_database_that_goes_away_meanwhile_costs_time_only(
     assert len(set(table_files(dsn))) == len(markers)
 
 
-def test_a_server_that_is_told_to_stop_stops_in_the_middle_of_a_rollback(
+def test_a_stop_signal_ends_the_server_in_the_middle_of_a_rollback(
     new_server: NewServer, dsn: str, local_store: Store
 ) -> None:
     server = new_server(dsn, *DELETES)

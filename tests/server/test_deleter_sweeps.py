@@ -11,7 +11,7 @@ from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
 
 
-def test_what_a_plan_named_and_comes_late_is_swept(stored_table: StoredTable) -> None:
+def test_a_late_file_of_a_plan_is_swept(stored_table: StoredTable) -> None:
     instant = stored_table.begun()
     named = path_of(stored.marker_of(instant, 0))
     rolled_back = stored_table.roll_back(instant, execute=False, files_to_delete=[named])
@@ -24,7 +24,7 @@ def test_what_a_plan_named_and_comes_late_is_swept(stored_table: StoredTable) ->
     becomes(lambda: stored_table.unswept(grace_seconds=0) == [])
 
 
-def test_what_is_marked_in_storage_after_the_rollback_is_swept(stored_table: StoredTable) -> None:
+def test_a_file_marked_in_storage_after_the_rollback_is_swept(stored_table: StoredTable) -> None:
     """Nobody refuses such a marker, and nobody hears of it."""
     instant = stored_table.begun(markers="direct")
     rollback = succeeded(stored_table.roll_back(instant, execute=False))["rolled_back_by"]
@@ -66,7 +66,7 @@ def test_a_file_that_a_task_finishes_after_its_rollback_is_swept(
     assert [orphan.reason for orphan in stored_table.orphans()] == ["not-a-data-file"]
 
 
-def test_the_file_of_an_attempt_that_lost_is_swept_and_what_was_published_stays(
+def test_the_file_of_a_lost_attempt_is_swept_and_the_published_file_stays(
     stored_table: StoredTable,
 ) -> None:
     instant = stored_table.begun(lease_seconds=1)

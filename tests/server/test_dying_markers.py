@@ -42,7 +42,7 @@ def freezer(dsn: str) -> Iterator[Freezer]:
         yield freezer
 
 
-def test_a_marker_that_is_not_durable_is_told_to_nobody(
+def test_a_marker_is_not_acknowledged_before_it_is_durable(
     freezer: Freezer, new_server: Callable[..., ServerProcess]
 ) -> None:
     """Hudi puts a marker into its set before the flush: who asks again meanwhile hears that it exists."""

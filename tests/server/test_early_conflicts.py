@@ -73,7 +73,7 @@ def test_a_group_written_by_an_instant_that_had_completed_before_is_free(early: 
     assert early.marked(second, marker(second)) == ["created"]
 
 
-def test_a_group_is_free_again_when_whoever_marked_it_was_rolled_back(early: Table) -> None:
+def test_the_rollback_of_the_marking_instant_frees_its_file_group(early: Table) -> None:
     first, second = early.begun(), early.begun()
     early.marked(first, marker(first))
     early.roll_back(first)

@@ -138,7 +138,7 @@ class RingMachine(RuleBasedStateMachine):
 TestRing = RingMachine.TestCase
 
 
-def test_a_place_is_found_in_the_ring() -> None:
+def test_a_position_is_located_in_the_ring() -> None:
     ring = EventRing(RING_BYTES)
     events = [event(number, TABLES[0], number + 1, 10) for number in range(6)]
     ring.start(Place())

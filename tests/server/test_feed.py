@@ -139,7 +139,7 @@ def test_followers_of_busy_writers_see_every_event_once_and_in_order(
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("of_table", [False, True])
-def test_no_page_ends_within_what_happened_at_once(http: httpx.Client, limit: int, of_table: bool) -> None:
+def test_no_page_ends_between_the_events_of_one_request(http: httpx.Client, limit: int, of_table: bool) -> None:
     table = rest.make_table(http)
     of_one = {"table": table.name} if of_table else {}
     pending = [table.begun() for _ in range(2)]
@@ -231,7 +231,7 @@ def test_a_stream_that_only_says_that_it_lives_tells_no_event() -> None:
     assert KEEP_ALIVE == b": nothing new\r\n\r\n"
 
 
-def test_a_server_that_is_told_to_stop_ends_its_streams(server: ServerProcess, table: rest.Table) -> None:
+def test_a_stopping_server_ends_its_streams(server: ServerProcess, table: rest.Table) -> None:
     stream = followed(server)
     next(stream)
     server.signal(signal.SIGTERM)
@@ -239,7 +239,7 @@ def test_a_server_that_is_told_to_stop_ends_its_streams(server: ServerProcess, t
     assert [event["table"] for event in rest_of_it] == [table.name]
 
 
-def test_behind_the_end_of_the_log_comes_what_happens_later(http: httpx.Client, table: rest.Table) -> None:
+def test_a_read_from_the_end_of_the_log_gives_only_later_events(http: httpx.Client, table: rest.Table) -> None:
     table.begun()
     all_of_them, of_table = read(http, after="latest"), read(http, after="latest", table=table.name)
     assert (all_of_them["events"], of_table["events"]) == ([], [])
@@ -252,7 +252,7 @@ def test_behind_the_end_of_the_log_comes_what_happens_later(http: httpx.Client, 
     rest.refused(http.get("/v1/events/stream", params={"after": "latest"}), 400, "invalid-cursor")
 
 
-def test_the_end_of_the_log_is_before_what_an_open_transaction_may_yet_append(
+def test_the_end_of_the_log_is_before_the_events_of_open_transactions(
     server: ServerProcess, http: httpx.Client, table: rest.Table
 ) -> None:
     with psycopg.connect(server.dsn) as connection:

@@ -60,7 +60,7 @@ def test_a_stream_gives_the_events_that_pages_give_from_the_database_and_from_me
         assert of_table.read_events(5) == read(server, table=table.name)
 
 
-def test_one_address_has_so_many_streams_and_no_more(start: Callable[..., ServerProcess]) -> None:
+def test_the_streams_of_one_address_are_bounded(start: Callable[..., ServerProcess]) -> None:
     server = start("--followers-per-client-max", "2")
     with ExitStack() as stack:
         table_of(server, stack)
@@ -82,7 +82,7 @@ def opened_status(server: ServerProcess) -> int:
         return stream.answer.status_code
 
 
-def test_a_server_has_so_many_streams_and_no_more(start: Callable[..., ServerProcess]) -> None:
+def test_the_streams_of_a_server_are_bounded(start: Callable[..., ServerProcess]) -> None:
     server = start("--followers-max", "1")
     with ExitStack() as stack:
         table_of(server, stack)
@@ -116,7 +116,7 @@ def test_a_follower_that_does_not_read_is_cut_off_and_goes_on_by_its_cursor(
         assert seen + again.read_events(len(everything) - len(seen)) == everything
 
 
-def test_a_follower_that_falls_behind_what_is_in_memory_is_told_and_goes_on_by_its_cursor(
+def test_a_follower_that_falls_behind_the_ring_resumes_by_its_cursor(
     start: Callable[..., ServerProcess],
 ) -> None:
     server = start("--ring-bytes", "100000")

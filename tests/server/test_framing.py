@@ -127,7 +127,7 @@ def test_a_body_that_is_encoded_is_refused(shared_server: ServerProcess, log: ob
 
 
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_what_is_no_request_is_refused_by_the_http_server(
+def test_a_malformed_request_is_refused_by_the_http_server(
     shared_server: ServerProcess, log: object, raw: bytes
 ) -> None:
     status, body = exchange(shared_server, raw)
@@ -239,7 +239,7 @@ def test_an_encoded_slash_does_not_part_a_path(
 
 
 @pytest.mark.parametrize("key", ["%C3%A9", "\u00e9", "%FF", "%00"])
-def test_a_key_that_is_no_ascii_is_refused_when_its_outcome_is_asked_for(
+def test_the_outcome_of_a_key_that_is_not_ascii_is_refused(
     shared_server: ServerProcess, log: object, key: str
 ) -> None:
     raw = f"GET /v1/outcomes/{key} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
@@ -248,9 +248,7 @@ def test_a_key_that_is_no_ascii_is_refused_when_its_outcome_is_asked_for(
     assert (status, msgspec.json.decode(body, type=Problem).code) == (400, "invalid-parameter")
 
 
-def test_a_host_that_is_none_is_refused_whatever_is_asked_for(
-    shared_server: ServerProcess, log: object
-) -> None:
+def test_an_invalid_host_is_refused_at_every_path(shared_server: ServerProcess, log: object) -> None:
     for path in ("/v1/time", "/v1/nothing"):
         raw = f"GET {path} HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n".encode()
         status, body = exchange(shared_server, raw)
@@ -274,7 +272,7 @@ def test_a_host_that_is_none_is_refused_whatever_is_asked_for(
     ],
 )
 @pytest.mark.parametrize("method", ["OPTIONS", "HEAD", "PUT", "PATCH", "TRACE", "QUERY"])
-def test_every_method_is_told_what_an_address_takes(
+def test_a_refused_method_gets_the_allowed_methods(
     shared_http: httpx.Client, log: object, method: str, path: str, allowed: str
 ) -> None:
     response = shared_http.request(method, path)

@@ -53,7 +53,7 @@ def the_one_answer(answers: list[httpx.Response]) -> tuple[int, bytes]:
 # ---------------------------------------------------------------------------------- one key, one effect
 
 
-def test_a_namespace_asked_for_eight_times_at_once_is_made_once(
+def test_a_namespace_requested_eight_times_at_once_is_created_once(
     clients: list[httpx.Client], shared_dsn: str
 ) -> None:
     key = new_key()
@@ -64,7 +64,7 @@ def test_a_namespace_asked_for_eight_times_at_once_is_made_once(
     assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
 
 
-def test_a_table_asked_for_eight_times_at_once_is_made_once(
+def test_a_table_requested_eight_times_at_once_is_created_once(
     clients: list[httpx.Client], shared_dsn: str
 ) -> None:
     key = new_key()
@@ -295,7 +295,7 @@ def test_a_command_whose_server_died_before_it_was_carried_out_happens_once_by_r
     assert [event["request_id"] for event in database.events(dsn, table.name)][1:] == [key]
 
 
-def test_a_command_whose_server_died_after_it_was_carried_out_happened_once(
+def test_a_command_whose_server_died_after_the_commit_takes_effect_once(
     dsn: str, new_server: Callable[..., ServerProcess]
 ) -> None:
     victim, heir = new_server(dsn), new_server(dsn)
@@ -332,7 +332,7 @@ def test_a_server_whose_connection_is_cut_in_a_command_carries_it_out_once(
 # ---------------------------------------------------------------------------------- keys of the server
 
 
-def test_whoever_sends_no_key_learns_the_one_that_the_server_used(tables: list[Table]) -> None:
+def test_a_request_without_a_key_gets_the_key_of_the_server(tables: list[Table]) -> None:
     http, name = tables[0].http, tables[0].name
     begun = tables[0].begin()
     missing = http.post(f"/v1/tables/{name}/instants/20200101000000000/complete", json={})
@@ -347,7 +347,7 @@ def test_whoever_sends_no_key_learns_the_one_that_the_server_used(tables: list[T
     assert problem["idempotency_key"] == malformed.headers["Idempotency-Key"]
 
 
-def test_whoever_sends_a_key_gets_it_back_each_time(tables: list[Table]) -> None:
+def test_a_request_with_a_key_gets_it_back_each_time(tables: list[Table]) -> None:
     key = new_key()
 
     answers = [tables[0].begin(key=key), tables[0].begin(key=key)]

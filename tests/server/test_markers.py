@@ -44,7 +44,7 @@ def test_a_marker_is_created_once_and_existed_from_then_on(table: Table) -> None
     assert table.markers(instant) == [marker(instant)]
 
 
-def test_each_marker_of_a_list_is_told_apart(table: Table) -> None:
+def test_each_marker_of_a_list_has_its_own_outcome(table: Table) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant, 1))
 
@@ -132,7 +132,7 @@ def test_a_writer_that_lost_the_instant_to_another_is_refused(table: Table) -> N
     assert succeeded(table.mark(instant, marker(instant), writer="w"))["outcomes"] == ["created"]
 
 
-def test_a_plan_that_nobody_executes_takes_no_markers(table: Table) -> None:
+def test_a_plan_without_an_executor_takes_no_markers(table: Table) -> None:
     first = table.begun()
     table.complete(first, write_stat(first))
     group = {"partition_path": "", "file_id": write_stat(first)["file_id"]}
@@ -191,7 +191,7 @@ def test_a_cursor_of_another_instants_markers_is_refused(table: Table) -> None:
     refused(answer, 400, "invalid-cursor")
 
 
-def test_markers_without_write_stats_are_what_other_attempts_left(table: Table, shared_dsn: str) -> None:
+def test_markers_without_write_stats_are_those_of_other_attempts(table: Table, shared_dsn: str) -> None:
     instant = table.begun()
     retried = marker(instant, 1) | {"file_name": marker(instant, 1)["file_name"].replace("0-0-0_", "0-0-1_")}
     table.marked(instant, marker(instant, 0), marker(instant, 1))
@@ -216,7 +216,7 @@ def test_write_stats_that_were_staged_count_too(table: Table, shared_dsn: str) -
     assert table.markers(instant, unpublished="true") == [marker(instant, 2)]
 
 
-def test_what_a_restore_has_undone_was_published_all_the_same(table: Table, shared_dsn: str) -> None:
+def test_files_undone_by_a_restore_still_count_as_published(table: Table, shared_dsn: str) -> None:
     first = table.begun()
     table.complete(first, write_stat(first))
     savepoint = succeeded(
@@ -250,7 +250,7 @@ def test_pages_of_markers_without_write_stats_are_all_of_them(table: Table, shar
 
 
 @pytest.mark.parametrize(("bucket", "exists"), [(0, True), (1, False)])
-def test_a_marker_is_found_by_its_name(table: Table, bucket: int, exists: bool) -> None:
+def test_a_marker_is_looked_up_by_its_name(table: Table, bucket: int, exists: bool) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant))
     name = f"{marker(instant, bucket)['file_name']}.marker.CREATE"
@@ -299,7 +299,7 @@ def test_markers_are_deleted_while_a_command_holds_the_table(table: Table, share
         assert succeeded(table.delete_markers(instant)) == {"deleted": 1}
 
 
-def test_markers_are_counted_by_what_became_of_them(server: ServerProcess) -> None:
+def test_markers_are_counted_by_their_outcome(server: ServerProcess) -> None:
     with rest.connect(server.url) as http:
         table = rest.make_table(http)
         instant = table.begun()
@@ -314,7 +314,7 @@ def test_markers_are_counted_by_what_became_of_them(server: ServerProcess) -> No
     assert "chronolake_marker_batch_size_sum 5.0" in metrics
 
 
-def test_what_comes_within_the_interval_of_a_batch_shares_the_next(
+def test_requests_within_the_interval_of_a_batch_share_the_next_batch(
     new_server: Callable[..., ServerProcess], dsn: str
 ) -> None:
     server = new_server(dsn, "--marker-interval-ms", "1000")

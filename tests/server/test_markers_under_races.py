@@ -140,9 +140,7 @@ def rows(dsn: str, name: str) -> set[tuple[str, str]]:
     return {(row["instant"], row["file_name"]) for row in answer}
 
 
-def test_what_an_instant_had_marked_when_it_ended_is_all_that_was_acknowledged(
-    race: Race, shared_dsn: str
-) -> None:
+def test_the_markers_of_an_ended_instant_are_the_acknowledged_ones(race: Race, shared_dsn: str) -> None:
     seen = rows(shared_dsn, "seen_at_the_end")
 
     assert race.acknowledged - seen - rows(shared_dsn, "deleted_file") == set()
@@ -159,6 +157,6 @@ def test_every_task_was_stopped_by_the_end_of_its_instant(race: Race) -> None:
     assert race.refusals == {("illegal-transition", 409), ("instant-rolled-back", 410)}
 
 
-def test_markers_that_nobody_else_asked_for_were_all_new(race: Race) -> None:
+def test_markers_requested_once_were_all_new(race: Race) -> None:
     assert race.outcomes == {"created"}
     assert len(race.acknowledged) > ROUNDS * MARKED_BEFORE

@@ -94,7 +94,7 @@ def migrated(dsn: str, server: ServerProcess, later: None, tmp_path: Path) -> Mi
     return Migrated(dsn, server.url, load, table.name)
 
 
-def test_a_server_of_the_release_before_writes_no_more_and_nothing_is_lost(migrated: Migrated) -> None:
+def test_a_server_of_the_previous_release_stops_writing_and_nothing_is_lost(migrated: Migrated) -> None:
     log = database.events(migrated.dsn, migrated.table)
     keys = [row["request_id"] for row in database.query(migrated.dsn, "SELECT request_id FROM outcome")]
     with httpx.Client(base_url=migrated.before, timeout=rest.TIMEOUT_SECONDS) as http:

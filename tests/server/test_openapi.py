@@ -30,9 +30,7 @@ def operation(document: dict[str, Any], method: str, path: str) -> dict[str, Any
     return description
 
 
-def test_no_request_made_from_the_document_is_answered_otherwise_than_it_says(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_each_generated_request_is_answered_as_documented(server: ServerProcess, tmp_path: Path) -> None:
     assert attack.run(server, tmp_path, SECONDS, SEED, "--phases", "examples,coverage,fuzzing") == 0
 
 
@@ -43,9 +41,7 @@ def test_the_document_that_is_served_is_the_one_that_is_printed(
 
 
 @pytest.mark.parametrize("path", ["/cleans", "/savepoints"])
-def test_a_command_that_finds_what_it_would_make_is_documented_with_200(
-    document: dict[str, Any], path: str
-) -> None:
+def test_a_command_that_may_find_an_existing_object_documents_200(document: dict[str, Any], path: str) -> None:
     responses = operation(document, "post", path)["responses"]
 
     assert responses["200"]["content"] == responses["201"]["content"]

@@ -23,8 +23,8 @@ from tests.fix_server import ServerProcess
 from tests.server import database, rest
 
 
-def asked(command: commands.Command) -> Request:
-    """A command as the sequencer gets it."""
+def request_of(command: commands.Command) -> Request:
+    """The request with which the sequencer gets a command."""
     return Request(command, rest.new_key(), commands.fingerprint(commands.canonical(command)), "tester")
 
 
@@ -34,11 +34,11 @@ def begin(table: str) -> commands.Command:
 
 
 async def run_group(dsn: str, *group_of_commands: commands.Command) -> None:
-    """Carry commands out in one group on a connection of its own."""
+    """Execute commands in one group on a connection of its own."""
     lake = Database(Settings(dsn=dsn))
     session = Session(lake)
     try:
-        requests = [asked(command) for command in group_of_commands]
+        requests = [request_of(command) for command in group_of_commands]
         await group.run(session, requests, drift_max_us=1_000_000)
     finally:
         await session.close()

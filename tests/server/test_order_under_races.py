@@ -139,7 +139,7 @@ def test_the_reader_saw_every_instant_whole_or_not_at_all(race: Race) -> None:
             assert [shown[partition, file_id] for partition in PARTITIONS] == [instant] * len(PARTITIONS)
 
 
-def test_each_snapshot_is_exactly_what_had_completed_by_its_time(race: Race) -> None:
+def test_each_snapshot_shows_exactly_the_instants_completed_by_its_time(race: Race) -> None:
     assert len(race.load.snapshots) > 2
     for seen in race.load.snapshots:
         assert seen.groups == content_as_of(race, seen.as_of)
@@ -151,11 +151,11 @@ def test_snapshots_never_go_back(race: Race) -> None:
         assert all(later.groups[group] >= instant for group, instant in earlier.groups.items())
 
 
-def test_whoever_follows_the_timeline_by_completion_time_misses_nothing(race: Race) -> None:
+def test_a_follower_of_the_timeline_by_completion_time_misses_nothing(race: Race) -> None:
     assert race.load.followed_timeline == [event["instant_text"] for event in race.completions]
 
 
-def test_whoever_follows_the_changes_misses_nothing(race: Race) -> None:
+def test_a_follower_of_the_changes_misses_nothing(race: Race) -> None:
     assert race.load.followed_changes == [event["instant_text"] for event in race.completions]
 
 

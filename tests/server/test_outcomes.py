@@ -243,7 +243,7 @@ def test_the_key_of_a_refusal_is_refused_to_another_request(tables: list[Table],
     assert tables[0].state(requested_time) == "inflight"
 
 
-def test_what_was_refused_may_be_asked_for_under_a_new_key(tables: list[Table]) -> None:
+def test_a_refused_command_may_be_retried_with_a_new_key(tables: list[Table]) -> None:
     requested_time = tables[0].begun(inflight=False)
     refused(tables[0].complete(requested_time, key=new_key()), 409, "illegal-transition")
     succeeded(tables[0].inflight(requested_time))
@@ -395,9 +395,7 @@ def test_the_outcome_of_a_namespace_has_no_table(clients: list[httpx.Client]) ->
     assert outcome["version"] >= 1
 
 
-def test_totals_beyond_64_bits_are_told_as_they_were_answered(
-    tables: list[Table], clients: list[httpx.Client]
-) -> None:
+def test_totals_beyond_64_bits_are_replayed_unchanged(tables: list[Table], clients: list[httpx.Client]) -> None:
     requested_time = tables[0].begun()
     key = new_key()
     stats = [write_stat(requested_time, bucket, size_bytes=2**62) for bucket in range(4)]
@@ -419,7 +417,7 @@ def test_a_command_under_way_has_no_outcome_yet(tables: list[Table], shared_dsn:
     assert succeeded(look_up(tables[1].http, key))["status"] == 201
 
 
-def test_what_never_reached_a_decision_has_no_outcome(tables: list[Table], clients: list[httpx.Client]) -> None:
+def test_a_request_without_a_decision_has_no_outcome(tables: list[Table], clients: list[httpx.Client]) -> None:
     key = new_key()
     refused(tables[0].begin(key=key, lease_seconds=0), 400, "invalid-request")
 

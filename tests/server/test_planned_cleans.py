@@ -82,7 +82,7 @@ def gone(table: Table, as_of: str) -> Json:
 # ---------------------------------------------------------------------------------- policies
 
 
-def test_what_left_the_slices_at_the_last_retained_commit_or_before_is_deleted(table: Table) -> None:
+def test_files_superseded_by_the_last_retained_commit_are_deleted(table: Table) -> None:
     done = [write(table) for _ in range(4)]
 
     planned = cleaned(table, retain_commits=2)
@@ -92,13 +92,13 @@ def test_what_left_the_slices_at_the_last_retained_commit_or_before_is_deleted(t
     assert (planned["action"], planned["state"], planned["writer"]) == ("clean", "inflight", "w")
 
 
-def test_a_clean_retains_ten_commits_unless_told_otherwise(table: Table) -> None:
+def test_a_clean_retains_ten_commits_by_default(table: Table) -> None:
     done = [write(table) for _ in range(11)]
 
     assert cleaned(table, retain_commits=None)["plan"]["files_to_delete"] == [name_of(done[0])]
 
 
-def test_by_hours_what_was_live_since_then_is_kept(table: Table) -> None:
+def test_a_clean_by_hours_keeps_the_files_live_since_then(table: Table) -> None:
     write(table)
     write(table)
 
@@ -130,7 +130,7 @@ def test_by_versions_nothing_is_kept_of_a_group_that_was_replaced(table: Table) 
     ]
 
 
-def test_a_preview_says_what_a_clean_would_delete_and_changes_nothing(table: Table) -> None:
+def test_a_preview_lists_the_files_to_delete_and_changes_nothing(table: Table) -> None:
     first, second = write(table), write(table)
 
     seen = preview(table, retain_commits=1)
@@ -152,7 +152,7 @@ def test_with_nothing_to_clean_no_instant_is_made(table: Table) -> None:
     assert listed["instants"] == []
 
 
-def test_what_was_planned_is_not_planned_again(table: Table) -> None:
+def test_a_planned_file_is_not_planned_again(table: Table) -> None:
     for _ in range(3):
         write(table)
     executed(table, cleaned(table, retain_commits=2))
@@ -186,7 +186,7 @@ def test_a_policy_that_makes_no_sense_is_refused(table: Table, policy: Json) -> 
 # ---------------------------------------------------------------------------------- what is held
 
 
-def test_what_a_savepoint_pins_is_kept_until_it_is_released(table: Table) -> None:
+def test_pinned_files_are_kept_until_the_savepoint_is_released(table: Table) -> None:
     first = write(table)
     saved = succeeded(post(table, "savepoints", {"writer": "w"}))
     second, _ = write(table), write(table)
@@ -200,7 +200,7 @@ def test_what_a_savepoint_pins_is_kept_until_it_is_released(table: Table) -> Non
     assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first)]
 
 
-def test_what_a_pending_write_may_have_read_is_kept(table: Table) -> None:
+def test_files_that_a_pending_write_may_have_read_are_kept(table: Table) -> None:
     first, second = write(table), write(table)
     pending = table.begun()
     write(table, 1)
@@ -224,7 +224,7 @@ def test_the_files_of_a_group_that_somebody_plans_for_are_kept(table: Table) -> 
     assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first, 1)]
 
 
-def test_what_a_reader_holds_is_kept_and_served_until_it_ends(table: Table) -> None:
+def test_files_of_a_reader_are_kept_and_served_until_its_lease_ends(table: Table) -> None:
     first = write(table)
     lease = reading(table)
     second = write(table)
@@ -313,7 +313,7 @@ def test_a_file_that_the_plan_does_not_name_is_not_reported(table: Table) -> Non
     assert table.deletions(planned["requested_time"]) == []
 
 
-def test_a_planned_clean_does_not_say_once_more_how_far_it_went(table: Table) -> None:
+def test_completing_a_planned_clean_refuses_a_second_boundary(table: Table) -> None:
     write(table)
     last = write(table)
     planned = cleaned(table)
@@ -324,7 +324,7 @@ def test_a_planned_clean_does_not_say_once_more_how_far_it_went(table: Table) ->
     )
 
 
-def test_there_is_one_clean_at_a_time_and_whoever_asks_goes_on_with_it(table: Table) -> None:
+def test_a_second_request_to_clean_resumes_the_pending_clean(table: Table) -> None:
     write(table)
     write(table)
     waiting = cleaned(table, execute=False)
@@ -377,7 +377,7 @@ def test_who_deleted_which_file_is_seen_with_sql(shared_server: ServerProcess, t
     assert rows == [(planned["requested_time"], names(planned)[0]["file_name"], None)]
 
 
-def test_what_a_restore_undid_is_cleaned_when_nobody_needs_it(table: Table) -> None:
+def test_unneeded_files_undone_by_a_restore_are_cleaned(table: Table) -> None:
     first = write(table)
     saved = succeeded(post(table, "savepoints", {"writer": "w"}))
     undone = write(table)

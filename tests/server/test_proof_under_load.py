@@ -88,7 +88,7 @@ def test_verifying_while_others_write_finds_nothing(
     assert [ended_process.returncode for ended_process in ended] == [0] * RUNS, ended
 
 
-def test_rebuilding_while_others_write_loses_nothing_and_puts_right_what_was_wrong(
+def test_rebuilding_under_load_loses_nothing_and_repairs_the_projections(
     shared_dsn: str, shared_servers: tuple[ServerProcess, ServerProcess], table: str
 ) -> None:
     ended: list[subprocess.CompletedProcess[str]] = []

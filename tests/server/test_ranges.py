@@ -39,7 +39,7 @@ def changes(http: httpx.Client, table: rest.Table, **between: str) -> rest.Json:
         ("/v1/time?zone=UTC", "it takes none"),
     ],
 )
-def test_a_parameter_that_nobody_knows_is_refused(
+def test_an_unknown_parameter_is_refused(
     shared_http: httpx.Client, table: rest.Table, path: str, advice: str
 ) -> None:
     refused = rest.refused(shared_http.get(path.format(table=table.name)), 400, "invalid-parameter")

@@ -61,7 +61,7 @@ def expire(dsn: str, lease: Json) -> None:
 # ---------------------------------------------------------------------------------- leases
 
 
-def test_a_reader_reads_as_of_the_last_completion_unless_told_otherwise(table: Table) -> None:
+def test_a_reader_reads_as_of_the_last_completion_by_default(table: Table) -> None:
     assert reading(table)["as_of"] is None, "nothing has completed"
     first, second = write(table), write(table)
 
@@ -74,7 +74,7 @@ def test_a_reader_reads_as_of_the_last_completion_unless_told_otherwise(table: T
     assert reading(table, as_of="29990101000000000")["as_of"] == second["completion_time"]
 
 
-def test_a_lease_is_renewed_for_as_long_as_before_or_as_said(table: Table) -> None:
+def test_a_lease_is_renewed_for_its_duration_or_a_given_one(table: Table) -> None:
     write(table)
     lease = reading(table, lease_seconds=5)
 
@@ -100,7 +100,9 @@ def test_leases_are_listed_page_by_page_as_long_as_they_run(table: Table, shared
     refused(table.http.get(f"/v1/tables/{table.name}/readers", params={"cursor": "x"}), 400, "invalid-cursor")
 
 
-def test_what_an_ended_lease_held_is_cleaned_and_the_lease_not_renewed(table: Table, shared_dsn: str) -> None:
+def test_files_of_an_ended_lease_are_cleaned_and_the_lease_is_not_renewed(
+    table: Table, shared_dsn: str
+) -> None:
     first = write(table)
     lease = reading(table)
     write(table)
@@ -160,7 +162,7 @@ def test_a_lease_of_another_table_is_none_of_this_one(table: Table) -> None:
 
 
 @pytest.mark.parametrize("lease_id", ["x", "1", "%00", "0" * 100, "'"])
-def test_what_is_no_lease_is_refused(table: Table, lease_id: str) -> None:
+def test_an_invalid_lease_is_refused(table: Table, lease_id: str) -> None:
     at = f"/v1/tables/{table.name}/readers/{lease_id}"
 
     refused(table.http.post(f"{at}/heartbeat", json={}), 400, "invalid-parameter")
@@ -185,7 +187,7 @@ def test_a_lease_that_makes_no_sense_is_refused(table: Table, body: Json) -> Non
     refused(post(table, "readers", body), 400, "invalid-request")
 
 
-def test_readers_of_a_table_that_is_not_there_are_told(table: Table) -> None:
+def test_readers_of_an_unknown_table_are_refused(table: Table) -> None:
     missing = Table(table.http, "no.such")
 
     refused(post(missing, "readers", {"reader": "r"}), 404, "table-not-found")
@@ -230,8 +232,11 @@ def test_a_lease_waits_for_a_clean_that_is_being_planned(table: Table, shared_ds
     refused(taken.result(), 410, "history-cleaned")
 
 
-def read_what_is_oldest(url: str, dsn: str, name: str, stop: Event) -> int:
-    """Take leases of the first time that is served, and see that no clean takes their files; how many."""
+def read_earliest_repeatedly(url: str, dsn: str, name: str, stop: Event) -> int:
+    """Take leases of the earliest served time and check that no clean deletes their files.
+
+    Returns the number of leases.
+    """
     held = 0
     with rest.connect(url) as http, database.connected(dsn) as connection:
         table = Table(http, name)
@@ -250,17 +255,17 @@ def read_what_is_oldest(url: str, dsn: str, name: str, stop: Event) -> int:
     return held
 
 
-def test_no_clean_takes_what_a_reader_holds_however_they_meet(
+def test_no_clean_deletes_files_of_a_concurrent_reader(
     shared_server: ServerProcess, shared_dsn: str, table: Table
 ) -> None:
     stop = Event()
     with ThreadPoolExecutor(READERS) as threads:
         readers: list[Future[int]] = [
-            threads.submit(read_what_is_oldest, shared_server.url, shared_dsn, table.name, stop)
+            threads.submit(read_earliest_repeatedly, shared_server.url, shared_dsn, table.name, stop)
             for _ in range(READERS)
         ]
         try:
-            planned = clean_again_and_again(table)
+            planned = clean_repeatedly(table)
         finally:
             stop.set()
 
@@ -268,8 +273,8 @@ def test_no_clean_takes_what_a_reader_holds_however_they_meet(
     assert sum(reader.result() for reader in readers) > READERS
 
 
-def clean_again_and_again(table: Table) -> int:
-    """Write, and clean all that may go; how many cleans there were."""
+def clean_repeatedly(table: Table) -> int:
+    """Write and clean in turn. Returns the number of cleans."""
     planned = 0
     for _ in itertools.repeat(None, ROUNDS):
         write(table)

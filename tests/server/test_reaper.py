@@ -53,7 +53,7 @@ def table(http: httpx.Client) -> rest.Table:
     return rest.make_table(http)
 
 
-def test_the_rollback_of_a_dead_writer_with_markers_waits_for_whoever_deletes_its_files(
+def test_the_rollback_of_a_dead_writer_with_markers_waits_for_its_deletions(
     server: ServerProcess, table: rest.Table
 ) -> None:
     instant = table.begun(lease_seconds=LEASE_SECONDS)
@@ -173,7 +173,7 @@ def test_a_server_reaps_by_itself(new_server: Callable[..., ServerProcess], dsn:
     assert actors == [(reaper.WRITER,)]
 
 
-def test_a_server_that_is_told_to_stop_stops_in_the_middle_of_its_turn(
+def test_a_stop_signal_ends_the_reaper_in_the_middle_of_its_round(
     new_server: Callable[..., ServerProcess], dsn: str
 ) -> None:
     server = new_server(dsn, "--reaper-seconds", "0.1")

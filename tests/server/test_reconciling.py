@@ -9,14 +9,14 @@ from tests.server.reconciling import MERGE_ON_READ, names, retried, shown
 from tests.server.rest import Table, log_stat, marker, refused, succeeded, write_stat
 
 
-def test_what_an_instant_marks_and_publishes_adds_up(table: Table) -> None:
+def test_an_instant_whose_markers_are_all_published_completes(table: Table) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant, 0), marker(instant, 1))
 
     succeeded(table.complete(instant, write_stat(instant, 0), write_stat(instant, 1)))
 
 
-def test_an_instant_that_marks_nothing_is_not_asked(table: Table) -> None:
+def test_an_instant_without_markers_needs_no_reconciliation(table: Table) -> None:
     instant = table.begun()
 
     succeeded(table.complete(instant, write_stat(instant)))
@@ -102,7 +102,7 @@ def test_a_file_that_is_marked_again_after_its_deletion_may_be_written_again(tab
     succeeded(table.complete(instant, write_stat(instant)))
 
 
-def test_what_was_staged_adds_up_with_the_markers_too(table: Table) -> None:
+def test_staged_files_are_reconciled_with_the_markers_too(table: Table) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant, 0), marker(instant, 1), retried(instant))
     versions = [table.staged(instant, write_stat(instant, bucket)) for bucket in (0, 1, 2)]

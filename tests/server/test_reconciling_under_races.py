@@ -30,7 +30,7 @@ def marked_while(dsn: str, instant: str, late: Json) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("marked_before", [[], [1]], ids=["the first", "one more"])
-def test_a_marker_created_while_its_instant_completes_is_asked_for(
+def test_a_marker_created_while_its_instant_completes_is_reconciled(
     table: Table, shared_dsn: str, marked_before: list[int]
 ) -> None:
     instant = table.begun()
@@ -44,7 +44,7 @@ def test_a_marker_created_while_its_instant_completes_is_asked_for(
     assert table.markers(instant) == [marker(instant, 0), *before]
 
 
-def test_a_marker_created_while_staged_files_complete_is_asked_for(table: Table, shared_dsn: str) -> None:
+def test_a_marker_created_while_staged_files_complete_is_reconciled(table: Table, shared_dsn: str) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant, 1))
     version = table.staged(instant, write_stat(instant, 1))

@@ -32,7 +32,7 @@ def test_of_a_report_with_a_file_that_was_never_marked_nothing_is_recorded(table
 
 @pytest.mark.parametrize("name", ["0", "a.parquet", ".", "\u20ac", "x" * 1_024])
 @pytest.mark.parametrize("ends", ["completes", "is rolled back", "is pending"])
-def test_what_is_no_data_file_is_not_reported_as_deleted_of_an_instant_that(
+def test_reporting_a_file_that_is_no_data_file_is_refused_for_an_instant_that(
     table: Table, ends: str, name: str
 ) -> None:
     instant = table.begun()
@@ -105,7 +105,7 @@ def test_pages_of_deletions_are_all_of_them(table: Table) -> None:
     assert second["next_cursor"] is None
 
 
-def test_what_writes_no_data_files_has_no_markers(table: Table) -> None:
+def test_an_action_without_data_files_has_no_markers(table: Table) -> None:
     instant = table.begun()
     succeeded(table.roll_back(instant, files_to_delete=[marker(instant)["file_name"]]))
     rollback = shown(table, instant)["rolled_back_by"]

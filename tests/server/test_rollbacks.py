@@ -110,7 +110,7 @@ def test_files_that_were_named_are_the_plan_and_markers_are_not(table: Table) ->
         "x" * 1_000 + "/{own}",
     ],
 )
-def test_a_rollback_that_names_what_is_no_data_file_of_its_target_is_refused(table: Table, path: str) -> None:
+def test_a_rollback_that_names_no_data_file_of_its_target_is_refused(table: Table, path: str) -> None:
     """Nobody would delete it, and the rollback would wait for ever."""
     other, instant = table.begun(), table.begun()
     own, theirs = marker(instant)["file_name"], marker(other)["file_name"]
@@ -123,7 +123,7 @@ def test_a_rollback_that_names_what_is_no_data_file_of_its_target_is_refused(tab
     assert table.state(instant) == "inflight"
 
 
-def test_what_the_plan_of_a_rollback_names_is_reported_without_a_marker(table: Table) -> None:
+def test_a_file_in_the_plan_of_a_rollback_is_reported_without_a_marker(table: Table) -> None:
     instant = table.begun()
     named, unnamed = marker(instant, 0), marker(instant, 1)
     path = named["file_name"]
@@ -137,7 +137,7 @@ def test_what_the_plan_of_a_rollback_names_is_reported_without_a_marker(table: T
 
 
 @pytest.mark.parametrize("folder", ["", "day=1"])
-def test_a_rollback_records_no_deletion_of_what_another_has_written(table: Table, folder: str) -> None:
+def test_a_rollback_records_no_deletion_of_a_file_of_another_instant(table: Table, folder: str) -> None:
     """A server would delete it, as a file that came late."""
     other, instant = table.begun(), table.begun()
     theirs = marker(other) | {"partition_path": folder}
@@ -149,7 +149,7 @@ def test_a_rollback_records_no_deletion_of_what_another_has_written(table: Table
     assert table.deletions(rollback) == []
 
 
-def test_a_rollback_that_nobody_executes_waits_for_whoever_takes_it(table: Table) -> None:
+def test_an_unexecuted_rollback_waits_for_an_executor(table: Table) -> None:
     instant, rollback = rolled_back(table, 0, execute=False)
     waiting = shown(table, rollback)
     assert (waiting["state"], waiting["lease_expires_at"]) == ("requested", None)
@@ -221,7 +221,7 @@ def test_a_rollback_reports_no_files_of_other_instants(table: Table) -> None:
     refused(table.report(rollback, marker(other, 3)), 422, "invalid-deletion")
 
 
-def test_a_compaction_that_failed_half_way_deletes_what_its_first_execution_left(table: Table) -> None:
+def test_a_failed_compaction_deletes_the_files_of_its_first_execution(table: Table) -> None:
     first = table.begun()
     succeeded(table.complete(first, write_stat(first)))
     group = {"partition_path": "", "file_id": bucket_file_id(0)}

@@ -125,7 +125,7 @@ def test_a_slice_stays_whole_when_only_a_log_file_could_match(shared_http: httpx
     assert slices_of(table, filter=compare("id", "=", 15)) == [("", 0)]
 
 
-def test_what_a_restore_brings_back_is_pruned_as_before(shared_http: httpx.Client) -> None:
+def test_slices_restored_by_a_restore_are_pruned_as_before(shared_http: httpx.Client) -> None:
     table = rest.make_table(shared_http)
     first = table.begun()
     succeeded(table.complete(first, write_stat(first, column_stats=[stats(ID, 0, 9)])))
@@ -190,14 +190,14 @@ def test_as_arrow_a_slice_stays_whole_too_and_is_as_of_a_time(shared_http: httpx
     assert streamed(table, filter=compare("id", "=", 5), as_of=first)["kind"].to_pylist() == ["base"]
 
 
-def test_what_is_wrong_with_a_scan_as_arrow_is_answered_as_a_problem(table: Table) -> None:
-    def asked(**body: object) -> httpx.Response:
+def test_an_error_of_a_scan_as_arrow_is_answered_as_a_problem(table: Table) -> None:
+    def scan_as_arrow(**body: object) -> httpx.Response:
         return table.http.post(f"/v1/tables/{table.name}/scan", json=body, headers={"Accept": ARROW})
 
-    refused(asked(filter=compare("amount", "=", 1)), 422, "invalid-filter")
-    assert refused(asked(cursor="x"), 400, "invalid-parameter")["context"] == {"parameter": "cursor"}
-    refused(asked(filter=compare("name", "=", "a\0")), 400, "invalid-request")
-    refused(asked(as_of="2026"), 400, "invalid-request")
+    refused(scan_as_arrow(filter=compare("amount", "=", 1)), 422, "invalid-filter")
+    assert refused(scan_as_arrow(cursor="x"), 400, "invalid-parameter")["context"] == {"parameter": "cursor"}
+    refused(scan_as_arrow(filter=compare("name", "=", "a\0")), 400, "invalid-request")
+    refused(scan_as_arrow(as_of="2026"), 400, "invalid-request")
     assert streamed(table, filter=compare("id", "=", 1)).num_rows == 0
 
 

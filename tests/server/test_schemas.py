@@ -70,7 +70,7 @@ def test_changes_make_the_next_version_which_the_table_then_shows(table: Table) 
     ]
 
 
-def test_the_event_says_what_was_asked_for_and_the_whole_schema_since(
+def test_the_event_records_the_changes_and_the_whole_new_schema(
     table: Table, shared_server: ServerProcess
 ) -> None:
     made = succeeded(ask(table, NOTE))
@@ -109,7 +109,7 @@ def test_the_event_says_what_was_asked_for_and_the_whole_schema_since(
     ],
     ids=str,
 )
-def test_what_is_refused_leaves_all_as_it_was(
+def test_a_refused_change_changes_nothing(
     refuse: Callable[..., None], status: int, code: str, changes: list[Json]
 ) -> None:
     refuse(CHANGE, status, code, json={"changes": [added("before"), *changes, added("behind")]})
@@ -202,14 +202,14 @@ def test_every_version_is_kept_and_listed_oldest_first_in_pages(table: Table) ->
 
 
 @pytest.mark.parametrize("version", ["2", "2147483647"])
-def test_a_version_that_there_is_not_is_not_found(table: Table, version: str) -> None:
+def test_an_unknown_version_is_not_found(table: Table, version: str) -> None:
     answer = table.http.get(f"/v1/tables/{table.name}/schemas/{version}")
 
     refused(answer, 404, "schema-not-found")
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "1.0", "x", "01", "%20", "2147483648", "9" * 500, "\u0661"])
-def test_what_is_no_version_is_refused(table: Table, version: str) -> None:
+def test_an_invalid_version_is_refused(table: Table, version: str) -> None:
     answer = table.http.get(f"/v1/tables/{table.name}/schemas/{version}")
 
     refused(answer, 400, "invalid-parameter")
@@ -247,7 +247,7 @@ def test_a_schema_that_there_is_not_cannot_have_written_files(table: Table) -> N
     assert table.state(begun) == "inflight"
 
 
-def test_whoever_executes_a_plan_writes_with_the_schema_of_then(table: Table) -> None:
+def test_the_executor_of_a_plan_writes_with_the_schema_of_its_start(table: Table) -> None:
     base = table.begun()
     succeeded(table.complete(base, write_stat(base)))
     group = {"partition_path": "", "file_id": write_stat(base)["file_id"]}
@@ -257,7 +257,7 @@ def test_whoever_executes_a_plan_writes_with_the_schema_of_then(table: Table) ->
     assert succeeded(table.inflight(plan))["schema_version"] == 2
 
 
-def test_what_writes_no_files_has_no_schema(table: Table) -> None:
+def test_an_action_without_files_has_no_schema(table: Table) -> None:
     undone = succeeded(table.roll_back(table.begun()))
     rollback = table.http.get(f"/v1/tables/{table.name}/instants/{undone['rolled_back_by']}")
 

@@ -75,7 +75,7 @@ def test_a_server_whose_database_froze_says_soon_that_it_is_not_ready(freezer: F
         assert table.http.get("/health").status_code == 200
 
 
-def test_a_request_is_answered_in_time_whatever_the_database_does(
+def test_a_request_is_answered_in_time_with_a_silent_database(
     freezer: Freezer, dsn: str, new_server: Callable[..., ServerProcess]
 ) -> None:
     server = new_server(freezer.dsn, "--answer-seconds", "1")
@@ -94,7 +94,7 @@ def test_a_request_is_answered_in_time_whatever_the_database_does(
     assert late[0].headers["Idempotency-Key"] == late[0].json()["idempotency_key"] == key
 
 
-def test_a_command_that_was_answered_too_late_happens_once(
+def test_a_command_answered_too_late_takes_effect_once(
     freezer: Freezer, dsn: str, new_server: Callable[..., ServerProcess]
 ) -> None:
     server = new_server(freezer.dsn, "--answer-seconds", "1", "--silent-seconds", "2")

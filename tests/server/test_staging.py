@@ -26,7 +26,7 @@ def live(table: Table) -> dict[str, str]:
 # ---------------------------------------------------------------------------------- what counts, and when
 
 
-def test_nobody_sees_what_is_staged_before_the_instant_completes(table: Table) -> None:
+def test_staged_files_are_invisible_until_the_instant_completes(table: Table) -> None:
     begun = table.begun()
     version = table.staged(begun, write_stat(begun, 1))
     assert live(table) == {}
@@ -49,7 +49,7 @@ def test_all_parts_count_together(table: Table) -> None:
     assert live(table) == {"00000001": begun, "00000002": begun, "00000003": begun}
 
 
-def test_what_completing_does_not_name_never_counts(table: Table) -> None:
+def test_staged_files_that_complete_does_not_name_never_count(table: Table) -> None:
     begun = table.begun()
     table.staged(begun, write_stat(begun, 1))
     version = table.staged(begun, write_stat(begun, 2))
@@ -57,7 +57,7 @@ def test_what_completing_does_not_name_never_counts(table: Table) -> None:
     assert live(table) == {"00000002": begun}
 
 
-def test_the_answer_says_what_was_staged(table: Table) -> None:
+def test_the_answer_describes_the_staged_files(table: Table) -> None:
     begun = table.begun()
     staged = succeeded(table.stage(begun, write_stat(begun, 1), write_stat(begun, 2)))
     version = staged.pop("version")
@@ -85,7 +85,7 @@ def test_staging_again_under_the_same_key_stages_once(table: Table) -> None:
     assert succeeded(table.complete(begun, staged=[first["version"]]))["summary"]["files"] == 1
 
 
-def test_what_was_staged_supersedes_what_was_there(table: Table) -> None:
+def test_staged_files_supersede_the_earlier_files(table: Table) -> None:
     first, second = table.begun(), ""
     succeeded(table.complete(first, write_stat(first, 1)))
     second = table.begun()
@@ -104,13 +104,13 @@ def test_a_version_that_staged_nothing_is_refused(table: Table) -> None:
     assert table.state(begun) == "inflight"
 
 
-def test_what_another_instant_has_staged_is_refused(table: Table) -> None:
+def test_staged_files_of_another_instant_are_refused(table: Table) -> None:
     mine, theirs = table.begun(), table.begun()
     version = table.staged(theirs, write_stat(theirs, 1))
     refused(table.complete(mine, staged=[version]), 422, "invalid-write-stat")
 
 
-def test_what_was_staged_in_another_table_is_refused(table: Table, shared_http: httpx.Client) -> None:
+def test_staged_files_of_another_table_are_refused(table: Table, shared_http: httpx.Client) -> None:
     other = rest.make_table(shared_http)
     begun = other.begun()
     version = other.staged(begun, write_stat(begun, 1))
@@ -169,14 +169,14 @@ def test_a_file_of_another_instant_cannot_be_staged(table: Table) -> None:
     assert problem["context"]["index"] == 0
 
 
-def test_a_writer_that_was_rolled_back_is_told_to_stop(table: Table) -> None:
+def test_a_writer_that_was_rolled_back_is_refused(table: Table) -> None:
     begun = table.begun()
     succeeded(table.roll_back(begun, reason="too slow"))
     problem = refused(table.stage(begun, write_stat(begun, 1)), 410, "instant-rolled-back")
     assert problem["context"]["reason"] == "too slow"
 
 
-def test_nothing_is_staged_for_what_has_completed(table: Table) -> None:
+def test_nothing_is_staged_for_a_completed_instant(table: Table) -> None:
     begun = table.begun()
     succeeded(table.complete(begun))
     refused(table.stage(begun, write_stat(begun, 1)), 409, "illegal-transition")
@@ -190,7 +190,7 @@ def test_another_than_the_writer_stages_nothing(table: Table) -> None:
 # ---------------------------------------------------------------------------------- conflicts
 
 
-def test_a_conflict_is_told_when_it_is_staged(table: Table) -> None:
+def test_a_conflict_is_reported_while_staging(table: Table) -> None:
     loser, winner = table.begun(), table.begun()
     succeeded(table.complete(winner, write_stat(winner, 1)))
     problem = refused(table.stage(loser, write_stat(loser, 1)), 409, "write-conflict")

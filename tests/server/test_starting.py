@@ -58,7 +58,7 @@ def test_a_database_of_an_unknown_revision_is_not_served(dsn: str) -> None:
     assert "migrate" in message
 
 
-def test_a_database_that_is_not_there_is_said_in_a_line(dsn: str) -> None:
+def test_a_missing_database_is_reported_in_one_line(dsn: str) -> None:
     nowhere = make_conninfo(dsn, dbname="nowhere_at_all")
 
     assert "nowhere_at_all" in complaint(run("serve", "--dsn", nowhere, "--port", "0"))
@@ -87,7 +87,7 @@ def test_a_second_server_at_the_same_port_is_refused(shared_server: ServerProces
     assert port in complaint(run("serve", "--dsn", shared_server.dsn, "--port", port))
 
 
-def test_a_login_that_is_refused_is_told_from_a_database_that_is_not_there(
+def test_a_refused_login_is_distinguished_from_a_missing_database(
     plain_login: str, empty_database: str
 ) -> None:
     unreachable = complaint(run("serve", "--dsn", "host=127.0.0.1 port=9 dbname=x"))
@@ -115,14 +115,14 @@ def test_a_login_that_is_refused_is_told_from_a_database_that_is_not_there(
         ('failed to resolve host "nowhere": Name or service not known', "cannot connect"),
     ],
 )
-def test_what_libpq_says_of_a_connection_is_turned_into_what_to_do(reason: str, expected: str) -> None:
+def test_a_libpq_error_of_a_connection_becomes_a_remedy(reason: str, expected: str) -> None:
     message = str(diagnosis.of_connecting(psycopg.OperationalError(f"connection failed: {reason}\n")))
 
     assert expected in message
     assert reason in message
 
 
-def test_a_role_that_is_missing_or_not_granted_is_said_with_the_grant(plain_login: str) -> None:
+def test_a_missing_or_ungranted_role_is_reported_with_the_grant(plain_login: str) -> None:
     missing = complaint(run("serve", "--dsn", plain_login, "--role", "no_such_role"))
     not_granted = complaint(run("serve", "--dsn", plain_login, "--role", "chronolake_auditor"))
 
@@ -139,7 +139,7 @@ def test_a_schema_of_a_later_release_is_refused(dsn: str) -> None:
     assert "does not know" in migrated
 
 
-def test_a_schema_of_a_development_version_is_refused_with_what_to_do(dsn: str) -> None:
+def test_a_schema_of_a_development_version_is_refused_with_a_remedy(dsn: str) -> None:
     database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '0023'")
 
     served, migrated = complaint(run("serve", "--dsn", dsn)), complaint(run("migrate", "--dsn", dsn))
@@ -165,7 +165,7 @@ def test_a_schema_of_a_development_version_is_refused_with_what_to_do(dsn: str) 
         ("migrate", "--dsn", " "),
     ],
 )
-def test_wrong_settings_are_said_in_a_few_lines(arguments: tuple[str, ...]) -> None:
+def test_wrong_settings_are_reported_in_a_few_lines(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments)
 
     assert "secret" not in complaint(ended)
@@ -199,7 +199,7 @@ def test_a_level_may_be_written_in_capitals(dsn: str, new_server: Callable[..., 
     new_server(dsn, "--log-level", "WARNING")
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert run("--version").stdout == f"chronolake-metastore {importlib.metadata.version('chronolake')}\n"
 
 
@@ -263,7 +263,7 @@ def bare_login(dsn: str) -> Iterator[str]:
     database.query_nothing(dsn, f"DROP ROLE {name}")
 
 
-def test_a_login_that_may_not_migrate_is_told_what_it_needs_to_serve(bare_login: str) -> None:
+def test_a_login_that_may_not_migrate_gets_the_grant_needed_to_serve(bare_login: str) -> None:
     login = conninfo_to_dict(bare_login)["user"]
 
     message = complaint(run("migrate", "--dsn", bare_login))
@@ -272,7 +272,7 @@ def test_a_login_that_may_not_migrate_is_told_what_it_needs_to_serve(bare_login:
     assert f'GRANT chronolake_server TO "{login}"' in message
 
 
-def test_a_second_login_that_migrates_is_told_the_grant_that_it_needs(dsn: str, bare_login: str) -> None:
+def test_a_second_login_that_migrates_gets_the_grant_that_it_needs(dsn: str, bare_login: str) -> None:
     login = conninfo_to_dict(bare_login)["user"]
     database.query_nothing(dsn, f"GRANT USAGE ON SCHEMA chronolake TO {login}")
     database.query_nothing(dsn, f"GRANT SELECT ON chronolake.alembic_version TO {login}")
@@ -414,7 +414,7 @@ def stopped() -> Callable[[ServerProcess, signal.Signals], int]:
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_that_is_asked_to_stop_ends_well(
+def test_a_stop_signal_ends_the_server_with_exit_code_zero(
     server: ServerProcess, stopped: Callable[[ServerProcess, signal.Signals], int], stop_signal: signal.Signals
 ) -> None:
     assert stopped(server, stop_signal) == 0

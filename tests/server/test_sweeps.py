@@ -101,7 +101,7 @@ def test_a_grace_period_is_a_number_of_seconds(table: Table, grace: str) -> None
     refused(table.http.post("/v1/tables", json=body), 422, "invalid-table")
 
 
-def test_when_nothing_was_found_it_is_due_no_more_and_saying_so_again_changes_nothing(
+def test_after_an_empty_sweep_nothing_is_due_and_a_repeat_changes_nothing(
     table: Table, shared_server: ServerProcess
 ) -> None:
     instant, _ = completed(table)
@@ -115,7 +115,7 @@ def test_when_nothing_was_found_it_is_due_no_more_and_saying_so_again_changes_no
     assert (times(table), sweeps_of(shared_server.dsn, table)) == ([], 1)
 
 
-def test_what_was_found_is_recorded_once_more_and_due_once_more(table: Table) -> None:
+def test_a_late_file_is_recorded_again_and_due_again(table: Table) -> None:
     instant, lost = completed(table)
     last = since(table)
 
@@ -134,7 +134,7 @@ def test_a_sweep_that_did_not_see_the_last_deletion_ends_nothing(table: Table) -
     assert succeeded(sweep(table, instant, seen))["unswept_since"] == since(table) > seen
 
 
-def test_a_rollback_is_due_for_its_target_and_what_the_target_had_deleted_is_due_too(table: Table) -> None:
+def test_a_rollback_and_the_deletions_of_its_target_are_both_due(table: Table) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant, 0), marker(instant, 1))
     succeeded(table.report(instant, marker(instant, 0)))
@@ -166,7 +166,7 @@ def test_a_file_that_was_published_after_it_was_deleted_is_not_looked_for(table:
     refused(sweep(table, instant, since(table), marker(instant, 0)), 422, "invalid-deletion")
 
 
-def test_what_a_restore_has_undone_was_published(table: Table) -> None:
+def test_files_undone_by_a_restore_count_as_published(table: Table) -> None:
     before = table.begun()
     succeeded(table.complete(before, write_stat(before, 2)))
     savepoint = succeeded(table.http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
@@ -214,13 +214,13 @@ def test_a_page_goes_on_behind_the_one_before(table: Table) -> None:
     assert second["next_cursor"] is None
 
 
-def test_what_is_due_follows_from_the_log(server: ServerProcess) -> None:
+def test_due_sweeps_follow_from_the_log(server: ServerProcess) -> None:
     with rest.connect(server.url) as http:
         table = rest.make_table(http)
         swept, lost = completed(table)
         succeeded(sweep(table, swept, since(table), lost))
         succeeded(sweep(table, swept, since(table)))
-        test_a_rollback_is_due_for_its_target_and_what_the_target_had_deleted_is_due_too(rest.make_table(http))
+        test_a_rollback_and_the_deletions_of_its_target_are_both_due(rest.make_table(http))
         completed(rest.make_table(http))
     server.stop()
     settings = Settings(dsn=server.dsn)
@@ -233,7 +233,7 @@ def test_what_is_due_follows_from_the_log(server: ServerProcess) -> None:
     assert asyncio.run(verification.verify(settings)).findings == []
 
 
-def test_what_a_clean_has_deleted_is_not_due(server: ServerProcess) -> None:
+def test_files_deleted_by_a_clean_are_not_due(server: ServerProcess) -> None:
     """It was published: nobody writes it any more."""
     with rest.connect(server.url) as http:
         table = rest.make_table(http)

@@ -76,7 +76,7 @@ def test_a_write_that_somebody_gives_up_stops_and_says_so(
     assert orphans_of(table) == []
 
 
-def test_the_next_write_deletes_what_a_rollback_left(spark: SparkSession, new_table: NewTable):
+def test_the_next_write_deletes_the_files_that_a_rollback_left(spark: SparkSession, new_table: NewTable):
     table = new_table(priced(spark, 1), "id", buckets=BUCKETS)
     write = table.metastore.begin()
     name = base_file_name(bucket_file_id(0), "0-0-0", write.requested_time)

@@ -152,7 +152,7 @@ def test_a_bucket_whose_first_file_group_was_replaced_goes_on_in_the_one_that_it
     assert (stat.file_id, stat.records) == (second, 2)
 
 
-def test_the_stat_says_what_the_file_is(job: WriteJob):
+def test_the_write_stat_describes_the_file(job: WriteJob):
     (stat,) = write([batch(row(1), row(2), row(1, 5))], job, TASK).stats
 
     path = Path(job.base_path, stat.file_name)

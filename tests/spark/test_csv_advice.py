@@ -49,9 +49,7 @@ CORRECT = "correct the value: no type that the column can be changed to takes it
         ("n/a", "int", {CORRECT}),
     ],
 )
-def test_for_a_value_that_a_table_does_not_take_only_what_helps_is_advised(
-    value: str, type_: str, advice: set[str]
-):
+def test_for_a_refused_value_only_working_remedies_are_advised(value: str, type_: str, advice: set[str]):
     given = csv_advice.advice_for_value("v", type_, value, stated=False)
 
     options = set(re.findall("--schema '.*?'|--widen '.*?'", given))

@@ -59,7 +59,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("known", [{}, {"v": Column("string")}], ids=["a new table", "a table"])
-def test_what_cannot_be_read_as_it_was_written_is_refused_with_its_place(
+def test_a_file_that_cannot_be_read_faithfully_is_refused_with_the_place(
     file: Path, content: bytes, message: str, known: dict[str, Column]
 ):
     file.write_bytes(content)
@@ -78,7 +78,7 @@ def test_a_zero_byte_of_a_file_in_utf_16_is_no_reason_to_name_that_encoding(file
         csv_files.inspect([file], ReadOptions("utf-16"))
 
 
-def test_a_file_in_utf_16_that_is_read_as_latin_1_is_told_from_one_with_a_zero_byte(file: Path):
+def test_utf_16_read_as_latin_1_is_distinguished_from_a_zero_byte(file: Path):
     file.write_bytes("id,v\n1,2\n".encode("utf-16"))
 
     with pytest.raises(errors.SourceUnreadable, match=r"line 1: .* as UTF-16 does; .*utf-16"):

@@ -102,7 +102,7 @@ def test_all_rows_of_all_files_decide_the_type(file: Path):
     st.lists(st.sampled_from(["9", "10", "9.5", "+1", "007", "1e5", "", "x", "2026-01-31"]), max_size=6),
     st.data(),
 )
-def test_what_a_column_resembles_does_not_depend_on_its_batches(values: list[str], data: st.DataObject):
+def test_the_inferred_type_of_a_column_does_not_depend_on_its_batches(values: list[str], data: st.DataObject):
     cut = data.draw(st.integers(0, len(values)))
     whole, first, second = (csv_profiles.Profile() for _ in range(3))
     whole.add(pa.array(values, pa.string()))

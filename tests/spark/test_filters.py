@@ -170,7 +170,7 @@ def test_changes_with_a_filter_are_those_that_match(
         assert rows_of(table.incremental(from_, filter=wanted).na.fill("-")) == rows_of(everything.na.fill("-"))
 
 
-def test_changes_with_a_filter_tell_what_a_replacement_and_a_restore_did(
+def test_changes_with_a_filter_include_a_replacement_and_a_restore(
     spark: SparkSession, table: SparkTable
 ) -> None:
     start = table.metastore.snapshot().as_of
@@ -231,7 +231,7 @@ def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
         (col("amount") > 1, InvalidFilter, "no column 'amount'"),
     ],
 )
-def test_what_is_no_filter_is_refused(table: SparkTable, wanted: Any, error: type[Exception], why: str) -> None:
+def test_an_invalid_filter_is_refused(table: SparkTable, wanted: Any, error: type[Exception], why: str) -> None:
     with pytest.raises(error, match=why):
         table.snapshot(filter=wanted)
     with pytest.raises(error, match=why):

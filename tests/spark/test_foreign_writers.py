@@ -31,7 +31,7 @@ def rows(numbers: range, n: int) -> list[programs.Row]:
     ]
 
 
-def test_spark_goes_on_with_what_other_writers_wrote_and_they_with_what_it_wrote(
+def test_spark_and_other_writers_update_each_others_records(
     spark: SparkSession, new_table: NewTable, client: chronolake.Client, tmp_path: Path
 ) -> None:
     table: SparkTable = new_table(

@@ -53,7 +53,7 @@ def test_later_files_correct_earlier_ones(ingest: Ingest, table: Callable[[], Sp
     assert result["commits"][1]["deletes"] == 1
 
 
-def test_a_second_run_ingests_only_what_is_new(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
+def test_a_second_run_ingests_only_new_files(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
     (tmp_path / "in" / "1.csv").write_text("id,n\n1,10\n")
     ingest("--key", "id", "--one-commit-per-file")
     (tmp_path / "in" / "2.csv").write_text("id,n\n1,11\n")
@@ -187,7 +187,7 @@ def test_an_empty_table_that_a_killed_ingest_left_is_taken_over(
     assert [commit["inserts"] for commit in ingest("--key", "id")["commits"]] == [1]
 
 
-def test_a_file_that_changed_after_it_was_loaded_takes_nothing_back_unless_told(
+def test_a_changed_file_is_loaded_again_only_on_request(
     run: Callable[..., int],
     ingest: Ingest,
     table: Callable[[], SparkTable],

@@ -55,7 +55,7 @@ def test_no_text_of_the_help_is_cut_off_on_a_screen_of_80_columns(
 
 
 @pytest.mark.parametrize(("options", "step"), [((), "load"), (("--dry-run",), "look at")])
-def test_what_is_begun_and_its_interruption_are_said_on_stderr(
+def test_the_started_step_and_its_interruption_are_reported_on_stderr(
     run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

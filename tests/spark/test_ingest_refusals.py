@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
     ],
     ids=["unknown key", "no key", "no files", "bad expression", "no op column"],
 )
-def test_what_is_wrong_is_said(
+def test_an_error_is_reported(
     run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -168,7 +168,7 @@ def test_a_dry_run_reads_everything_and_makes_nothing(
     assert not (tmp_path / "table").exists()
 
 
-def test_a_dry_run_refuses_the_base_path_of_a_dropped_table_unless_told_to_take_it_over(
+def test_a_dry_run_refuses_the_base_path_of_a_dropped_table_unless_reused(
     run: Callable[..., int],
     ingest: Ingest,
     client: chronolake.Client,

@@ -64,7 +64,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_spark_would_drop_or_change_is_refused_with_its_place(file: Path, content: str, message: str):
+def test_a_value_that_spark_would_drop_or_change_is_refused_with_its_place(
+    file: Path, content: str, message: str
+):
     file.write_text(content)
 
     with pytest.raises(errors.SourceUnreadable, match=rf"a\.json, {message}"):
@@ -92,7 +94,7 @@ def test_a_kind_of_another_file_counts_too(file: Path, tmp_path: Path):
         ('{"v":1}\n{"v":1.5e-3}\n{"v":1E0}', ["line 1", "line 2", "line 3"]),
     ],
 )
-def test_what_is_json_is_taken(file: Path, content: str, places: list[str]):
+def test_valid_json_is_accepted(file: Path, content: str, places: list[str]):
     file.write_bytes(content.encode())
 
     json_files.shape_of([file])

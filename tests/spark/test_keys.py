@@ -76,7 +76,7 @@ def any_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Sp
 
 
 @pytest.mark.spark
-def test_spark_makes_of_every_test_vector_what_the_file_says(any_mode: SparkSession):
+def test_spark_computes_the_keys_of_the_test_vectors(any_mode: SparkSession):
     for text in FIELDS:
         fields = [Field(name, type_.upper()) for name, type_ in json.loads(text)]
         wanted = [

@@ -111,7 +111,7 @@ def test_each_file_has_its_marker_of_its_kind(
     assert merged.records == 3
 
 
-def test_what_was_written_is_read_by_executors(table: chronolake.Table, store: Store) -> None:
+def test_executors_read_the_written_records(table: chronolake.Table, store: Store) -> None:
     first, second = table.begin(), table.begin()
     [stat] = bucket_writer.write([batch(0, 1, 2)], job_of(table, first), TASK, markers_of(table, first)).stats
     job = job_of(table, second, stat)
@@ -164,7 +164,7 @@ def test_a_file_that_fails_leaves_its_marker_and_is_not_left_behind(
     assert [bucket_of(marker.file_name[:38]) for marker in table.markers(write.requested_time)] == [0, 1]
 
 
-def test_what_is_finished_after_it_was_given_up_is_deleted_by_whoever_finishes_it(
+def test_a_file_finished_after_its_attempt_was_given_up_is_deleted_by_its_task(
     table: chronolake.Table, store: Store
 ) -> None:
     write = table.begin()
@@ -185,7 +185,7 @@ def test_what_is_finished_after_it_was_given_up_is_deleted_by_whoever_finishes_i
     [(Existing.DROP, batch(0, 1)), (Existing.MERGE, batch(1, 7, delete=True))],
     ids=["an insert of what is there", "a delete of what is not there"],
 )
-def test_what_turns_out_unchanged_is_not_marked(
+def test_an_unchanged_file_group_is_not_marked(
     table: chronolake.Table, existing: Existing, rows: pa.RecordBatch
 ) -> None:
     first, second = table.begin(), table.begin()

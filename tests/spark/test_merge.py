@@ -95,9 +95,7 @@ def run(
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["event-time", "commit-time"])
 @given(stored=STORED, incoming=INCOMING)
-def test_merge_gives_what_a_record_by_record_merge_gives(
-    stored: list[Record], incoming: list[Record], ordered: bool
-):
+def test_merge_equals_a_record_by_record_merge(stored: list[Record], incoming: list[Record], ordered: bool):
     decision, after = run(stored, incoming, ordered=ordered)
     expected = merged(stored, incoming, ordered=ordered)
 
@@ -212,7 +210,7 @@ def differ(records: list[Record], *, ordered: bool) -> Iterator[bool]:
         yield len({outcome(record) for record in tied}) > 1
 
 
-def test_nulls_nans_and_nested_values_are_compared_by_what_they_are():
+def test_nulls_nans_and_nested_values_are_compared_by_value():
     same = as_table([Record("a", None, 1), Record("a", None, 1)]).drop_columns([f"{columns.ORDER_PREFIX}0"])
     equal = same.append_column("f", pa.array([math.nan] * 2)).append_column("n", pa.array([[1, None]] * 2))
 

@@ -42,7 +42,7 @@ def test_the_machines_java_is_taken_when_it_fits(tmp_path: Path, version: str):
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392", "25"])
-def test_without_a_java_that_fits_the_error_says_what_to_do(
+def test_without_a_supported_java_the_error_gives_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -63,7 +63,7 @@ def test_a_table_that_was_opened_before_a_swap_of_names_stays_itself(
 
 
 @LAYOUTS
-def test_what_is_written_is_read(spark: SparkSession, new_table: NewTable, partition_fields: list[str]):
+def test_written_records_are_read_back(spark: SparkSession, new_table: NewTable, partition_fields: list[str]):
     frame = orders(spark, (1, "de", 10, 0), (2, "fr", 20, 0), (3, None, None, 0))
     table = new_table(frame, "id", partition_fields=partition_fields)
     instant = table.insert(frame)
@@ -193,7 +193,7 @@ def test_an_incremental_read_gives_each_change_once(
     assert rows_of(table.incremental()) == [(1, "de", 12, 0, "upsert"), (3, "fr", 30, 0, "upsert")]
 
 
-def test_an_incremental_read_tells_what_a_restore_took_back(spark: SparkSession, new_table: NewTable):
+def test_an_incremental_read_includes_the_changes_of_a_restore(spark: SparkSession, new_table: NewTable):
     table = new_table(orders(spark), "id")
     first = table.upsert(orders(spark, (1, "de", 10, 0), (2, "de", 20, 0)))
     savepoint = table.metastore.savepoint()
@@ -325,7 +325,7 @@ def test_a_type_that_files_do_not_hold_is_refused(spark: SparkSession, new_table
         new_table(spark.sql("select 1 as id, interval 1 month as i"), "id")
 
 
-def test_an_unknown_table_is_said_to_be_unknown(spark: SparkSession, client: chronolake.Client):
+def test_an_unknown_table_is_reported_as_unknown(spark: SparkSession, client: chronolake.Client):
     with pytest.raises(TableNotFound):
         table(spark, "spark.nothing", client=client)
 

@@ -91,7 +91,7 @@ def test_no_spelling_leads_to_a_file_that_is_not_named(files: Files, neighbours:
     assert files.read(claims.PATH) is not None
 
 
-def test_what_is_named_goes_and_nothing_else(files: Files, neighbours: Files) -> None:
+def test_only_the_named_files_are_deleted(files: Files, neighbours: Files) -> None:
     guard, before, beside = Guard(files, OURS, NeedsNothing()), there(files), there(neighbours)
 
     done = list(guard.delete(Deleting(OURSELVES, OURSELVES), [f"day=1/{NAME}", MARKER, f"day=1/{OF_OTHERS}"]))

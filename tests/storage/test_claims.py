@@ -92,9 +92,7 @@ def test_an_object_that_is_too_large_for_a_claim_is_not_read(files: Files) -> No
         claims.ensure_claim(files, OURS, never, alone)
 
 
-def test_a_base_path_that_is_not_there_is_told_apart_from_one_that_cannot_be_reached(
-    s3: S3, tmp_path: Path
-) -> None:
+def test_a_missing_base_path_is_distinguished_from_an_unreachable_one(s3: S3, tmp_path: Path) -> None:
     with pytest.raises(BasePathMissing):
         opening.open_files(str(tmp_path / "nowhere")).check()
     with pytest.raises(BasePathMissing, match="no such bucket"):
@@ -165,7 +163,7 @@ def test_a_claim_in_a_newer_format_is_refused(files: Files) -> None:
         claims.ensure_claim(files, OURS, lambda: OURS, alone)
 
 
-def test_an_operator_renews_what_is_the_metastores_own(files: Files) -> None:
+def test_an_operator_renews_the_claims_of_the_metastore(files: Files) -> None:
     assert claims.renew(files, OURS, [], [], dry_run=True) is Renewal.CLAIMED
     assert files.read(claims.PATH) is None
     assert claims.renew(files, OURS, [], []) is Renewal.CLAIMED

@@ -59,7 +59,7 @@ HOLES: Mapping[str, list[tuple[Any, str, Any]]] = {
 
 
 @pytest.mark.parametrize("hole", HOLES)
-def test_a_hole_in_the_guard_is_found(play: Play, monkeypatch: pytest.MonkeyPatch, hole: str) -> None:
+def test_a_hole_in_the_guard_is_detected(play: Play, monkeypatch: pytest.MonkeyPatch, hole: str) -> None:
     for module, name, planted in HOLES[hole]:
         monkeypatch.setattr(module, name, planted)
 

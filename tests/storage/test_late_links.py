@@ -92,7 +92,7 @@ def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(root: Pat
     assert files.read(claims.PATH) is not None
 
 
-def test_tables_are_not_asked_for_once_there_is_a_claim(root: Path) -> None:
+def test_tables_are_not_listed_once_a_claim_exists(root: Path) -> None:
     files = opening.open_files(str(root / "real" / "orders"))
     claims.ensure_claim(files, OURS, present, list)
 

@@ -53,7 +53,7 @@ def modules() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in paths)
 
 
-def test_only_the_guard_calls_what_deletes() -> None:
+def test_only_the_guard_calls_the_deleting_functions() -> None:
     used_by_module = {name: set(calls((ROOT / name).read_text())) for name in modules()}
 
     assert {name: used for name, used in used_by_module.items() if used - ALLOWED.get(name, set())} == {}
@@ -74,5 +74,5 @@ def test_only_the_guard_calls_what_deletes() -> None:
         "os.replace(a, b)",
     ],
 )
-def test_a_deletion_past_the_guard_is_found(line: str) -> None:
+def test_a_deletion_past_the_guard_is_detected(line: str) -> None:
     assert list(calls(line))

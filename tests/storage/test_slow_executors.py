@@ -1,6 +1,6 @@
 """An executor that was told that files may go, and deletes them much later: what is needed by then is there.
 
-``Metastore.needed_files`` is the last question before a deletion. The guard does not see what happens between
+``Metastore.needed_files`` is the last question before a deletion. The guard does not see the events between
 its answer and the deletion: so nothing may make a file of a clean or of a rollback needed again.
 """
 
@@ -26,7 +26,7 @@ Meanwhile = Callable[[], None]
 
 
 class Interrupted:
-    """A metastore that is asked by a slow executor: much happens behind its first answer."""
+    """The metastore of a slow executor: other commands are executed after its first answer."""
 
     def __init__(self, metastore: Metastore, meanwhile: Meanwhile) -> None:
         self._metastore = metastore
@@ -118,12 +118,12 @@ def release_and_pin_the_last(pinned_table: PinnedTable) -> None:
     pinned_table.table.savepoint()
 
 
-def pin_what_goes(pinned_table: PinnedTable) -> None:
+def pin_a_file_to_delete(pinned_table: PinnedTable) -> None:
     with pytest.raises(errors.HistoryCleaned):
         pinned_table.table.savepoint(pinned_table.first.requested_time)
 
 
-def read_what_goes(pinned_table: PinnedTable) -> None:
+def read_a_file_to_delete(pinned_table: PinnedTable) -> None:
     with pytest.raises(errors.HistoryCleaned):
         pinned_table.table.reading(pinned_table.first.completion_time)
 
@@ -142,24 +142,24 @@ def execute_it_and_restore(pinned_table: PinnedTable) -> None:
 
 
 @pytest.mark.parametrize(
-    "happens",
+    "meanwhile",
     [
         restore,
         restore_and_write,
         release_and_pin_the_last,
-        pin_what_goes,
-        read_what_goes,
+        pin_a_file_to_delete,
+        read_a_file_to_delete,
         read_the_earliest,
         execute_it,
         execute_it_and_restore,
     ],
 )
 def test_no_file_that_a_slow_clean_deletes_is_needed_again(
-    pinned_table: PinnedTable, happens: Callable[[PinnedTable], None]
+    pinned_table: PinnedTable, meanwhile: Callable[[PinnedTable], None]
 ) -> None:
     [planned] = pinned_table.table.preview_clean(retain_commits=1).files_to_delete
 
-    cleans = pinned_table.slow(lambda: happens(pinned_table)).clean(retain_commits=1, writer=SLOW)
+    cleans = pinned_table.slow(lambda: meanwhile(pinned_table)).clean(retain_commits=1, writer=SLOW)
 
     assert {clean.state for clean in cleans} == {State.COMPLETED}
     assert planned not in pinned_table.files()
@@ -170,7 +170,7 @@ def test_no_file_that_a_slow_rollback_deletes_is_needed_again(pinned_table: Pinn
     write = pinned_table.table.begin(writer=SLOW)
     stat = pinned_table.written(write)
 
-    def happens() -> None:
+    def meanwhile() -> None:
         for late in (
             lambda: write.mark(Marker("", stat.file_name, MarkerKind.CREATE)),
             lambda: write.complete([stat]),
@@ -182,7 +182,7 @@ def test_no_file_that_a_slow_rollback_deletes_is_needed_again(pinned_table: Pinn
         ]
         restore_and_write(pinned_table)
 
-    pinned_table.slow(happens).rollback(write.requested_time, writer=SLOW)
+    pinned_table.slow(meanwhile).rollback(write.requested_time, writer=SLOW)
 
     assert stat.file_name not in pinned_table.files()
     assert [rollback.state for rollback in pinned_table.table.timeline.rollbacks()] == [State.COMPLETED]

@@ -65,15 +65,15 @@ class _Dying:
         self._process = connection.info.backend_pid
 
     async def run_together(self, statements: Sequence[Statement]) -> list[StatementResult]:
-        answered = []
+        results = []
         for statement in statements:
             self._step()
-            answered += await self._connection.run_together([statement])
+            results += await self._connection.run_together([statement])
             self._step()
         if statements and statements[-1][0] == "COMMIT":
             self._sever(self._process)
             raise psycopg.OperationalError("the answer is lost")
-        return answered
+        return results
 
     async def rollback(self) -> None:
         await self._connection.rollback()

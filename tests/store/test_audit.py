@@ -74,7 +74,7 @@ def test_sql_writes_the_digits_that_the_server_writes(audited: Audited, time: in
     assert (row["ms"], row["us"], row["same"]) == (*expected, True)
 
 
-def test_digits_do_not_depend_on_the_time_zone_of_whoever_asks(audited: Audited) -> None:
+def test_digits_do_not_depend_on_the_time_zone_of_the_session(audited: Audited) -> None:
     with psycopg.connect(audited.history.dsn) as connection:
         connection.execute("SET timezone TO 'Asia/Kolkata'")
         row = connection.execute(
@@ -179,7 +179,7 @@ def test_before_the_first_table_there_was_none(audited: Audited) -> None:
 # ---------------------------------------------------------------------------------- who
 
 
-def test_who_did_what_from_where_is_told_of_successes_and_refusals(audited: Audited) -> None:
+def test_the_audit_names_actor_action_and_address_of_successes_and_refusals(audited: Audited) -> None:
     rows = audited.ask(
         "SELECT actor, address, command, table_name, requested_digits, event_type, status, code"
         " FROM chronolake.audit_commands WHERE actor = 'bob' ORDER BY recorded_at"
@@ -192,7 +192,7 @@ def test_who_did_what_from_where_is_told_of_successes_and_refusals(audited: Audi
     ]
 
 
-def test_every_command_is_told_once(audited: Audited) -> None:
+def test_every_command_is_listed_once(audited: Audited) -> None:
     [row] = audited.ask(
         "SELECT count(*) AS told, count(DISTINCT request_id) AS requests,"
         " (SELECT count(*) FROM chronolake.outcome) AS outcomes FROM chronolake.audit_commands"
@@ -204,7 +204,7 @@ def test_every_command_is_told_once(audited: Audited) -> None:
 # ---------------------------------------------------------------------------------- pending
 
 
-def test_pending_instants_are_told_with_their_leases(audited: Audited) -> None:
+def test_pending_instants_are_listed_with_their_leases(audited: Audited) -> None:
     rows = audited.ask("SELECT * FROM chronolake.audit_pending ORDER BY requested_time")
 
     assert [(row["requested_digits"], row["writer"], row["lease_state"]) for row in rows] == [
@@ -257,7 +257,7 @@ def test_an_instant_that_was_rolled_back_has_no_files(audited: Audited) -> None:
 # ---------------------------------------------------------------------------------- rollbacks
 
 
-def test_a_rollback_says_what_it_undid_and_who_asked_for_it(audited: Audited) -> None:
+def test_a_rollback_names_its_target_and_its_actor(audited: Audited) -> None:
     [row] = audited.ask("SELECT * FROM chronolake.audit_rollbacks WHERE table_name = 'shop.orders'")
 
     assert row["requested_digits"] == audited.times["loser"]
@@ -273,7 +273,7 @@ def test_a_rollback_says_what_it_undid_and_who_asked_for_it(audited: Audited) ->
 # ---------------------------------------------------------------------------------- schemas
 
 
-def test_every_version_of_a_schema_is_told_with_what_was_changed(audited: Audited) -> None:
+def test_every_version_of_a_schema_is_listed_with_its_changes(audited: Audited) -> None:
     rows = audited.ask(
         "SELECT schema_version, version, actor, changes, fields, request_id FROM chronolake.audit_schemas"
         " WHERE table_name = 'shop.orders' ORDER BY schema_version"
@@ -378,7 +378,7 @@ def test_no_privilege_of_the_auditor_goes_beyond_reading(audited: Audited) -> No
     assert rows == []
 
 
-def test_the_auditor_can_read_just_what_is_documented(audited: Audited) -> None:
+def test_the_auditor_can_read_exactly_the_documented_views(audited: Audited) -> None:
     rows = audited.ask(
         "SELECT relname FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace"
         " AND relkind IN ('r', 'v', 'm', 'p') AND has_table_privilege('chronolake_auditor', oid, 'SELECT')"
@@ -386,7 +386,7 @@ def test_the_auditor_can_read_just_what_is_documented(audited: Audited) -> None:
     assert {row["relname"] for row in rows} == {*LOG, *VIEWS, *READABLE_BESIDES}
 
 
-def test_nobody_else_may_ask_for_the_tables_as_of_a_moment(audited: Audited) -> None:
+def test_the_public_may_not_call_tables_as_of(audited: Audited) -> None:
     [row] = audited.ask(
         "SELECT count(*) AS others FROM pg_proc, aclexplode(proacl) AS acl"
         " WHERE proname = 'tables_as_of' AND acl.grantee = 0"

@@ -308,7 +308,7 @@ def _names(log: Log, at: int, groups: set[Group] | None = None) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_cleans_take_all_that_nobody_needs_and_nothing_else(dsn: str, seed: int) -> None:
+def test_cleans_delete_exactly_the_unneeded_files(dsn: str, seed: int) -> None:
     with History(dsn) as history:
         table = Cleaned(history, seed)
         for _ in range(STEPS):

@@ -154,7 +154,7 @@ def test_a_file_group_that_a_restore_brought_back_can_be_planned_for_in_the_same
 
 
 @pytest.mark.parametrize("action", [Action.CLEAN, Action.INDEXING])
-def test_nothing_gives_way_to_what_writes_no_data(history: TablesOfTypes, action: Action) -> None:
+def test_nothing_yields_to_an_instant_that_writes_no_data(history: TablesOfTypes, action: Action) -> None:
     history.written(COW, Action.COMMIT, 1)
     history.planned(COW, action, group(1))
     clustering = history.planned(COW, Action.CLUSTERING, group(1))

@@ -232,7 +232,7 @@ def heads_folder(store: Store, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return object_storage.open_folder(store.base_path)
 
 
-def test_what_was_created_is_listed_and_read(heads_folder: Folder) -> None:
+def test_a_created_file_is_listed_and_read(heads_folder: Folder) -> None:
     folder = heads_folder
     folder.create("b", b"two")
     folder.create("a", b"one")
@@ -250,7 +250,7 @@ def test_nothing_is_overwritten(heads_folder: Folder) -> None:
     assert (folder.names(), folder.read("a")) == (["a"], b"one")
 
 
-def test_what_is_not_there_is_said(heads_folder: Folder) -> None:
+def test_a_missing_file_is_reported(heads_folder: Folder) -> None:
     with pytest.raises(errors.ConfigurationError, match="nothing"):
         heads_folder.read("nothing")
 

@@ -56,7 +56,7 @@ def test_a_copy_of_a_database_does_not_hold_the_identity_until_it_is_renewed(pos
     assert run_query(dsn, identity.get) == original
 
 
-def test_what_deletes_is_refused_in_a_promoted_copy_and_told_what_to_run(dsn: str) -> None:
+def test_deletions_in_a_promoted_copy_are_refused_with_the_command_to_run(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         # The identity of a PostgreSQL of another timeline, as a promoted copy would find it.
         connection.execute(

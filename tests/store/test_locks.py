@@ -18,7 +18,9 @@ TABLES = ("clock", "answer_chain", "wall_clock")
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("mode", ["SHARE UPDATE EXCLUSIVE", "SHARE", "EXCLUSIVE", "ACCESS EXCLUSIVE"])
-def test_the_servers_role_cannot_lock_what_every_command_passes(shared_dsn: str, table: str, mode: str) -> None:
+def test_the_servers_role_cannot_lock_the_tables_of_every_command(
+    shared_dsn: str, table: str, mode: str
+) -> None:
     with psycopg.connect(shared_dsn) as connection:
         connection.execute("SET ROLE chronolake_server")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -42,7 +44,7 @@ def server_login(dsn: str) -> Iterator[str]:
         connection.execute(f"DROP ROLE {name}".encode())
 
 
-def test_a_login_that_may_only_serve_is_told_who_can_rebuild(dsn: str, server_login: str) -> None:
+def test_a_login_that_may_only_serve_learns_which_role_can_rebuild(dsn: str, server_login: str) -> None:
     tampering.make(dsn)
 
     ended = subprocess.run(

@@ -50,7 +50,7 @@ def test_the_servers_role_changes_no_marker(dsn: str, change: str) -> None:
         rows(dsn, change)
 
 
-def test_an_auditor_sees_what_instants_may_have_in_storage(dsn: str, times: dict[str, str]) -> None:
+def test_an_auditor_sees_the_files_that_instants_may_have_in_storage(dsn: str, times: dict[str, str]) -> None:
     seen = rows(
         dsn,
         "SELECT table_name, requested_digits, state, writer, kind FROM chronolake.audit_markers",

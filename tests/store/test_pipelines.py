@@ -33,7 +33,7 @@ async def connection(dsn: str) -> AsyncIterator[BoundedConnection]:
     await database.close()
 
 
-async def test_each_is_answered_in_its_order_with_rows_and_tag(connection: BoundedConnection) -> None:
+async def test_results_come_in_order_with_rows_and_tag(connection: BoundedConnection) -> None:
     results = await connection.run_together([TABLE, (INSERT, {"n": 1}), (INSERT, {"n": 2}), SUM])
     assert [result.tag for result in results] == ["CREATE TABLE", "INSERT 0 1", "INSERT 0 1", "SELECT 1"]
     assert [result.rows for result in results] == [[], [], [], [(3,)]]
@@ -54,16 +54,16 @@ async def test_values_come_back_as_they_went(connection: BoundedConnection) -> N
         "SELECT %(flag)s::boolean, %(number)s::bigint, %(text)s::text, %(octets)s::bytea, %(key)s::uuid,"
         " %(nothing)s::text, %(numbers)s::bigint[], %(texts)s::text[]"
     )
-    [answered] = await connection.run_together([(sql, values)])
-    assert answered.rows == [tuple(values.values())]
+    [result] = await connection.run_together([(sql, values)])
+    assert result.rows == [tuple(values.values())]
 
 
 async def test_a_parameter_may_stand_twice_and_a_percent_sign_for_itself(
     connection: BoundedConnection,
 ) -> None:
     statement = ("SELECT %(n)s::int, 7 %% %(n)s::int, %(m)s::int + %(n)s::int", {"m": 1, "n": 5})
-    [answered] = await connection.run_together([statement])
-    assert answered.rows == [(5, 2, 6)]
+    [result] = await connection.run_together([statement])
+    assert result.rows == [(5, 2, 6)]
 
 
 @pytest.mark.parametrize("numbers", [(1, 40_000, 2**40, 1), (2**40, 1)])
@@ -71,7 +71,7 @@ async def test_a_number_may_be_of_any_size_each_time(
     connection: BoundedConnection, numbers: tuple[int, ...]
 ) -> None:
     again = [await connection.run_together([("SELECT %(n)s::bigint", {"n": n})]) for n in numbers]
-    assert [answered.rows for [answered] in again] == [[(n,)] for n in numbers]
+    assert [result.rows for [result] in again] == [[(n,)] for n in numbers]
 
 
 async def test_the_first_error_is_raised_and_nothing_behind_it_is_run(connection: BoundedConnection) -> None:
@@ -81,16 +81,16 @@ async def test_the_first_error_is_raised_and_nothing_behind_it_is_run(connection
             [(INSERT, {"n": 2}), (INSERT, {"n": 1}), ("SELECT 1 / 0", {}), (INSERT, {"n": 4})]
         )
     assert caught.value.diag.constraint_name == "t_once"
-    [answered] = await connection.run_together([SUM])
-    assert answered.rows == [(1,)], "those before it were of the same, implicit transaction"
+    [result] = await connection.run_together([SUM])
+    assert result.rows == [(1,)], "those before it were of the same, implicit transaction"
 
 
-async def test_what_could_not_be_prepared_may_be_tried_again(connection: BoundedConnection) -> None:
+async def test_a_statement_that_could_not_be_prepared_may_be_retried(connection: BoundedConnection) -> None:
     for _ in range(2):
         with pytest.raises(errors.UndefinedTable):
             await connection.run_together([SUM])
-    [_, answered] = await connection.run_together([TABLE, SUM])
-    assert answered.rows == [(None,)]
+    [_, result] = await connection.run_together([TABLE, SUM])
+    assert result.rows == [(None,)]
 
 
 async def test_a_failed_transaction_is_rolled_back_and_the_next_goes_on(connection: BoundedConnection) -> None:
@@ -99,8 +99,8 @@ async def test_a_failed_transaction_is_rolled_back_and_the_next_goes_on(connecti
         await connection.run_together([("BEGIN", {}), (INSERT, {"n": 1}), ("SELECT 1 / 0", {})])
     assert connection.info.transaction_status is TransactionStatus.INERROR
     await connection.rollback()
-    *_, answered = await connection.run_together([("BEGIN", {}), (INSERT, {"n": 1}), ("COMMIT", {}), SUM])
-    assert answered.rows == [(1,)]
+    *_, result = await connection.run_together([("BEGIN", {}), (INSERT, {"n": 1}), ("COMMIT", {}), SUM])
+    assert result.rows == [(1,)]
 
 
 async def test_very_much_may_go_both_ways_at_once(connection: BoundedConnection) -> None:
@@ -120,7 +120,7 @@ async def test_a_connection_that_is_severed_is_lost(connection: BoundedConnectio
     assert connection.broken
 
 
-async def test_a_connection_whose_answers_nobody_waits_for_is_given_up(
+async def test_a_connection_with_abandoned_answers_is_discarded(
     connection: BoundedConnection, dsn: str
 ) -> None:
     process = connection.info.backend_pid

@@ -130,7 +130,7 @@ def test_a_file_group_is_not_written_and_replaced_at_once(history: TablesOfTypes
     assert isinstance(history.refused(both), errors.InvalidPlan)
 
 
-def test_what_is_not_there_cannot_be_replaced(history: TablesOfTypes) -> None:
+def test_a_missing_file_group_cannot_be_replaced(history: TablesOfTypes) -> None:
     overwrite = history.start(COW, Action.REPLACECOMMIT)
     assert isinstance(history.refused(completion(overwrite, replaced=(group(2),))), errors.InvalidPlan)
 

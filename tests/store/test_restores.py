@@ -29,7 +29,7 @@ def test_there_is_one_rollback_however_many_ask(history: TablesOfTypes) -> None:
     assert undone_by.target == begun.requested_time
 
 
-def test_a_rollback_with_files_to_delete_is_gone_on_with_by_whoever_asks_next(history: TablesOfTypes) -> None:
+def test_the_next_caller_resumes_a_rollback_with_files_to_delete(history: TablesOfTypes) -> None:
     begun = history.start(COW, Action.COMMIT)
     names = [stat(begun, bucket).file_name for bucket in (0, 1)]
     undone = history.undo(begun, files_to_delete=names, lease_seconds=10)
@@ -56,7 +56,7 @@ def test_a_rollback_with_files_to_delete_is_gone_on_with_by_whoever_asks_next(hi
     assert history.now(named).plan == rollback.plan
 
 
-def test_a_writer_that_was_rolled_back_is_told_the_reason(history: TablesOfTypes) -> None:
+def test_a_writer_that_was_rolled_back_gets_the_reason(history: TablesOfTypes) -> None:
     begun = history.start(COW, Action.COMMIT)
     history.undo(begun, reason="tired")
     refused = history.refused(completion(begun, stat(begun, 1)))
@@ -114,7 +114,7 @@ def test_a_later_savepoint_refuses_to_be_rolled_back_until_it_is_released(histor
     assert isinstance(history.refused(restore(history, later)), errors.IllegalTransition)
 
 
-def test_only_what_has_completed_and_changed_the_table_is_pinned(history: TablesOfTypes) -> None:
+def test_only_completed_instants_that_changed_the_table_are_pinned(history: TablesOfTypes) -> None:
     nothing = savepoints.CreateSavepoint(COW, None, wire.CreateSavepoint("operator"))
     assert isinstance(history.refused(nothing), errors.InstantNotFound)
     pending = history.start(COW, Action.COMMIT)
@@ -166,7 +166,7 @@ def test_who_follows_the_changes_hears_of_a_restore(history: TablesOfTypes) -> N
     }
 
 
-def test_a_range_that_is_cut_off_shows_what_is_undone_only_behind_its_end(
+def test_a_bounded_range_shows_instants_undone_after_its_end(
     history: TablesOfTypes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     savepoint = history.save(COW, history.written(COW, Action.COMMIT, 1))

@@ -159,7 +159,7 @@ def pruned(shared_dsn: str) -> Iterator[PrunedTable]:
 
 @settings(max_examples=400)
 @given(wanted=records.filters())
-def test_the_sql_keeps_what_the_rule_keeps(pruned: PrunedTable, wanted: Filter) -> None:
+def test_the_sql_keeps_the_same_files_as_the_rule(pruned: PrunedTable, wanted: Filter) -> None:
     assert pruned.kept(wanted) == pruned.expected(wanted)
 
 
@@ -229,7 +229,7 @@ def test_slices_come_in_order_from_the_partitions_that_are_wanted(pruned: Pruned
     assert pruned.kept(None, None, last) == sorted(key for key in pruned.slices if key > last)
 
 
-def test_partitions_are_told_each_once(pruned: PrunedTable) -> None:
+def test_each_partition_is_listed_once(pruned: PrunedTable) -> None:
     assert pruned.partitions("") == PATHS
     assert pruned.partitions(PATHS[2]) == PATHS[2:]
     assert pruned.partitions("zz") == []

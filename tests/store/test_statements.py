@@ -48,6 +48,6 @@ def test_a_parameter_is_written_as_psycopg_writes_it(path: Path) -> None:
     assert re.findall(r"\$\d|%(?![(%])", statement) == []
 
 
-def test_a_literal_takes_the_place_of_each_parameter_and_keeps_what_it_says() -> None:
+def test_a_literal_replaces_each_parameter_and_keeps_its_value() -> None:
     text = statements.with_literals("SELECT %(text)s, %(number)s", {"text": "100%(a) {b} it's", "number": 7})
     assert text == "SELECT '100%(a) {b} it''s', 7"

@@ -322,14 +322,14 @@ class Promises(machines.DatabaseMachine):
                 self.compare_snapshots(name, times[turn % len(times)])
 
     @invariant()
-    def views_are_what_the_events_say(self) -> None:
+    def views_equal_the_events(self) -> None:
         """Of one time in turn, of all that there were."""
         turn = next(self.turns)
         for name in self.timelines:
             self.compare_views(name, turn)
 
     @invariant()
-    def a_follower_of_changes_has_what_a_snapshot_shows(self) -> None:
+    def a_follower_of_changes_has_the_files_of_a_snapshot(self) -> None:
         if next(self.turns) % 3 == 0:
             return  # the next range is longer
         for name, timeline in self.timelines.items():

@@ -14,7 +14,7 @@ from chronolake_metastore.store import replay_tables
 from chronolake_metastore.store.postgres.engine import Database
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import CLICKS, EVENT, NOBODY, failed_checks, run
+from tests.store.verifying import CLICKS, EVENT, NO_TABLE, failed_checks, run
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_table_whose_base_path_cannot_be_compared_is_named(history_dsn: str) -
     assert shared_base_paths(history_dsn) == [("shop.orders", None)]
 
 
-def test_the_command_says_what_to_do_about_base_paths_that_overlap(overlapping: str) -> None:
+def test_the_command_gives_a_remedy_for_overlapping_base_paths(overlapping: str) -> None:
     assert (
         "shop.orders: its base path overlaps with that of shop.clicks, so none of its files is deleted; "
         "drop one of the two tables, or create it anew elsewhere"
@@ -51,14 +51,14 @@ def shared_base_paths(dsn: str, **options: Any) -> list[tuple[str, str | None]]:
     return [(shared.table, shared.other) for shared in tampering.verify(dsn, **options).shared_base_paths]
 
 
-def test_a_history_that_nobody_touched_holds(history_dsn: str) -> None:
+def test_an_unchanged_history_has_no_finding(history_dsn: str) -> None:
     report = tampering.verify(history_dsn)
 
     assert (report.findings, report.not_compared) == ([], [])
     assert (report.tables, report.events, report.files) == (4, tampering.EVENTS, 3)
 
 
-def test_a_database_in_which_nothing_happened_holds(dsn: str) -> None:
+def test_an_empty_database_has_no_finding(dsn: str) -> None:
     assert tampering.verify(dsn).holds
 
 
@@ -80,7 +80,7 @@ def test_a_session_with_replay_tables_cannot_write_into_a_projection_by_mistake(
     assert "read-only" in refused.value.context["reason"]
 
 
-def test_what_was_refused_before_anything_happened_is_no_finding(dsn: str) -> None:
+def test_a_refusal_before_the_first_event_is_no_finding(dsn: str) -> None:
     tampering.refuse(dsn)
 
     assert tampering.verify(dsn).holds
@@ -92,18 +92,18 @@ PROJECTED = [
     f"UPDATE clock SET hash = sha256('') WHERE table_id = {ORDERS}",
     f"UPDATE clock SET tick_us = 1 WHERE table_id = {ORDERS}",
     f"DELETE FROM clock WHERE table_id = {ORDERS}",
-    f"INSERT INTO clock SELECT {NOBODY}, tick_us, last_time, version, hash FROM clock LIMIT 1",
+    f"INSERT INTO clock SELECT {NO_TABLE}, tick_us, last_time, version, hash FROM clock LIMIT 1",
     f"UPDATE answer_chain SET number = number + 1 WHERE chain_id = {ORDERS}",
     f"UPDATE answer_chain SET hash = sha256('') WHERE chain_id = {ORDERS}",
     f"DELETE FROM answer_chain WHERE chain_id = {ORDERS}",
-    f"INSERT INTO answer_chain SELECT {NOBODY}, number, hash FROM answer_chain LIMIT 1",
+    f"INSERT INTO answer_chain SELECT {NO_TABLE}, number, hash FROM answer_chain LIMIT 1",
     'UPDATE namespace SET properties = \'{"a": "b"}\'',
     "DELETE FROM namespace",
     "INSERT INTO namespace VALUES ('old', '{}', now())",
     "UPDATE lake_table SET definition = definition || '{\"base_path\": \"/mine\"}' WHERE name = 'orders'",
     "UPDATE lake_table SET dropped_at = NULL WHERE name = 'gone'",
     "DELETE FROM lake_table WHERE name = 'gone'",
-    f"INSERT INTO lake_table SELECT {NOBODY}, 'shop', 'more', definition, created_at FROM lake_table LIMIT 1",
+    f"INSERT INTO lake_table SELECT {NO_TABLE}, 'shop', 'more', definition, created_at FROM lake_table LIMIT 1",
     "UPDATE instant SET writer = 'mallory' WHERE state = 'completed'",
     "UPDATE instant SET extra_metadata = '{\"a\": \"b\"}' WHERE state = 'completed'",
     "UPDATE instant SET state = 'rolled_back', completion_time = NULL WHERE state = 'completed'",
@@ -125,7 +125,7 @@ PROJECTED = [
 
 
 @pytest.mark.parametrize("change", PROJECTED)
-def test_a_change_of_a_projection_is_found_and_put_right_by_a_rebuild(history_dsn: str, change: str) -> None:
+def test_a_changed_projection_is_detected_and_repaired_by_a_rebuild(history_dsn: str, change: str) -> None:
     projection = change.split()[1 if change.startswith("UPDATE") else 2]
     tamper(history_dsn, change)
 
@@ -149,7 +149,7 @@ def test_a_finding_says_which_column_differs_and_how(history_dsn: str) -> None:
     assert (finding.expected, finding.found) == ("records=10", "records=11")
 
 
-def test_projections_that_are_gone_are_found_and_rebuilt(history_dsn: str) -> None:
+def test_missing_projections_are_detected_and_rebuilt(history_dsn: str) -> None:
     gone = (
         "clock",
         "answer_chain",

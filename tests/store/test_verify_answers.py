@@ -61,7 +61,7 @@ def test_a_history_with_refusals_holds(log_dsn: str) -> None:
         "hash = sha256('')",
     ],
 )
-def test_a_change_of_an_outcome_is_found_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
+def test_a_changed_outcome_is_detected_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
     tamper(log_dsn, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
 
     reported = findings(log_dsn)
@@ -72,7 +72,7 @@ def test_a_change_of_an_outcome_is_found_with_its_request_and_its_table(log_dsn:
 
 
 @pytest.mark.parametrize("change", ["request_id = 'another'", "table_id = gen_random_uuid()"])
-def test_an_outcome_that_was_given_to_another_request_or_table_is_found(log_dsn: str, change: str) -> None:
+def test_an_outcome_moved_to_another_request_or_table_is_detected(log_dsn: str, change: str) -> None:
     tamper(log_dsn, f"UPDATE outcome SET {change} WHERE request_id = '{OUTCOME}'")
 
     assert (Check.OUTCOME, "shop.orders") in {(finding.check, finding.table) for finding in findings(log_dsn)}
@@ -96,7 +96,7 @@ def test_an_outcome_that_was_given_to_another_request_or_table_is_found(log_dsn:
         "context = '{}'",
     ],
 )
-def test_a_change_of_a_refusal_is_found_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
+def test_a_changed_refusal_is_detected_with_its_request_and_its_table(log_dsn: str, change: str) -> None:
     refused = request_id(log_dsn, REFUSED)
     tamper(log_dsn, f"UPDATE refusal SET {change} WHERE request_id = '{refused}'")
 
@@ -106,7 +106,7 @@ def test_a_change_of_a_refusal_is_found_with_its_request_and_its_table(log_dsn: 
     assert f"the outcome of {refused!r}" in finding.what
 
 
-def test_a_refusal_of_what_concerns_no_table_is_sealed_too(log_dsn: str) -> None:
+def test_a_refusal_without_a_table_is_sealed_too(log_dsn: str) -> None:
     refused = request_id(log_dsn, NAMELESS)
     tamper(log_dsn, f"UPDATE refusal SET detail = 'because' WHERE request_id = '{refused}'")
 
@@ -116,7 +116,7 @@ def test_a_refusal_of_what_concerns_no_table_is_sealed_too(log_dsn: str) -> None
     assert refused in finding.what
 
 
-def test_a_refusal_that_is_gone_is_found(log_dsn: str) -> None:
+def test_a_missing_refusal_is_detected(log_dsn: str) -> None:
     refused = request_id(log_dsn, REFUSED)
     tamper(log_dsn, f"DELETE FROM refusal WHERE request_id = '{refused}'")
 
@@ -126,7 +126,7 @@ def test_a_refusal_that_is_gone_is_found(log_dsn: str) -> None:
 
 
 @pytest.mark.parametrize(("query", "table"), [(REFUSED, "shop.orders"), (NAMELESS, "(no table)")])
-def test_a_refusal_that_is_gone_with_its_outcome_is_found(log_dsn: str, query: str, table: str) -> None:
+def test_a_refusal_that_is_missing_with_its_outcome_is_detected(log_dsn: str, query: str, table: str) -> None:
     refused = request_id(log_dsn, query)
     tamper(
         log_dsn,
@@ -140,7 +140,7 @@ def test_a_refusal_that_is_gone_with_its_outcome_is_found(log_dsn: str, query: s
     assert finding.what.endswith("its predecessor")
 
 
-def test_an_outcome_that_is_gone_without_its_refusal_is_found_with_the_request(log_dsn: str) -> None:
+def test_an_outcome_missing_without_its_refusal_is_detected_with_the_request(log_dsn: str) -> None:
     refused = request_id(log_dsn, REFUSED)
     tamper(log_dsn, f"DELETE FROM outcome WHERE request_id = '{refused}'")
 
@@ -177,7 +177,7 @@ def test_refusals_that_were_cut_off_with_the_head_of_their_chain_are_missed_by_t
     assert {(finding.check, finding.table) for finding in missed} == {(Check.OUTCOME, "shop.clicks")}
 
 
-def test_two_outcomes_that_changed_places_are_found(log_dsn: str) -> None:
+def test_two_outcomes_that_changed_places_are_detected(log_dsn: str) -> None:
     swapped = "WHERE request_id IN ('request-5', 'request-6')"
     tamper(
         log_dsn,
@@ -192,13 +192,13 @@ def test_two_outcomes_that_changed_places_are_found(log_dsn: str) -> None:
     assert "'request-6'" in named
 
 
-def test_an_outcome_that_moved_to_another_number_is_found(log_dsn: str) -> None:
+def test_an_outcome_that_moved_to_another_number_is_detected(log_dsn: str) -> None:
     tamper(log_dsn, f"UPDATE outcome SET number = 900 WHERE request_id = '{OUTCOME}'")
 
     assert any("number 900" in finding.what for finding in findings(log_dsn))
 
 
-def test_an_outcome_that_moved_to_another_chain_is_found(log_dsn: str) -> None:
+def test_an_outcome_that_moved_to_another_chain_is_detected(log_dsn: str) -> None:
     tamper(log_dsn, f"UPDATE outcome SET chain_id = gen_random_uuid() WHERE request_id = '{OUTCOME}'")
 
     assert any(repr(OUTCOME) in finding.what for finding in findings(log_dsn))
@@ -212,7 +212,7 @@ FORGE_OUTCOME = """
 
 
 @pytest.mark.parametrize("ahead", [1, 7, -1_000])
-def test_a_forged_outcome_is_found(log_dsn: str, ahead: int) -> None:
+def test_a_forged_outcome_is_detected(log_dsn: str, ahead: int) -> None:
     drop = "ALTER TABLE outcome DROP CONSTRAINT outcome_number_positive"
     with psycopg.connect(log_dsn) as connection:
         connection.execute("SET search_path TO chronolake")
@@ -223,7 +223,7 @@ def test_a_forged_outcome_is_found(log_dsn: str, ahead: int) -> None:
 
 
 @pytest.mark.parametrize("of", ["'forged'", f"'{OUTCOME}'"])
-def test_a_forged_refusal_is_found(log_dsn: str, of: str) -> None:
+def test_a_forged_refusal_is_detected(log_dsn: str, of: str) -> None:
     tamper(
         log_dsn,
         "INSERT INTO refusal (request_id, refused_at, actor, command, table_id, version, status, code, detail, "
@@ -236,7 +236,7 @@ def test_a_forged_refusal_is_found(log_dsn: str, of: str) -> None:
     assert (finding.check, finding.table, of in finding.what) == (Check.OUTCOME, "shop.orders", True)
 
 
-def test_a_chain_that_was_written_anew_is_found_by_the_events_behind(log_dsn: str) -> None:
+def test_a_rewritten_chain_is_detected_by_the_later_events(log_dsn: str) -> None:
     tamper(log_dsn, f"UPDATE outcome SET actor = 'mallory' WHERE request_id = '{OUTCOME}'")
     tampering.reseal_answers(log_dsn)
 
@@ -246,13 +246,13 @@ def test_a_chain_that_was_written_anew_is_found_by_the_events_behind(log_dsn: st
     assert all("it carries" in finding.what for finding in reported)
 
 
-def test_an_event_that_carries_another_head_of_answers_is_found(log_dsn: str) -> None:
+def test_an_event_that_carries_another_head_of_answers_is_detected(log_dsn: str) -> None:
     tamper(log_dsn, f"UPDATE event SET answers = answers - 1 WHERE table_id = {ORDERS} AND version = 5")
 
     assert (Check.HASH, 5) in {(finding.check, finding.version) for finding in findings(log_dsn)}
 
 
-def test_an_event_that_was_made_older_than_the_chains_is_found(log_dsn: str) -> None:
+def test_an_event_without_its_answers_is_detected(log_dsn: str) -> None:
     tamper(
         log_dsn,
         f"UPDATE event SET (answers, answers_hash) = (NULL, NULL) WHERE table_id = {ORDERS} AND version = 5",

@@ -80,7 +80,7 @@ def unseen(dsn: str, seed: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_change_of_any_cell_of_the_log_is_found(dsn: str, seed: int) -> None:
+def test_a_change_of_any_cell_of_the_log_is_detected(dsn: str, seed: int) -> None:
     tampering.make(dsn)
     tampering.refuse(dsn, "shop.orders", "shop.none")
     tampering.refuse(dsn)

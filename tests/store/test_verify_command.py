@@ -35,7 +35,7 @@ def test_the_command_ends_with_1_and_a_line_for_each_finding(history_dsn: str) -
     assert "shop.orders: its projections were not compared" in ended.stdout
 
 
-def test_the_command_shows_no_more_findings_than_asked_for(history_dsn: str) -> None:
+def test_the_command_shows_at_most_the_requested_number_of_findings(history_dsn: str) -> None:
     tamper(history_dsn, f"UPDATE event SET actor = 'mallory' WHERE table_id = {ORDERS}")
 
     ended = run("verify", "--dsn", history_dsn, "--max-findings", "3")

@@ -63,7 +63,7 @@ from tests.store.verifying import EVENT, failed_checks
         (f"UPDATE outcome SET version = 99 {EVENT} 9", (Check.OUTCOME, 99)),
     ],
 )
-def test_a_change_of_the_log_is_found_where_it_was_made(
+def test_a_change_of_the_log_is_detected_at_its_place(
     history_dsn: str, change: str, expected: tuple[Check, int]
 ) -> None:
     tamper(history_dsn, change)
@@ -76,7 +76,7 @@ def test_a_change_of_the_log_is_found_where_it_was_made(
     assert failed_checks(history_dsn, table="shop.clicks") == set()
 
 
-def test_what_was_staged_counts_where_it_was_staged(history_dsn: str) -> None:
+def test_staged_files_count_in_the_event_that_staged_them(history_dsn: str) -> None:
     tampering.stage(history_dsn)
 
     report = tampering.verify(history_dsn)
@@ -92,7 +92,7 @@ def test_what_was_staged_counts_where_it_was_staged(history_dsn: str) -> None:
         "DELETE FROM write_stat",
     ],
 )
-def test_a_change_of_what_was_staged_is_found_where_it_was_staged(history_dsn: str, change: str) -> None:
+def test_a_change_of_staged_files_is_detected_at_their_event(history_dsn: str, change: str) -> None:
     tampering.stage(history_dsn)
     clicks = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
     tamper(history_dsn, f"{change} WHERE table_id = {clicks} AND version = 5")
@@ -103,7 +103,7 @@ def test_a_change_of_what_was_staged_is_found_where_it_was_staged(history_dsn: s
     assert {table for _, table, _ in everywhere} == {"shop.clicks"}
 
 
-def test_what_was_reported_as_deleted_is_verified(history_dsn: str) -> None:
+def test_reported_deletions_are_verified(history_dsn: str) -> None:
     tampering.report_deletions(history_dsn)
 
     assert tampering.verify(history_dsn).findings == []
@@ -119,7 +119,7 @@ def test_what_was_reported_as_deleted_is_verified(history_dsn: str) -> None:
         "DELETE FROM deleted_file",
     ],
 )
-def test_a_change_of_what_was_reported_as_deleted_is_found(history_dsn: str, change: str) -> None:
+def test_a_change_of_reported_deletions_is_detected(history_dsn: str, change: str) -> None:
     tampering.report_deletions(history_dsn)
     tamper(history_dsn, change)
 
@@ -158,7 +158,9 @@ def test_the_lists_of_events_are_verified_and_rebuilt_from(history_dsn: str) -> 
         ("DELETE FROM event_entry", "the entries of plan-files"),
     ],
 )
-def test_a_change_of_a_list_of_an_event_is_found_and_named(history_dsn: str, change: str, named: str) -> None:
+def test_a_change_of_a_list_of_an_event_is_detected_and_named(
+    history_dsn: str, change: str, named: str
+) -> None:
     tampering.plan(history_dsn)
     tamper(history_dsn, change)
 
@@ -168,7 +170,7 @@ def test_a_change_of_a_list_of_an_event_is_found_and_named(history_dsn: str, cha
     assert named in {finding.what for finding in findings}
 
 
-def test_two_events_that_were_swapped_are_found(history_dsn: str) -> None:
+def test_two_swapped_events_are_detected(history_dsn: str) -> None:
     versions = f"UPDATE event SET version = CASE version WHEN 6 THEN 800 ELSE 600 END {EVENT}"
     tamper(
         history_dsn,
@@ -179,7 +181,7 @@ def test_two_events_that_were_swapped_are_found(history_dsn: str) -> None:
     assert {(Check.HASH, "shop.orders", 6), (Check.HASH, "shop.orders", 8)} <= failed_checks(history_dsn)
 
 
-def test_an_event_that_was_forged_with_its_hash_is_found_by_the_next(history_dsn: str) -> None:
+def test_an_event_forged_with_its_hash_is_detected_by_the_next_event(history_dsn: str) -> None:
     tampering.forge(history_dsn, 5, "mallory")
 
     assert (Check.CHAIN, "shop.orders", 6) in failed_checks(history_dsn)
@@ -193,14 +195,14 @@ def test_the_first_event_of_a_table_is_missed_too(history_dsn: str) -> None:
     assert tampering.verify(history_dsn).not_compared == [table_id]
 
 
-def test_a_table_whose_log_is_gone_is_found(history_dsn: str) -> None:
+def test_a_table_without_its_log_is_detected(history_dsn: str) -> None:
     clicks = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
     tamper(history_dsn, f"DELETE FROM event WHERE table_id = {clicks}")
 
     assert Check.PROJECTION in {check for check, _, _ in failed_checks(history_dsn)}
 
 
-def test_a_change_of_the_catalog_is_found(history_dsn: str) -> None:
+def test_a_change_of_the_catalog_is_detected(history_dsn: str) -> None:
     tamper(history_dsn, "DELETE FROM event WHERE type = 'NamespaceDropped'")
 
     assert (Check.PROJECTION, "(catalog)", None) in failed_checks(history_dsn)
@@ -219,7 +221,7 @@ def test_the_projections_of_the_other_tables_are_compared_when_one_log_is_damage
     assert (Check.PROJECTION, "shop.clicks", None) in failed_checks(history_dsn)
 
 
-def test_what_cannot_have_happened_is_found_although_every_hash_fits(history_dsn: str) -> None:
+def test_an_impossible_event_with_valid_hashes_is_detected(history_dsn: str) -> None:
     tampering.forge(history_dsn, 9, "mallory")
     tamper(
         history_dsn,

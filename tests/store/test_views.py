@@ -141,7 +141,7 @@ def test_a_pending_log_compaction_or_clustering_opens_no_slice(viewed: ViewedTab
     assert [file_group.action for file_group in viewed.pending().file_groups] == [action]
 
 
-def test_what_is_pending_is_known_before_anything_completes_behind_it(viewed: ViewedTables) -> None:
+def test_pending_plans_are_listed_as_of_the_last_event(viewed: ViewedTables) -> None:
     """The answer is of the last time of the log, and so it stays."""
     viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
     planned = viewed.planned(MOR, Action.COMPACTION, group(1))
@@ -154,7 +154,7 @@ def test_what_is_pending_is_known_before_anything_completes_behind_it(viewed: Vi
     assert viewed.pending(answer.as_of) == answer
 
 
-def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(viewed: ViewedTables) -> None:
+def test_a_replaced_group_is_listed_with_its_replacement_and_its_history(viewed: ViewedTables) -> None:
     written = viewed.written(COW, Action.COMMIT, 1)
     saved = viewed.save(COW)
     overwrite = viewed.start(COW, Action.REPLACECOMMIT, operation=Operation.INSERT_OVERWRITE)
@@ -178,7 +178,7 @@ def test_a_replaced_group_is_told_with_what_replaced_it_and_its_past(viewed: Vie
     assert FIRST not in viewed.view(View.MERGED, before_or_on=overwrite.requested_time, table=COW)
 
 
-def test_a_group_that_nobody_wrote_has_no_history(viewed: ViewedTables) -> None:
+def test_an_unwritten_group_has_no_history(viewed: ViewedTables) -> None:
     written = viewed.log(viewed.start(MOR, Action.DELTACOMMIT))
 
     assert viewed.history(written.requested_time).slices == []
@@ -199,7 +199,7 @@ def by_day() -> tables.CreateTable:
     )
 
 
-def test_partitions_add_up_what_is_live(viewed: ViewedTables) -> None:
+def test_partitions_total_their_live_files(viewed: ViewedTables) -> None:
     viewed.done(by_day())
     write = viewed.start(BY_DAY, Action.COMMIT)
     first = viewed.finish(write, *(in_partition(write, path, bucket) for path in "abc" for bucket in (0, 1)))

@@ -12,7 +12,7 @@ from tests.store.tampering import ORDERS
 
 EVENT = f"WHERE table_id = {ORDERS} AND version = "
 CLICKS = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
-NOBODY = "'11111111-1111-1111-1111-111111111111'"
+NO_TABLE = "'11111111-1111-1111-1111-111111111111'"
 FailedCheck = tuple[Check, str, int | None]
 
 

@@ -89,7 +89,7 @@ class InBetween(Gateway):
 
 
 @EACH_LANGUAGE
-def test_a_writer_that_loses_to_another_begins_again_on_what_that_wrote(
+def test_a_writer_that_loses_retries_on_the_result_of_the_winner(
     prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
 ) -> None:
     with InBetween(shared_server_url, prices.name) as gateway:
