@@ -20,13 +20,16 @@ from uuid import UUID
 
 import msgspec
 from pytest import MonkeyPatch
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
 from chronolake_metastore.cli.main import main as serve
 from chronolake_metastore.domain import conflicts, events
 from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files as queried_files
-from chronolake_metastore.store import feed, outcomes
+from chronolake_metastore.store import catalog, feed, outcomes
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, Session, Statement, Transaction
 from chronolake_model.files import Snapshot
@@ -46,6 +49,8 @@ class Mutation(enum.StrEnum):
     CARELESS = "whether two instants wrote the same file groups is not checked"
     TRUSTING = "a transaction whose connection was lost is taken for committed"
     KEEPING = "each server keeps snapshots for a while, whatever the others publish"
+    KEEPING_NAMES = "each server keeps the tables of names for a while, whatever is renamed"
+    UNCHECKED = "commands are not refused where the name is another table's than the one that they require"
 
 
 def program(mutation: Mutation) -> Sequence[str]:
@@ -68,6 +73,10 @@ def break_server(mutation: Mutation, server: MonkeyPatch) -> None:
             _trust_lost_connections(server)
         case Mutation.KEEPING:
             _keep_snapshots(server)
+        case Mutation.KEEPING_NAMES:
+            _keep_names(server)
+        case Mutation.UNCHECKED:
+            server.setattr(State, "refuse_other", lambda *_: None)
         case _:
             assert_never(mutation)
 
@@ -140,6 +149,18 @@ def _keep_snapshots(server: MonkeyPatch) -> None:
         return kept[query][1]
 
     server.setattr(queried_files, "snapshot", keep_snapshot)
+
+
+def _keep_names(server: MonkeyPatch) -> None:
+    get_table = catalog.get_table
+    kept: dict[str, tuple[float, Table | None]] = {}
+
+    async def keep_table(connection: AsyncConnection, name: str) -> Table | None:
+        if name not in kept or kept[name][0] < time.monotonic() - KEPT_SECONDS:
+            kept[name] = (time.monotonic(), await get_table(connection, name))
+        return kept[name][1]
+
+    server.setattr(catalog, "get_table", keep_table)
 
 
 if __name__ == "__main__":

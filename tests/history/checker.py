@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, assert_never
 
-from tests.history import feed, timelines
+from tests.history import feed, names, timelines
 from tests.history.findings import Fault, Finding
 from tests.history.records import Answer, Command, Event, History, Kind, Log, Read, by_table
 from tests.history.timelines import Timeline
@@ -23,6 +23,7 @@ EFFECTS = {
     Kind.HEARTBEAT: "LeaseRenewed",
     Kind.COMPLETE: "InstantCompleted",
     Kind.ROLL_BACK: "InstantRolledBack",
+    Kind.ALTER: "TableAltered",
 }
 """The event that a command appends. It may append others beside it: of an instant of its own, for one."""
 
@@ -34,10 +35,12 @@ def check(history: History, log: Log) -> list[Finding]:
     return [
         *(Finding(Fault.SERVER_FAILED, "", failure) for failure in history.failures),
         *(_of(Fault.OUTCOME_FORGOTTEN, command, "not found") for command in history.forgotten),
-        *_commands(history, effects, tables),
+        *_commands(history, effects, tables, names.of(log)),
+        *_wrong_tables(history, effects, names.of(log)),
         *_doubled(log, {command.key for command in history.commands}),
         *_clocks(log),
         *_real_time(history, effects),
+        *names.check(history, effects, log),
         *_instants(tables),
         *_reads(history, effects, tables),
         *feed.check(history.stretches, log),
@@ -59,13 +62,14 @@ def _effects(history: History, log: Log) -> dict[str, list[Event]]:
 
 
 def _is_effect(command: Command, event: Event) -> bool:
-    if event.type != EFFECTS[command.kind] or event.table != command.table:
-        return False
-    return command.kind is Kind.BEGIN or event.instant == command.instant
+    return event.type == EFFECTS[command.kind] and command.instant in (None, event.instant)
 
 
 def _commands(
-    history: History, effects: dict[str, list[Event]], tables: dict[str, Timeline]
+    history: History,
+    effects: dict[str, list[Event]],
+    tables: dict[str, Timeline],
+    definitions: names.Definitions,
 ) -> Iterator[Finding]:
     for command in history.commands:
         events = effects[command.key]
@@ -75,34 +79,47 @@ def _commands(
         if len(events) > 1:
             yield _of(Fault.DOUBLED, command, f"versions {', '.join(str(event.version) for event in events)}")
         if answers:
-            yield from _check_answered(command, answers[0], events, tables)
+            table_id = _table_id(command, effects)
+            was_rolled_back = _was_rolled_back(command, tables.get(table_id or "", Timeline()))
+            yield from _check_answered(command, answers[0], events, definitions, was_rolled_back)
+
+
+def _table_id(command: Command, effects: dict[str, list[Event]]) -> str | None:
+    """The table of a command: that of its instant, or the one that the client required; None for any."""
+    begun = effects.get(command.begun_by or "", ())
+    return begun[0].table_id if begun else command.table_id
 
 
 def _check_answered(
-    command: Command, answer: Answer, events: list[Event], tables: dict[str, Timeline]
+    command: Command,
+    answer: Answer,
+    events: list[Event],
+    definitions: names.Definitions,
+    was_rolled_back: bool,
 ) -> Iterator[Finding]:
     if not answer.is_success:
         if events:
             yield _of(Fault.REFUSED_YET_DONE, command, f"{answer}, and version {events[0].version}")
     elif events:
-        yield from _compare(command, answer, events)
-    elif not _had_been_rolled_back(command, tables):
+        yield from _compare(command, answer, events, definitions)
+    elif not was_rolled_back:
         yield _of(Fault.LOST, command, str(answer))
 
 
-def _had_been_rolled_back(command: Command, tables: dict[str, Timeline]) -> bool:
+def _was_rolled_back(command: Command, timeline: Timeline) -> bool:
     # Who asks to roll back what is rolled back already is told so, and nothing happens.
-    timeline = tables.get(command.table, Timeline())
     return command.kind is Kind.ROLL_BACK and command.instant in timeline.rolled_back
 
 
-def _compare(command: Command, answer: Answer, events: list[Event]) -> Iterator[Finding]:
-    if not any(_agrees(command, json.loads(answer.body), event) for event in events):
+def _compare(
+    command: Command, answer: Answer, events: list[Event], definitions: names.Definitions
+) -> Iterator[Finding]:
+    if not any(_agrees(command, json.loads(answer.body), event, definitions) for event in events):
         logged = ", ".join(f"{event.instant} at {event.time}" for event in events)
         yield _of(Fault.ANSWER_IS_NOT_THE_LOGS, command, f"{answer}, and {logged}")
 
 
-def _agrees(command: Command, body: dict[str, Any], event: Event) -> bool:
+def _agrees(command: Command, body: dict[str, Any], event: Event, definitions: names.Definitions) -> bool:
     match command.kind:
         case Kind.BEGIN:
             return bool(body["requested_time"] == event.instant == event.time)
@@ -114,14 +131,32 @@ def _agrees(command: Command, body: dict[str, Any], event: Event) -> bool:
         case Kind.ROLL_BACK:
             # It may be answered with the rolled back instant, or with a rollback that is an instant itself.
             return True
+        case Kind.ALTER:
+            after = names.at(definitions, event.table_id, event.version)
+            shown = (body["table_id"], body["name"], body["properties"])
+            return after is not None and shown == (event.table_id, after.name, after.properties)
         case _:
             assert_never(command.kind)
+
+
+def _wrong_tables(
+    history: History, effects: dict[str, list[Event]], definitions: names.Definitions
+) -> Iterator[Finding]:
+    """A command takes effect in the table that had its name then, and in no other than it required."""
+    for command in history.commands:
+        table_id = _table_id(command, effects)
+        for event in effects[command.key]:
+            before = names.at(definitions, event.table_id, event.version - 1)
+            name = command.table if before is None else before.name
+            if table_id not in (None, event.table_id) or name != command.table:
+                detail = f"version {event.version} of {event.table_id}, then {name}; required was {table_id}"
+                yield _of(Fault.WRONG_TABLE, command, detail)
 
 
 def _doubled(log: Log, checked: set[str]) -> Iterator[Finding]:
     """Requests that were not the clients': one may change several instants, but none of them twice."""
     times = Counter(
-        (event.table, event.request_id, event.type, event.instant)
+        (event.table_id, event.request_id, event.type, event.instant)
         for event in log
         if event.request_id not in checked
     )
@@ -139,10 +174,7 @@ def _of(fault: Fault, command: Command, detail: str) -> Finding:
 
 def _clocks(log: Log) -> Iterator[Finding]:
     for table, events in by_table(log).items():
-        ordered = sorted(events, key=lambda event: (event.table_id, event.version))
-        for earlier, later in pairwise(ordered):
-            if earlier.table_id != later.table_id:
-                continue
+        for earlier, later in pairwise(sorted(events, key=lambda event: event.version)):
             if later.version != earlier.version + 1:
                 yield Finding(Fault.VERSIONS_NOT_DENSE, table, f"{later.version} comes after {earlier.version}")
             if later.time <= earlier.time:
@@ -155,7 +187,7 @@ def _real_time(history: History, effects: dict[str, list[Event]]) -> Iterator[Fi
     tables: dict[str, list[tuple[Command, str]]] = {}
     for command in history.commands:
         for event in effects[command.key][:1]:
-            tables.setdefault(command.table, []).append((command, event.time))
+            tables.setdefault(event.table_id, []).append((command, event.time))
     for timed in tables.values():
         returned = sorted(
             ((command.returned, time, command) for command, time in timed if command.returned is not None),
@@ -216,7 +248,7 @@ def _conflicts(table: str, timeline: Timeline) -> Iterator[Finding]:
 
 def _reads(history: History, effects: dict[str, list[Event]], tables: dict[str, Timeline]) -> Iterator[Finding]:
     for table, timeline in tables.items():
-        reads = [read for read in history.reads if read.table == table]
+        reads = [read for read in history.reads if read.table_id == table]
         acknowledged = _acknowledged(table, history, effects)
         for read in reads:
             yield from _prefix(read, timeline)
@@ -230,9 +262,10 @@ def _reads(history: History, effects: dict[str, list[Event]], tables: dict[str, 
 def _acknowledged(table: str, history: History, effects: dict[str, list[Event]]) -> Iterator[tuple[int, str]]:
     for command in history.commands:
         returned = command.returned
-        if command.table == table and command.kind is Kind.COMPLETE and returned is not None:
+        if command.kind is Kind.COMPLETE and returned is not None:
             for event in effects[command.key]:
-                yield returned, event.time
+                if event.table_id == table:
+                    yield returned, event.time
 
 
 def _prefix(read: Read, timeline: Timeline) -> Iterator[Finding]:
@@ -271,4 +304,4 @@ def _never_less(
 
 
 def _of_read(fault: Fault, read: Read, detail: str) -> Finding:
-    return Finding(fault, read.table, f"{read.reader}, ({read.after}, {read.upto}]: {detail}")
+    return Finding(fault, read.table_id, f"{read.reader}, ({read.after}, {read.upto}]: {detail}")

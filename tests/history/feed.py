@@ -12,10 +12,10 @@ from tests.history.records import Event, Log, Place, Stretch, by_table
 def check(stretches: Iterable[Stretch], log: Log) -> Iterator[Finding]:
     """Each stretch must be the log from where it began to where it ended, and reach what it had to reach."""
     orders: dict[str | None, dict[Place, int]] = {None: _order(log)}
-    for table, events in by_table(log).items():
-        orders[table] = _order(sorted(events, key=lambda event: event.version))
+    for table_id, events in by_table(log).items():
+        orders[table_id] = _order(sorted(events, key=lambda event: event.version))
     for stretch in stretches:
-        yield from _stretch(stretch, orders.get(stretch.table, {}))
+        yield from _stretch(stretch, orders.get(stretch.table_id, {}))
 
 
 def _order(events: list[Event]) -> dict[Place, int]:
@@ -46,4 +46,4 @@ def _stretch(stretch: Stretch, order: dict[Place, int]) -> Iterator[Finding]:
 
 def _of(fault: Fault, stretch: Stretch, place: Place) -> Finding:
     table_id, version, _ = place
-    return Finding(fault, stretch.table or "", f"{stretch.follower}: version {version} of {table_id}")
+    return Finding(fault, stretch.table_id or "", f"{stretch.follower}: version {version} of {table_id}")

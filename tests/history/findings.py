@@ -24,6 +24,10 @@ class Fault(enum.StrEnum):
     COMPLETED_TOO_EARLY = "an instant completed no later than it was requested"
     REAL_TIME = "a command got an earlier time than one that had returned before it was called"
 
+    WRONG_TABLE = "a command took effect in another table than the one it named"
+    TWO_HAD_ONE_NAME = "two tables had one name at the same time"
+    WRONG_NAME = "a name was resolved, or a definition shown, as it was not at any moment of the request"
+
     CONFLICT = "two instants that wrote one file group at the same time both completed"
     LEFT_A_FINAL_STATE = "an instant was completed and rolled back"
 
@@ -39,7 +43,7 @@ class Fault(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault in a history: its kind, its table, and the detail."""
+    """A fault in a history: its kind, the id or the name of its table, and the detail."""
 
     fault: Fault
     table: str

@@ -27,16 +27,16 @@ PATIENCE_SECONDS = 10.0
 
 @dataclass
 class Follower:
-    """Follows the feed of all tables, or of one, page by page, each from any of the servers."""
+    """Follows the feed of all tables, or of one by its id, page by page, each from any of the servers."""
 
     name: str
     recorder: Recorder
-    table: str | None = None
+    table_id: str | None = None
     _given: list[tuple[Place, str]] = field(default_factory=list, init=False)
     """Each event with the cursor behind it, as far as this follower remembers them."""
 
     def __post_init__(self) -> None:
-        self._stretch = Stretch(self.name, self.table)
+        self._stretch = Stretch(self.name, self.table_id)
         self.recorder.history.stretches.append(self._stretch)
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -61,13 +61,13 @@ class Follower:
         kept = max(0, len(self._given) - self.recorder.rng.randint(0, FORGOTTEN_MAX))
         del self._given[kept:]
         after = self._given[-1][0] if self._given else None
-        self._stretch = Stretch(self.name, self.table, after)
+        self._stretch = Stretch(self.name, self.table_id, after)
         self.recorder.history.stretches.append(self._stretch)
 
     async def _turn(self) -> bool:
         """Ask once; whether anything came."""
         limit = self.recorder.rng.randint(1, PAGE_MAX)
-        page = await self.recorder.get("/v1/events", self._place() | {"limit": limit})
+        page = await self.recorder.get("/v1/events", self._place() | {"limit": limit}, self.table_id)
         if page is None:
             return False
         for event in page["events"]:
@@ -75,7 +75,7 @@ class Follower:
         return bool(page["events"])
 
     def _place(self) -> Parameters:
-        place: Parameters = {} if self.table is None else {"table": self.table}
+        place: Parameters = {} if self.table_id is None else {"table": ""}
         return place | ({"after": self._given[-1][1]} if self._given else {})
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class StreamFollower(Follower):
     async def _turn(self) -> bool:
         wanted = self.recorder.rng.randint(1, STREAMED_MAX)
         taken = 0
-        async with aclosing(self.recorder.stream("/v1/events/stream", self._place())) as lines:
+        async with aclosing(self.recorder.stream("/v1/events/stream", self._place(), self.table_id)) as lines:
             async for line in lines:
                 if line.startswith("data:"):
                     self._take(msgspec.json.decode(line.removeprefix("data:")))

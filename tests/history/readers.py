@@ -1,4 +1,4 @@
-"""Clients that read: snapshots, timelines and changes of tables, as they are and as they were."""
+"""Clients that read: snapshots, timelines, changes and names of tables, as they are and as they were."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ FROM_THE_BEGINNING = 0.05
 
 @dataclass
 class Reader:
-    """Polls tables through any of the servers. A query that is not answered tells nothing, and is forgotten."""
+    """Polls tables through any of the servers. A query that is not answered tells nothing, and is forgotten.
+
+    ``tables`` are ids of tables, ``names`` the names that they may have.
+    """
 
     name: str
     recorder: Recorder
     tables: Sequence[str]
+    names: Sequence[str]
     _followed: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
     _past: dict[str, list[str]] = field(default_factory=dict, init=False)
 
@@ -34,6 +38,7 @@ class Reader:
             table = self.recorder.rng.choice(self.tables)
             looks = (self._snapshot, self._past_snapshot, self._timeline, self._changes)
             await self.recorder.rng.choice(looks)(table)
+            await self.recorder.look(self.recorder.rng.choice(self.names))
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _snapshot(self, table: str) -> None:
@@ -55,7 +60,7 @@ class Reader:
 
     async def _shown(self, table: str, parameters: Parameters) -> tuple[str, frozenset[ShownFile]] | None:
         limit = self.recorder.rng.choice([SMALL_PAGE, WHOLE_PAGE])
-        pages = await self._pages(f"/v1/tables/{table}/snapshot", parameters | {"limit": limit})
+        pages = await self._pages(table, "snapshot", parameters | {"limit": limit})
         if pages is None:
             return None
         files = [
@@ -72,9 +77,7 @@ class Reader:
         limit = self.recorder.rng.choice([SMALL_PAGE, WHOLE_PAGE])
         parameters: Parameters = {"order_by": "completion_time", "limit": limit}
         called = time.monotonic_ns()
-        pages = await self._pages(
-            f"/v1/tables/{table}/instants", parameters | ({"completed_from": after} if after else {})
-        )
+        pages = await self._pages(table, "instants", parameters | ({"completed_from": after} if after else {}))
         if pages is not None:
             instants = [instant for page in pages for instant in page["instants"]]
             upto = instants[-1]["completion_time"] if instants else after
@@ -85,7 +88,7 @@ class Reader:
         after = self._after("changes", table)
         parameters: Parameters = {"limit": WHOLE_PAGE} | ({"from": after} if after else {})
         called = time.monotonic_ns()
-        pages = await self._pages(f"/v1/tables/{table}/changes", parameters)
+        pages = await self._pages(table, "changes", parameters)
         if pages is not None:
             upto = pages[0]["to"] or after
             instants = [instant for page in pages for instant in page["instants"]]
@@ -95,11 +98,11 @@ class Reader:
     def _after(self, kind: str, table: str) -> str:
         return "" if self.recorder.rng.random() < FROM_THE_BEGINNING else self._followed.get((kind, table), "")
 
-    async def _pages(self, path: str, parameters: Parameters) -> list[Json] | None:
+    async def _pages(self, table: str, noun: str, parameters: Parameters) -> list[Json] | None:
         pages: list[Json] = []
         while not pages or pages[-1]["next_cursor"] is not None:
             cursor = {"cursor": pages[-1]["next_cursor"]} if pages else {}
-            page = await self.recorder.get(path, parameters | cursor)
+            page = await self.recorder.get(f"/v1/tables/{{table}}/{noun}", parameters | cursor, table)
             if page is None:
                 return None
             pages.append(page)

@@ -7,12 +7,12 @@ import json
 import random
 import time
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 import httpx
 
-from tests.history.records import Answer, Attempt, Command, History, Kind
+from tests.history.records import Answer, Attempt, Command, History, Kind, Resolution
 from tests.server.rest import Json, keyed
 
 TIMEOUT_SECONDS = 10.0
@@ -24,6 +24,9 @@ RETRY_PAUSE_SECONDS = 0.05
 RETRY_PAUSE_SECONDS_MAX = 0.8
 ATTEMPTS_MAX = 100
 """Enough for servers that take a while to come back; whoever has tried so often gives up."""
+READS_MAX = 3
+"""How often a query is sent to a table that has another name by now."""
+TABLE_ID_HEADER = "Chronolake-Table-Id"
 _DECISIONS = frozenset({200, 201, 404, 409, 410, 422})
 _NOT_NOW = frozenset({503})
 
@@ -46,12 +49,16 @@ class Habits:
 
 @dataclass
 class Recorder:
-    """What one client sends through. Moments are of this process's monotonic clock."""
+    """What one client sends through. Moments are of this process's monotonic clock.
+
+    ``names`` are the names of tables as far as the client knows them, by the tables' ids.
+    """
 
     urls: Sequence[str]
     rng: random.Random
     habits: Habits
     history: History
+    names: dict[str, str] = field(default_factory=dict)
 
     async def __aenter__(self) -> Recorder:
         # One pool of connections per client: a pool takes longer for each request the more connections it has.
@@ -104,13 +111,23 @@ class Recorder:
                 self._unexpected(response)
             return
 
-    async def get(self, path: str, parameters: Parameters) -> Json | None:
-        """What a server answers to a query; None when it does not."""
-        url = self.rng.choice(self.urls) + path
-        try:
-            response = await self._http.get(url, params=parameters)
-        except httpx.TransportError:
-            await self._lost()
+    async def get(self, path: str, parameters: Parameters, table_id: str | None = None) -> Json | None:
+        """What a server answers to a query; None when it does not.
+
+        ``{table}`` in the path, or a parameter ``table``, is the name of the table with this id.
+        """
+        for _ in range(READS_MAX):
+            name, called = self.names.get(table_id or "", ""), time.monotonic_ns()
+            url = self.rng.choice(self.urls) + path.format(table=name)
+            named, headers = _named(parameters, name), _headers(table_id)
+            try:
+                response = await self._http.get(url, params=named, headers=headers)
+            except httpx.TransportError:
+                await self._lost()
+                return None
+            if not self._is_renamed(response, name, table_id, called):
+                break
+        else:
             return None
         if response.status_code != 200:
             self._unexpected(response)
@@ -118,19 +135,59 @@ class Recorder:
         answer: Json = response.json()
         return answer
 
-    async def stream(self, path: str, parameters: Parameters) -> AsyncGenerator[str, None]:
-        """The lines of an answer that does not end by itself, until it breaks or falls silent."""
-        url = self.rng.choice(self.urls) + path
+    async def look(self, name: str) -> None:
+        """Ask which table has a name, and write the answer down."""
+        called = time.monotonic_ns()
         try:
-            async with self._http.stream("GET", url, params=parameters, timeout=SILENT_SECONDS_MAX) as response:
+            response = await self._http.get(f"{self.rng.choice(self.urls)}/v1/tables/{name}")
+        except httpx.TransportError:
+            await self._lost()
+            return
+        if response.status_code == 200:
+            shown = response.json()
+            found = (shown["table_id"], True, called, time.monotonic_ns(), shown["properties"])
+            self.history.resolutions.append(Resolution(shown["name"], *found))
+        elif not self._is_renamed(response, name, None, called):
+            self._unexpected(response)
+
+    async def stream(
+        self, path: str, parameters: Parameters, table_id: str | None = None
+    ) -> AsyncGenerator[str, None]:
+        """The lines of an answer that does not end by itself, until it breaks or falls silent."""
+        name, called = self.names.get(table_id or "", ""), time.monotonic_ns()
+        url = self.rng.choice(self.urls) + path
+        named, headers = _named(parameters, name), _headers(table_id)
+        streaming = self._http.stream("GET", url, params=named, headers=headers, timeout=SILENT_SECONDS_MAX)
+        try:
+            async with streaming as response:
                 if response.status_code == 200:
                     async for line in response.aiter_lines():
                         yield line
                 else:
                     await response.aread()
-                    self._unexpected(response)
+                    if not self._is_renamed(response, name, table_id, called):
+                        self._unexpected(response)
         except httpx.TransportError:
             await self._lost()
+
+    def learn(self, table_id: str, answer: Answer) -> bool:
+        """Take the present name of a table from a refusal; whether the refusal has one."""
+        if answer.status != 404:
+            return False
+        name = json.loads(answer.body)["context"].get("renamed_to")
+        if name is not None:
+            self.names[table_id] = name
+        return name is not None
+
+    def _is_renamed(self, response: httpx.Response, name: str, table_id: str | None, called: int) -> bool:
+        """Write down how a query's name was resolved; whether it was not that of its table."""
+        is_missing = response.status_code == 404 and response.json().get("code") == "table-not-found"
+        if is_missing or (response.status_code == 200 and table_id is not None):
+            resolution = Resolution(name, table_id, not is_missing, called, time.monotonic_ns())
+            self.history.resolutions.append(resolution)
+        if is_missing and table_id is not None:
+            self.learn(table_id, Answer(response.status_code, response.content))
+        return is_missing
 
     async def _lost(self) -> None:
         # Whoever asks at once again takes the processor from the servers that are about to come back.
@@ -143,8 +200,12 @@ class Recorder:
         attempt = Attempt(server, called=time.monotonic_ns())
         command.attempts.append(attempt)
         try:
-            response = await self._http.post(
-                self.urls[server] + _path(command), json=body, headers=keyed(command.key), timeout=timeout
+            response = await self._http.request(
+                "PATCH" if command.kind is Kind.ALTER else "POST",
+                self.urls[server] + _path(command),
+                json=body,
+                headers=keyed(command.key) | _headers(command.table_id),
+                timeout=timeout,
             )
         except httpx.TransportError:
             self.history.unanswered += 1
@@ -165,5 +226,19 @@ class Recorder:
 
 
 def _path(command: Command) -> str:
-    instants = f"/v1/tables/{command.table}/instants"
-    return instants if command.kind is Kind.BEGIN else f"{instants}/{command.instant}/{command.kind}"
+    table = f"/v1/tables/{command.table}"
+    match command.kind:
+        case Kind.ALTER:
+            return table
+        case Kind.BEGIN:
+            return f"{table}/instants"
+        case _:
+            return f"{table}/instants/{command.instant}/{command.kind}"
+
+
+def _headers(table_id: str | None) -> dict[str, str]:
+    return {} if table_id is None else {TABLE_ID_HEADER: table_id}
+
+
+def _named(parameters: Parameters, name: str) -> Parameters:
+    return parameters | {"table": name} if "table" in parameters else parameters

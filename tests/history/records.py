@@ -27,6 +27,7 @@ class Kind(enum.StrEnum):
     HEARTBEAT = "heartbeat"
     COMPLETE = "complete"
     ROLL_BACK = "rollback"
+    ALTER = "alter"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class Attempt:
 class Command:
     """A command under one idempotency key, however often it was sent.
 
-    ``groups`` are the file groups that a complete publishes files in.
+    ``table`` is the name of the table, as far as the client knew it. ``table_id`` is the id that the table must
+    have, if the client gave one. ``begun_by`` is the key of the command that began the instant, ``groups`` are
+    the file groups that a complete publishes files in.
     """
 
     key: str
@@ -65,6 +68,8 @@ class Command:
     instant: str | None = None
     groups: frozenset[Group] = frozenset()
     attempts: list[Attempt] = field(default_factory=list)
+    table_id: str | None = None
+    begun_by: str | None = None
 
     @property
     def called(self) -> int:
@@ -86,7 +91,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Read:
-    """What a reader was shown of a table: what completed in (after, upto].
+    """What a reader was shown of the table with this id: what completed in (after, upto].
 
     ``instants`` are pairs of requested and completion time, in the order in which they were shown; ``files``
     are those of a snapshot; what was not asked for is None. A read of the past asked for its ``upto`` and so
@@ -94,7 +99,7 @@ class Read:
     """
 
     reader: str
-    table: str
+    table_id: str
     called: int
     returned: int
     upto: str
@@ -104,16 +109,32 @@ class Read:
     of_the_past: bool = False
 
 
+@dataclass(frozen=True)
+class Resolution:
+    """How a server resolved a name: as that of the table with this id, or not, when ``is_found`` is false.
+
+    Without a ``table_id`` the request accepted any table of the name, and there was none. ``properties`` are
+    those that were shown.
+    """
+
+    name: str
+    table_id: str | None
+    is_found: bool
+    called: int
+    returned: int
+    properties: dict[str, str] | None = None
+
+
 @dataclass
 class Stretch:
     """What a follower of the feed was given between one break and the next, in the order in which it came.
 
     It began behind the event ``after``, or at the beginning, and went on at least to the event ``until``.
-    ``table`` is None for the feed of all tables.
+    ``table_id`` is None for the feed of all tables.
     """
 
     follower: str
-    table: str | None = None
+    table_id: str | None = None
     after: Place | None = None
     until: Place | None = None
     places: list[Place] = field(default_factory=list)
@@ -126,6 +147,7 @@ class History:
     commands: list[Command] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
+    resolutions: list[Resolution] = field(default_factory=list)
     unanswered: int = 0
     """Attempts and queries that were lost: the server was not there, went away, or was not waited for."""
     given_up: int = 0
@@ -149,9 +171,20 @@ class History:
         figures["outcomes looked up"] = self.looked_up
         figures["attempts without an answer"] = self.unanswered
         figures["reads"] = len(self.reads)
+        for resolution in self.resolutions:
+            figures["names found" if resolution.is_found else "names not found"] += 1
         figures["stretches of the feed"] = len(self.stretches)
         figures["events given to followers"] = sum(len(stretch.places) for stretch in self.stretches)
         return figures
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an event changes of a table: its name, unless that is None, and the properties set and removed."""
+
+    name: str | None = None
+    set: dict[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,10 +192,9 @@ class Event:
     """One event of the log.
 
     Of a completed instant ``groups`` are the file groups that it wrote a base file into, ``appended`` those
-    that it added log files to.
+    that it added log files to. ``change`` is that of a table which is created or altered.
     """
 
-    table: str
     table_id: str
     version: int
     type: str
@@ -172,6 +204,7 @@ class Event:
     action: str | None = None
     groups: frozenset[Group] = frozenset()
     appended: frozenset[Group] = frozenset()
+    change: Change | None = None
     hash: str = ""
 
     @property
@@ -185,8 +218,8 @@ Log = list[Event]
 
 
 def by_table(log: Iterable[Event]) -> dict[str, list[Event]]:
-    """The events of each table, in their order."""
+    """The events of each table, by its id, in their order."""
     tables: dict[str, list[Event]] = {}
     for event in log:
-        tables.setdefault(event.table, []).append(event)
+        tables.setdefault(event.table_id, []).append(event)
     return tables

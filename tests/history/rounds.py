@@ -17,9 +17,10 @@ from tests.history.checker import check
 from tests.history.findings import Finding
 from tests.history.followers import Follower, StreamFollower
 from tests.history.nemesis import Nemesis, Trouble
+from tests.history.operators import Operator
 from tests.history.readers import Reader
 from tests.history.recorder import Habits, Recorder
-from tests.history.records import Command, Event, Group, History, Log
+from tests.history.records import Change, Command, Event, Group, History, Log
 from tests.history.writers import Target, Writer
 from tests.server import database, rest
 
@@ -30,6 +31,11 @@ TARGETS = (
     Target("clicks", buckets=8, is_merge_on_read=True),
 )
 READERS = 8
+OPERATORS = 2
+SECOND = "_2"
+"""What the name of the second namespace ends with."""
+FREE_NAMES = ("archive", "orders_new", "orders_old")
+"""Names beside those that the tables have at first."""
 LOOK_SECONDS = 0.5
 LOOKS_MAX = 180
 BEYOND_SECONDS_MAX = 180.0
@@ -81,33 +87,40 @@ async def play(servers: Sequence[ServerProcess], dsn: str, plan: Plan) -> Round:
     history = History()
     nemesis = Nemesis(servers, dsn, random.Random(rng.random()))
     targets = await asyncio.to_thread(_make_tables, servers[0].url)
-    names = [target.name for target in targets]
+    tables = {target.table_id: target.name for target in targets}
+    names = _names(targets)
     async with asyncio.timeout(plan.seconds + BEYOND_SECONDS_MAX), AsyncExitStack() as stack:
 
         async def recorder() -> Recorder:
             urls = [server.url for server in servers]
-            made = Recorder(urls, random.Random(rng.random()), plan.habits, history)
+            made = Recorder(urls, random.Random(rng.random()), plan.habits, history, dict(tables))
             return await stack.enter_async_context(made)
 
         # Keys begin with the name, and must be new to the log: a seed may be played again on the same database.
         writers = [Writer(f"{uuid.uuid4()}", await recorder(), targets) for _ in range(plan.clients)]
-        readers = [Reader(f"reader {number}", await recorder(), names) for number in range(READERS)]
+        readers = [
+            Reader(f"reader {number}", await recorder(), list(tables), names) for number in range(READERS)
+        ]
+        operators = [
+            Operator(f"{uuid.uuid4()}", await recorder(), list(tables), names) for _ in range(OPERATORS)
+        ]
         followers = [
-            kind(f"{kind.__name__} of {table or 'all tables'}", await recorder(), table)
-            for table in (None, *names)
+            kind(f"{kind.__name__} of {table_id or 'all tables'}", await recorder(), table_id)
+            for table_id in (None, *tables)
             for kind in (Follower, StreamFollower)
         ]
-        await _run(plan, nemesis, history, [*writers, *readers, *followers])
+        senders: list[Writer | Operator] = [*writers, *operators]
+        await _run(plan, nemesis, history, [*senders, *readers, *followers])
         log = await asyncio.to_thread(read_log, dsn)
         await _follow_to_the_end(followers, log)
-        await _look_up(history, log, [writer.recorder for writer in writers])
+        await _look_up(history, log, [client.recorder for client in senders])
     log = await asyncio.to_thread(read_log, dsn)
     findings = await asyncio.to_thread(check, history, log)
     return Round(plan, history, log, findings, nemesis.troubles)
 
 
 async def _run(
-    plan: Plan, nemesis: Nemesis, history: History, clients: Sequence[Writer | Reader | Follower]
+    plan: Plan, nemesis: Nemesis, history: History, clients: Sequence[Writer | Operator | Reader | Follower]
 ) -> None:
     stopping = asyncio.Event()
     ending = asyncio.Event()
@@ -134,7 +147,7 @@ async def _follow_to_the_end(followers: Sequence[Follower], log: Log) -> None:
     # The servers may append more, when leases end; it is enough to reach what was there when writers stopped.
     async with asyncio.TaskGroup() as tasks:
         for follower in followers:
-            last = [event for event in log if follower.table in (None, event.table)][-1]
+            last = [event for event in log if follower.table_id in (None, event.table_id)][-1]
             tasks.create_task(follower.finish(last.place))
 
 
@@ -154,13 +167,24 @@ async def _look_up(history: History, log: Log, recorders: Sequence[Recorder]) ->
 
 def _make_tables(url: str) -> list[Target]:
     namespace = f"ns_{uuid.uuid4().hex[:12]}"
-    targets = [replace(target, name=f"{namespace}.{target.name}") for target in TARGETS]
+    targets = []
     with httpx.Client(base_url=url, timeout=rest.TIMEOUT_SECONDS) as http:
-        for target in targets:
+        for target in TARGETS:
             kind = "merge_on_read" if target.is_merge_on_read else "copy_on_write"
             buckets = {"type": "bucket", "buckets": target.buckets}
-            rest.make_table(http, target.name, type=kind, index=buckets, tick=target.tick)
+            name = f"{namespace}.{target.name}"
+            rest.make_table(http, name, type=kind, index=buckets, tick=target.tick)
+            table = rest.succeeded(http.get(f"/v1/tables/{name}"))
+            targets.append(replace(target, name=name, table_id=table["table_id"]))
+        rest.succeeded(http.post("/v1/namespaces", json={"name": f"{namespace}{SECOND}"}))
     return targets
+
+
+def _names(targets: Sequence[Target]) -> list[str]:
+    """The names that the tables may have, in two namespaces."""
+    namespace = targets[0].name.partition(".")[0]
+    free = [f"{within}.{name}" for within in (namespace, f"{namespace}{SECOND}") for name in FREE_NAMES]
+    return [*(target.name for target in targets), *free]
 
 
 def read_log(dsn: str) -> Log:
@@ -169,10 +193,11 @@ def read_log(dsn: str) -> Log:
         dsn,
         """
         SELECT
-            coalesce(t.namespace || '.' || t.name, '') AS table_name, e.table_id::text, e.version, e.type,
+            e.table_id::text, e.version, e.type,
             e.request_id, e.payload ->> 'action' AS action, encode(e.hash, 'hex') AS hash,
             to_char(e.time, 'YYYYMMDDHH24MISSUS') AS time, to_char(e.instant, 'YYYYMMDDHH24MISSUS') AS instant,
             coalesce(t.definition ->> 'tick', '1ms') AS tick,
+            CASE WHEN e.type IN ('TableCreated', 'TableAltered') THEN e.payload END AS change,
             array(SELECT ARRAY[w.kind, w.partition_path, w.file_id] FROM write_stat w
                 WHERE w.table_id = e.table_id AND w.version = e.version) AS files
         FROM event e
@@ -186,7 +211,6 @@ def read_log(dsn: str) -> Log:
 def _event(row: database.Row) -> Event:
     digits = 17 if row["tick"] == "1ms" else 20
     return Event(
-        table=row["table_name"],
         table_id=row["table_id"],
         version=row["version"],
         type=row["type"],
@@ -196,8 +220,15 @@ def _event(row: database.Row) -> Event:
         action=row["action"],
         groups=_groups(row, "base"),
         appended=_groups(row, "log"),
+        change=None if row["change"] is None else _change(row["type"], row["change"]),
         hash=row["hash"],
     )
+
+
+def _change(event_type: str, payload: rest.Json) -> Change:
+    if event_type == "TableCreated":
+        return Change(payload["definition"]["name"], payload["definition"]["properties"])
+    return Change(payload["new_name"], payload["set"], tuple(payload["unset"]))
 
 
 def _groups(row: database.Row, kind: str) -> frozenset[Group]:

@@ -32,8 +32,19 @@ ROUNDS_MAX = 10
         (Mutation.CARELESS, Fault.CONFLICT, ()),
         (Mutation.TRUSTING, Fault.LOST, (Trouble.SEVER,)),
         (Mutation.KEEPING, Fault.STALE, ()),
+        (Mutation.KEEPING_NAMES, Fault.WRONG_NAME, ()),
+        pytest.param(Mutation.UNCHECKED, Fault.WRONG_TABLE, (), marks=pytest.mark.slow),
     ],
-    ids=["own clock", "forgetful", "hasty feed", "careless", "trusting", "keeping"],
+    ids=[
+        "own clock",
+        "forgetful",
+        "hasty feed",
+        "careless",
+        "trusting",
+        "keeping",
+        "keeping names",
+        "unchecked",
+    ],
 )
 def test_a_broken_server_is_detected(
     mutation: Mutation, fault: Fault, troubles: Sequence[Trouble], dsn: str, tmp_path: Path

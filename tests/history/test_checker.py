@@ -279,7 +279,7 @@ def test_a_follower_may_stop_anywhere_after_its_required_position() -> None:
 
 
 def test_the_feed_of_all_tables_is_the_log_in_the_order_across_tables() -> None:
-    elsewhere = replace(TWO_INSTANTS[0], table="shop.visits", table_id="table 2", hash="of table 2")
+    elsewhere = replace(TWO_INSTANTS[0], table_id="table 2", hash="of table 2")
     both = [TWO_INSTANTS[0], elsewhere, *TWO_INSTANTS[1:]]
     given = Stretch("follower", places=[event.place for event in both])
     assert faults(history(stretch=given), both) == set()

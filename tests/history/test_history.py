@@ -35,6 +35,10 @@ TO_HAPPEN = (
     "complete answered 410",
     "rollback answered 200",
     "rollback answered 409",
+    "begin answered 404",
+    "complete answered 404",
+    "alter answered 200",
+    "alter answered 409",
 )
 """What a round must have met to prove anything, beside its troubles."""
 

@@ -46,8 +46,8 @@ class Timeline:
 
 
 def of(log: Log) -> dict[str, Timeline]:
-    """The timeline of each table."""
-    return {table: _of_table(events) for table, events in by_table(log).items()}
+    """The timeline of each table, by its id."""
+    return {table_id: _of_table(events) for table_id, events in by_table(log).items()}
 
 
 def _of_table(events: list[Event]) -> Timeline:
