@@ -1,5 +1,5 @@
--- The rights of the two roles, all of them. This file runs at each migration: a dump that was restored elsewhere may
--- have come without them. A right that a release takes away is revoked by its revision.
+-- All privileges of the two roles. This file runs at each migration, because a database that was restored from a dump may
+-- lack them. A privilege that a release takes away is revoked by the revision of that release.
 
 GRANT USAGE ON SCHEMA chronolake TO chronolake_server, chronolake_auditor;
 
@@ -19,9 +19,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE
         chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group
     TO chronolake_server;
 
--- Clocks and heads: rights to columns are enough for SELECT ... FOR UPDATE, and do not allow LOCK TABLE beyond ROW
--- EXCLUSIVE. So this role cannot lock these tables against other servers. Only rebuild deletes rows; it runs as the
--- owner of the schema.
+-- Clocks and heads of chains. UPDATE on columns is enough for SELECT ... FOR UPDATE, and does not allow LOCK TABLE above
+-- ROW EXCLUSIVE. So this role cannot lock other servers out. Only rebuild deletes rows; it runs as the owner of the
+-- schema.
 GRANT SELECT, INSERT ON chronolake.clock, chronolake.answer_chain TO chronolake_server;
 GRANT UPDATE (last_time, version, hash) ON chronolake.clock TO chronolake_server;
 GRANT UPDATE (number, hash) ON chronolake.answer_chain TO chronolake_server;
@@ -41,6 +41,6 @@ GRANT SELECT
         chronolake.audit_deletions, chronolake.audit_tables
     TO chronolake_auditor;
 
--- A function with the rights of its owner, so only named roles may call it.
+-- The function runs with the rights of its owner, so only the auditor may call it.
 REVOKE EXECUTE ON FUNCTION chronolake.tables_as_of(timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chronolake.tables_as_of(timestamptz) TO chronolake_auditor;

@@ -1,5 +1,5 @@
--- The roles. This file runs at each migration: roles belong to the cluster and not to the database, so a dump that is
--- restored elsewhere comes without them, and a login that migrates for the first time is not a member yet.
+-- The roles. This file runs at each migration. Roles belong to the cluster and not to the database, so a restored dump has
+-- none, and a login that migrates for the first time is not a member yet.
 
 DO $$
 DECLARE
@@ -10,7 +10,7 @@ BEGIN
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', name);
             EXCEPTION
-                -- A migration of another database of the cluster creates it at the same time.
+                -- A concurrent migration of another database of the cluster has created it.
                 WHEN duplicate_object OR unique_violation THEN NULL;
             END;
         END IF;
@@ -18,10 +18,10 @@ BEGIN
 END
 $$;
 
--- A login that migrates may serve.
+-- The login that migrates becomes a member of the server's role.
 DO $$
 DECLARE
-    -- From version 16 on a member of a role needs not have the right to SET ROLE.
+    -- From version 16 on, membership does not imply the right to SET ROLE.
     set_role text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
     IF NOT pg_has_role(current_user, 'chronolake_server', set_role) THEN
@@ -29,7 +29,7 @@ BEGIN
     END IF;
 EXCEPTION
     WHEN insufficient_privilege THEN
-        RAISE WARNING 'this login may not serve; have an administrator run: GRANT chronolake_server TO %',
+        RAISE WARNING 'this login cannot run a server; an administrator must run: GRANT chronolake_server TO %',
             quote_ident(current_user);
 END
 $$;

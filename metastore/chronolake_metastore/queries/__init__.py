@@ -1,3 +1,3 @@
-"""Reading: what the REST API shows, from the projections, each answer from one moment of the database."""
+"""Read queries of the REST API: they read the projections, each in one database snapshot."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asking what a clean would delete, before anything is gone."""
+"""The preview of a clean: the files that it would delete."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from chronolake_model.cleans import FILES_TO_CLEAN_MAX, CleanPolicy, CleanPrevie
 
 
 async def preview(database: Database, table_name: str, policy: CleanPolicy) -> CleanPreview:
-    """What a clean would delete now; raises ``TableNotFound``."""
+    """The files that a clean would delete now, and their size; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         bounds, now = await stored.read_bounds(connection, table.table_id, policy.commits)
-        wanted = cleans.scope_of(table, policy, bounds, now)
+        scope = cleans.scope_of(table, policy, bounds, now)
         deletable_files = (
             []
-            if wanted is None
-            else await stored.read_deletable(connection, table.table_id, wanted, FILES_TO_CLEAN_MAX + 1)
+            if scope is None
+            else await stored.read_deletable(connection, table.table_id, scope, FILES_TO_CLEAN_MAX + 1)
         )
     plan = cleans.plan(deletable_files[:FILES_TO_CLEAN_MAX])
     return CleanPreview(

@@ -1,4 +1,4 @@
-"""Which times of a table are served: readers name them, and some of them were cleaned."""
+"""The times that a table can still be read as of: cleans have deleted files of earlier times."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ BEFORE_ALL = Micros(0)
 
 
 def first_servable(table: Table) -> Micros:
-    """The first completion time that the table is served as of."""
+    """The first completion time as of which the table can be read."""
     return BEFORE_ALL if table.cleaned_before is None else table.cleaned_before
 
 
 async def as_of(connection: Reader, table: Table, requested: ReadTime | None) -> Micros | None:
-    """The time that a reader looks back to; none for now. Raises ``HistoryCleaned``."""
+    """The completion time of a time-travel read; none for the present. Raises ``HistoryCleaned``."""
     if requested is None or requested is Bound.LATEST:
         return None
     if requested is Bound.EARLIEST:
@@ -28,10 +28,9 @@ async def as_of(connection: Reader, table: Table, requested: ReadTime | None) ->
 
 
 async def servable(connection: Reader, table: Table, time: Micros) -> Micros:
-    """``time``, for a client that continues to read as of it; raises ``HistoryCleaned``.
+    """Return ``time`` if the table can be read as of it; raises ``HistoryCleaned`` otherwise.
 
-    The completion time of a pinned instant is served, also after later cleans, and so are the times of readers'
-    leases.
+    Times that a savepoint or the lease of a reader holds can be read after later cleans too.
     """
     try:
         cleans.refuse_before(table, time)
@@ -42,9 +41,9 @@ async def servable(connection: Reader, table: Table, time: Micros) -> Micros:
 
 
 def in_range(table: Table, time: Micros) -> Micros:
-    """``time``, as an end of a range; raises ``HistoryCleaned``.
+    """Return ``time`` if it can be an end of a range; raises ``HistoryCleaned`` otherwise.
 
-    A range from the table's beginning needs no file that is gone: there was none before it.
+    The beginning of the table always can: a range from there needs no deleted file.
     """
     if time != BEFORE_ALL:
         cleans.refuse_before(table, time)

@@ -1,4 +1,4 @@
-"""Asking whether a completion would conflict, before the work is done."""
+"""The check for conflicts before a completion: a writer can learn early that its work is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chronolake_model.times import Micros, format_time
 async def find(
     database: Database, table_name: str, requested_time: Micros, body: wire.FindConflicts
 ) -> wire.Conflicts:
-    """The conflict that completing would lose now; raises ``TableNotFound`` or ``InstantNotFound``."""
+    """The conflict that would refuse a completion now; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         instant = await instants.get(connection, table.table_id, requested_time)
@@ -29,9 +29,9 @@ async def find(
         )
         for touched in body.file_groups
     ]
-    lost = conflicts.find(table, requested_time, touched, others, now)
+    conflict = conflicts.find(table, requested_time, touched, others, now)
     return wire.Conflicts(
         table=table.name,
         requested_time=format_time(requested_time, table.definition.tick),
-        conflict=None if lost is None else conflicts.document(table, lost),
+        conflict=None if conflict is None else conflicts.document(table, conflict),
     )

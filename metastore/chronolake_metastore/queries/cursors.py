@@ -1,4 +1,4 @@
-"""Cursors of paged lists: where the next page goes on, in a form that callers need not understand."""
+"""Opaque cursors of paged lists: each says where the next page begins."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from chronolake_metastore import errors
 from chronolake_model.times import MICROS_MAX
 
 Time = Annotated[int, msgspec.Meta(ge=0, le=MICROS_MAX)]
-"""A time inside a cursor, in microseconds; no other number passes for one."""
+"""A time inside a cursor, in microseconds since 1970; a number out of range is refused."""
 
 Place = TypeVar("Place")
 
 
 class InTable(Protocol):
-    """A place in a list of one table's."""
+    """A place in a list that belongs to one table."""
 
     @property
     def table_id(self) -> UUID: ...
@@ -36,12 +36,12 @@ def encode(place: object) -> str:
 
 
 def decode(cursor: str, place: type[Place]) -> Place:
-    """The place that ``cursor`` stands for; raises ``InvalidCursor`` when this list gave no such cursor."""
+    """The place that ``cursor`` stands for; raises ``InvalidCursor`` unless it is a cursor of this list."""
     padded = cursor + "=" * (-len(cursor) % 4)
     try:
         raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
         decoded = msgspec.json.decode(raw, type=place)
-    # msgspec goes through lists in lists as deep as they are, when it looks for the tag of a place.
+    # msgspec recurses into nested lists while it looks for the tag of a place.
     except (UnicodeError, binascii.Error, msgspec.MsgspecError, RecursionError) as exc:
         raise errors.InvalidCursor(_ADVICE) from exc
     if b"\\u0000" in raw:
@@ -52,7 +52,7 @@ def decode(cursor: str, place: type[Place]) -> Place:
 def in_table(cursor: str | None, place: type[PlaceInTable], table_id: UUID) -> PlaceInTable | None:
     """The place that ``cursor`` stands for in a list of this table's; none on the first page.
 
-    Raises ``InvalidCursor``, also when it is of another table: of the same name, and dropped since, perhaps.
+    Raises ``InvalidCursor``, also for a cursor of another table, such as a dropped one of the same name.
     """
     if cursor is None:
         return None
@@ -62,6 +62,6 @@ def in_table(cursor: str | None, place: type[PlaceInTable], table_id: UUID) -> P
 
 
 def refuse_unless(fits: bool) -> None:
-    """Raise ``InvalidCursor`` unless the cursor fits what is read."""
+    """Raise ``InvalidCursor`` unless the cursor fits the request."""
     if not fits:
         raise errors.InvalidCursor(_ADVICE)

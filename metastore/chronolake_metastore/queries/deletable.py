@@ -1,4 +1,4 @@
-"""Which files may be deleted: asked by clients and by the server's own workers before each deletion."""
+"""The check before a deletion: clients and the server's workers ask which files they may delete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chronolake_model.times import Micros
 async def find_deletable(
     database: Database, table_name: str, requested_time: Micros, body: FindDeletable
 ) -> Deletable:
-    """Which files may not be deleted for an instant; raises as ``refused``."""
+    """The files that may not be deleted for an instant; raises as ``refusals``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
@@ -28,7 +28,7 @@ async def find_deletable(
 
 
 async def find_deletable_orphans(database: Database, table_name: str, body: FindDeletableOrphans) -> Deletable:
-    """Which files, that nothing accounts for, may not be deleted; raises as ``orphan_refusals``."""
+    """The files that may not be deleted as orphans; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         refused = await orphan_refusals(
@@ -46,7 +46,8 @@ async def refusals(
 ) -> list[RefusedDeletion]:
     """The files that ``writer`` may not delete for an instant.
 
-    Raises ``MetastoreMoved``, ``TableNotFound``, ``BasePathShared`` or ``InstantNotFound``: then none may be.
+    Raises ``MetastoreMoved``, ``TableNotFound``, ``BasePathShared`` or ``InstantNotFound``: then no file may be
+    deleted.
     """
     table = await _own(connection, table_id)
     instant = await instants.get(connection, table_id, requested_time)
@@ -60,7 +61,7 @@ async def refusals(
 async def orphan_refusals(
     connection: Reader, table_id: UUID, files: Sequence[DeletedFile], *, unknown_instants: bool = False
 ) -> list[RefusedDeletion]:
-    """Those of the files that may not be deleted as orphans; raises as ``refused``."""
+    """The files that may not be deleted as orphans; raises as ``refusals``, without ``InstantNotFound``."""
     table = await _own(connection, table_id)
     last_time = await clocks.last_time(connection, table_id)
     refusals = await _refusals_by(
@@ -69,12 +70,14 @@ async def orphan_refusals(
         files,
         lambda known: domain.refusal_of_orphan(known, last_time, unknown_instants=unknown_instants),
     )
-    # An instant that the table does not have may be a dropped table's, which is the better reason.
-    certain = {refusal.path for refusal in refusals if refusal.reason is not Refusal.UNKNOWN_INSTANT}
-    left = [file for file in files if file.path not in certain]
-    dropped = await _of_dropped_tables(connection, table_id, left)
-    of_dropped = {refusal.path for refusal in dropped}
-    return [*(refusal for refusal in refusals if refusal.path not in of_dropped), *dropped]
+    # An unknown instant may be that of a dropped table. Then the dropped table is the better reason.
+    refused_for_another_reason = {
+        refusal.path for refusal in refusals if refusal.reason is not Refusal.UNKNOWN_INSTANT
+    }
+    unclear_files = [file for file in files if file.path not in refused_for_another_reason]
+    dropped = await _of_dropped_tables(connection, table_id, unclear_files)
+    paths_of_dropped = {refusal.path for refusal in dropped}
+    return [*(refusal for refusal in refusals if refusal.path not in paths_of_dropped), *dropped]
 
 
 async def _of_dropped_tables(
@@ -99,31 +102,31 @@ async def _refusals_by(
     named = [(file, time) for file, time in times if time is not None]
     known = await stored.known(connection, table.table_id, named)
     judged = [(file, judge(facts)) for (file, _), facts in zip(named, known, strict=True)]
-    strange = [(file, Refusal.NOT_A_DATA_FILE) for file, time in times if time is None]
+    not_data_files = [(file, Refusal.NOT_A_DATA_FILE) for file, time in times if time is None]
     return [
         RefusedDeletion(file.partition_path, file.file_name, reason)
-        for file, reason in [*strange, *judged]
+        for file, reason in [*not_data_files, *judged]
         if reason is not None
     ]
 
 
 async def _own(connection: Reader, table_id: UUID) -> Table:
-    """The table, if it is live and its base path its own."""
+    """The table, if it is live and no other table shares its base path."""
     await identity.refuse_foreign_database(connection)
     state = await stored.base_path(connection, table_id)
     if state is None or state.is_dropped:
         raise errors.TableNotFound(str(table_id) if state is None else state.table)
     if not state.is_comparable:
         raise errors.BasePathShared(
-            f"nothing of {state.table!r} is deleted: its base path cannot be compared with those of other "
-            "tables; create the table anew at an absolute path or a URI",
+            f"files of table {state.table!r} are not deleted: its base path cannot be compared with those of "
+            "other tables; create the table anew at an absolute path or a URI",
             table=state.table,
         )
     other = state.taken_by or state.overlaps_with
     if other is not None:
         raise errors.BasePathShared(
-            f"nothing of {state.table!r} is deleted: its base path overlaps with that of {other!r}; "
-            "drop one of the two tables, or create it anew elsewhere",
+            f"files of table {state.table!r} are not deleted: its base path overlaps with that of table "
+            f"{other!r}; drop one of the two tables, or create it anew elsewhere",
             table=state.table,
             other_table=other,
         )

@@ -1,4 +1,4 @@
-"""Reading which files of an instant were reported deleted."""
+"""The files of an instant that were reported deleted, page by page."""
 
 from __future__ import annotations
 

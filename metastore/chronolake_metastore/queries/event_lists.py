@@ -1,4 +1,4 @@
-"""Reading the lists of events, page by page: what plans name, and which file groups were replaced."""
+"""The lists of events, page by page: the entries of plans, and the file groups that were replaced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Place(msgspec.Struct, tag="entries", frozen=True, array_like=True, forbid
 
 
 class ListRequest(msgspec.Struct, frozen=True):
-    """Which instant of which table is asked for, and which page."""
+    """A request for a page of a list of one instant."""
 
     table: str
     requested_time: Micros
@@ -43,7 +43,10 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 async def planned_file_groups(database: Database, request: ListRequest) -> wire.PlannedFileGroups:
-    """A page; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``, as the others do."""
+    """A page of the file groups that a plan names.
+
+    This and the functions below raise ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``.
+    """
     page = await _page(database, request, ListName.PLAN_FILE_GROUPS)
     groups = lists.file_groups(page.entries)
     return wire.PlannedFileGroups(page.table.name, page.requested_time, groups, page.next_cursor)

@@ -1,4 +1,4 @@
-"""Following the log: what happened behind a cursor, of one table or of all."""
+"""Pages of the log: the events after a cursor, of one table or of all tables."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _BIGINT_MAX = 2**63 - 1
 
 
 class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Behind the event of this transaction and position."""
+    """The place after the event of this transaction and position."""
 
     transaction_id: Annotated[str, Meta(pattern=r"^[0-9]{1,19}\Z")]
     position: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
 class TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
-    """Behind this version of one table's log."""
+    """The place after this version of one table's log."""
 
     version: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
-# Not defaults of the fields: a cursor that leaves a field out is not one that a page gave.
+# Not defaults of the fields: a cursor without one of the fields must be refused.
 _BEGINNING = LogPlace(transaction_id="0", position=0)
 _BEGINNING_OF_TABLE = TablePlace(version=0)
 
 
 async def page(database: Database, table_name: str | None, after: str | None, limit: int) -> EventPage:
-    """A page of events behind ``after``, the log's beginning unless given; ``LATEST`` is its end.
+    """A page of the events after ``after``: by default from the beginning of the log; ``LATEST`` is its end.
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
@@ -92,17 +92,17 @@ def place_in_table(after: str | None) -> TablePlace:
 
 
 def place_of(entry: Entry) -> LogPlace:
-    """The place behind ``entry`` in the log of all tables."""
+    """The place after ``entry`` in the log of all tables."""
     return LogPlace(entry.transaction_id, entry.position)
 
 
 def place_in_table_of(entry: Entry) -> TablePlace:
-    """The place behind ``entry`` in the log of its table."""
+    """The place after ``entry`` in the log of its table."""
     return TablePlace(entry.version)
 
 
 def document(entry: Entry, cursor: str) -> LoggedEvent:
-    """The event as clients get it, with the ``cursor`` behind it."""
+    """The event as clients get it, with the ``cursor`` of the place after it."""
     tick = entry.tick or Tick.MILLISECOND
     return LoggedEvent(
         cursor=cursor,
@@ -122,5 +122,5 @@ def document(entry: Entry, cursor: str) -> LoggedEvent:
 
 
 def _payload(payload: dict[str, Any] | str) -> Any:
-    # What is text already is passed on as it is: it may be large, and was valid when it was stored.
+    # A payload that is text already is not parsed: it may be large, and it was valid when it was stored.
     return msgspec.Raw(payload.encode()) if isinstance(payload, str) else payload

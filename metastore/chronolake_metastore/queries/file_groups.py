@@ -1,4 +1,4 @@
-"""Reading file groups: the history of one, which were replaced, for which table services are pending."""
+"""File groups: the history of one file group, replaced file groups, and file groups in pending plans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def history(
 ) -> wire.FileGroupHistory:
     """A page of ``limit`` slices of a file group.
 
-    Each page reads all that the group ever had: its history is short beside the table's. Raises
+    Each page reads all files that the group ever had, because the history of one group is short. Raises
     ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
@@ -57,15 +57,17 @@ async def history(
         replaced = await stored.replacement(connection, at, group)
     whole = slices.cut(published, compactions[group], None if replaced is None else replaced.replacement)
     tick = table.definition.tick
-    behind = [file_slice for file_slice in whole.all if place is None or file_slice.time > place.slice_time]
+    next_slices = [
+        file_slice for file_slice in whole.all if place is None or file_slice.time > place.slice_time
+    ]
     page = paging.cut(
-        behind[:limit],
+        next_slices[:limit],
         lambda file_slice: paging.json_bytes(_slice(whole, file_slice, tick)),
         database.page_bytes_max,
     )
     next_cursor = (
         cursors.encode(_HistoryPlace(table.table_id, time, group, page[-1].time))
-        if len(page) < len(behind)
+        if len(page) < len(next_slices)
         else None
     )
     return wire.FileGroupHistory(
@@ -82,7 +84,7 @@ async def history(
 async def replaced(
     database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.ReplacedFileGroups:
-    """A page of ``limit`` file groups that had been replaced.
+    """A page of ``limit`` file groups that were replaced as of a time.
 
     Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
@@ -112,7 +114,7 @@ async def replaced(
 async def pending(
     database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.PendingFileGroups:
-    """A page of ``limit`` file groups in pending plans.
+    """A page of ``limit`` file groups that the plans of pending table services name.
 
     Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """

@@ -1,4 +1,4 @@
-"""Reading a table's files in one go, as Arrow: the same answers as ``files.py`` gives page by page."""
+"""All files of a table as one Arrow stream: the same answers as the pages of ``files.py``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, ReadTime, format_time
 
 METADATA: Final = "chronolake."
-"""Before the names of what the schema says of the whole answer."""
+"""The prefix of the keys in the schema's metadata, which describe the whole answer."""
 
 
 async def snapshot(
@@ -52,7 +52,7 @@ async def published(database: Database, table_name: str) -> ArrowStream:
 async def changes(
     database: Database, table_name: str, after: ReadTime | None, until: ReadTime | None
 ) -> ArrowStream:
-    """The slices, before and after, of what changed in (after, until].
+    """The slices of the file groups that changed in (after, until], as of both ends.
 
     Raises ``TableNotFound``, ``InvalidParameter`` or ``HistoryCleaned``.
     """
@@ -66,7 +66,7 @@ async def changes(
 
 
 async def _pinned(connection: Reader, table: Table, as_of: ReadTime | None) -> tuple[Micros, dict[str, str]]:
-    """The last completion by ``as_of``, and what the schema says of it; raises ``HistoryCleaned``."""
+    """The last completion time up to ``as_of``, and the schema's metadata; raises ``HistoryCleaned``."""
     pinned = await tables.last_completion(connection, table, as_of, None)
     if pinned is None:
         return BEFORE_ALL, _metadata({"table": table.name})

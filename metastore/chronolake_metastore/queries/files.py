@@ -1,4 +1,4 @@
-"""Reading a table's files: what is live as of a completion time, and what changed between two."""
+"""The files of a table: the live slices as of a completion time, and the changes between two times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from chronolake_model.scans import Scan
 from chronolake_model.times import Bound, Micros, ReadTime, Tick, format_time
 
 CHANGED_INSTANTS_MAX = 100_000
-"""Instants that an answer about changes covers, on all pages; a longer range is answered up to the last."""
+"""The most instants that an answer about changes covers on all its pages. A longer range is cut after them."""
 
 
 class _SnapshotPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -39,11 +39,11 @@ class _ChangesPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     end: cursors.Time
     group: GroupKey
     completed: cursors.Time | None
-    """The last completion that was named, if there are more; no file group was named then."""
+    """The last completion of the page before, if more follow: pages list all completions before file groups."""
 
 
 class _Completion(msgspec.Struct, frozen=True, order=True):
-    """A write or a restore; in the order of their completion."""
+    """A completed write or restore; these sort by completion time."""
 
     completed: Micros
     requested: Micros
@@ -122,7 +122,7 @@ async def changes(
     limit: int,
     cursor: str | None,
 ) -> wire.Changes:
-    """A page of the file groups touched by what completed in (after_time, until].
+    """A page of the instants that completed in (after_time, until], and of the file groups that they changed.
 
     Raises ``TableNotFound``, ``InvalidParameter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
@@ -175,7 +175,7 @@ async def _changed_groups(
 async def range_of(
     connection: Reader, table: Table, after: ReadTime | None, until: ReadTime | None
 ) -> tuple[Micros, Micros]:
-    """The range of completion times that is asked for, as far as anything has completed; it may be empty.
+    """The requested range of completion times, cut at the last completion; it may be empty.
 
     Raises ``InvalidParameter`` when it ends before it begins, and ``HistoryCleaned``.
     """
@@ -187,7 +187,7 @@ async def range_of(
         if start > requested_end:
             raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
         end = await stored_instants.latest_completion(connection, table.table_id, requested_end) or BEFORE_ALL
-    # Not a start in the future: a reader that continues from there would miss what completes until then.
+    # The start is never in the future: a reader that continues from it would miss the completions until then.
     return min(start, end), end
 
 
@@ -200,14 +200,14 @@ async def _end_of_range(connection: Reader, table: Table, requested: ReadTime) -
 async def changes_head(
     connection: Reader, table: Table, between: tuple[Micros, Micros]
 ) -> tuple[tuple[Micros, Micros], wire.Changes]:
-    """What there is to say of a range beside its file groups, and how far of it one answer reaches."""
+    """The part of a range that one answer covers, and the answer without its file groups."""
     between = await _cut(connection, table, between)
     completions, _ = await _completions(connection, table, between, sys.maxsize)
     return between, _head(table, between, completions, None)
 
 
 async def _cut(connection: Reader, table: Table, between: tuple[Micros, Micros]) -> tuple[Micros, Micros]:
-    """As much of a range as one answer covers."""
+    """The part of a range that one answer covers."""
     nth = await stored_instants.nth_completion(connection, table.table_id, *between, CHANGED_INSTANTS_MAX)
     return between if nth is None else (between[0], cleans.in_range(table, nth))
 
@@ -215,7 +215,7 @@ async def _cut(connection: Reader, table: Table, between: tuple[Micros, Micros])
 async def _completions(
     connection: Reader, table: Table, between: tuple[Micros, Micros], bytes_max: int
 ) -> tuple[list[_Completion], bool]:
-    """The first writes and restores in a range that fit into so many bytes, and whether there may be more."""
+    """The first writes and restores in a range, up to ``bytes_max`` as JSON, and whether there may be more."""
     after, until = between
 
     async def fetch(last: _Completion | None, number: int) -> list[_Completion]:
@@ -232,7 +232,7 @@ async def _completions(
     def size_of(completion: _Completion) -> int:
         return paging.json_bytes(_completed(completion, table.definition.tick))
 
-    # One more than there are, so that the last portion is recognised.
+    # The limit is one above the maximum, so that collect() reaches the end and reports that there are no more.
     return await paging.collect(fetch, size_of, CHANGED_INSTANTS_MAX + 1, bytes_max, paging.SMALL_ROWS_AT_ONCE)
 
 
@@ -255,10 +255,10 @@ def _head(
 async def _place(
     connection: Reader, table: Table, as_of: ReadTime | None, cursor: str | None
 ) -> tuple[Micros | None, GroupKey]:
-    """The completion time that a snapshot is of, and the file group that its page begins behind."""
+    """The completion time of a snapshot, and the file group after which its page begins."""
     place = cursors.in_table(cursor, _SnapshotPlace, table.table_id)
-    # The last completion, not the time that was asked for: nothing completes at or before it any more, so that
-    # the answer stays true.
+    # Not the requested time, but the last completion: no other instant can complete at or before it, so the
+    # answer stays true.
     pinned = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
     return pinned, FIRST if place is None else place.group
 

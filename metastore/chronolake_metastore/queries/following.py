@@ -1,4 +1,4 @@
-"""Following the log: events as followers get them, for the tail of the log and for streams that catch up."""
+"""Encoded events for followers: for the tail of the log, and for streams that catch up with it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EVENTS_OF_PAGE: Final = 200
 PAGE_BYTES: Final = 32 * 1024
 """The size of a page for a stream that catches up. Only a larger event makes a larger page."""
 TAIL_BYTES: Final = 1024 * 1024
-"""What the tail reads at a time, but one event at least."""
+"""The bytes that the tail reads at a time; it reads at least one event."""
 CATCH_UP_READERS_MAX: Final = 2
-"""Pages that are read at a time; there is a connection for each."""
+"""Pages that are read at the same time; there is a connection for each."""
 
 
 class Position(NamedTuple):
@@ -34,17 +34,17 @@ class Position(NamedTuple):
     place: Place = Place()
 
     def behind(self, event: EncodedEvent) -> Position:
-        """The position behind ``event``."""
+        """The position after ``event``."""
         return Position(self.table_id, event.version, event.place)
 
 
 class CatchUpPage(msgspec.Struct, frozen=True):
-    """Events that follow a position; none at the end of the log. ``text`` is what is sent of them."""
+    """The events after a position, none at the end of the log. ``text`` is their encoding for the stream."""
 
     text: bytes
     end: Position
     is_last: bool
-    """Whether the table that is followed ends here."""
+    """Whether this page has the last event of the followed table."""
 
     @property
     def is_empty(self) -> bool:
@@ -53,7 +53,10 @@ class CatchUpPage(msgspec.Struct, frozen=True):
 
 
 class CatchingUp:
-    """Reads the log for followers that are behind the ring: few at a time, with few large events in memory."""
+    """Reads the log for followers whose next event is not in the ring any more.
+
+    It bounds the pages that are read at the same time, and the bytes of large events in memory.
+    """
 
     def __init__(self, database: Database, bytes_max: int) -> None:
         self._database = database
@@ -71,12 +74,12 @@ class CatchingUp:
 
     @asynccontextmanager
     async def page(self, position: Position) -> AsyncIterator[CatchUpPage]:
-        """The page behind ``position``. A large one waits for room, which it has until the block ends."""
+        """The page after ``position``. A large page waits for memory, and holds it until the block ends."""
         page = await self._read(position)
         if len(page.text) <= PAGE_BYTES:
             yield page
             return
-        # Events do not change: it is read again when there is room for it, and not kept until then.
+        # The page is dropped and read again when the budget has room: events do not change.
         size = len(page.text)
         del page
         async with self._room.taken(size):
@@ -89,7 +92,7 @@ class CatchingUp:
 
 
 def _page_of(position: Position, events: list[EncodedEvent]) -> CatchUpPage:
-    """As many events as fit, one at least."""
+    """The page of the first ``events`` that fit into ``PAGE_BYTES``, at least one."""
     frames: list[bytes] = []
     size = 0
     is_last = False
@@ -105,7 +108,7 @@ def _page_of(position: Position, events: list[EncodedEvent]) -> CatchUpPage:
 
 
 async def page(database: Database, position: Position, limit: int, bytes_max: int) -> list[EncodedEvent]:
-    """Events behind ``position``, at most ``limit`` and about ``bytes_max`` bytes, but one at least."""
+    """The events after ``position``, at most ``limit`` and about ``bytes_max`` bytes, but at least one."""
     async with database.following() as connection:
         if position.table_id is not None:
             of_table = position.table_id, position.version
@@ -117,20 +120,20 @@ async def page(database: Database, position: Position, limit: int, bytes_max: in
 
 
 async def end(database: Database) -> Place:
-    """Behind the last event of all that no open transaction can still precede."""
+    """The place after the last event that followers may get: no open transaction can still append before it."""
     async with database.following() as connection:
         last = await feed.end(connection)
     return Place(int(last.transaction_id), last.position)
 
 
 async def is_held_back(database: Database) -> bool:
-    """Whether there are events that an open transaction keeps from being given out."""
+    """Whether followers do not get some events yet, because an older transaction is still open."""
     async with database.following() as connection:
         return await feed.is_held_back(connection)
 
 
 def _encoded(entry: Entry) -> EncodedEvent:
-    # Without its cursor, the first of its fields, an event is the same for all followers.
+    # Only the cursor, the first field, differs between followers. The body is the document without it.
     document = msgspec.json.encode(events.document(entry, ""))
     return EncodedEvent(
         place=Place(int(entry.transaction_id), entry.position),
@@ -144,25 +147,25 @@ def _encoded(entry: Entry) -> EncodedEvent:
 
 
 class _MemoryBudget:
-    """A budget of bytes. A request for more than are left waits, in the order of arrival."""
+    """A budget of bytes. A request for more than the free bytes waits. Waiting requests form a queue."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._taken = 0
         self._turn = asyncio.Lock()
-        self._given_back = asyncio.Event()
+        self._released = asyncio.Event()
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Take ``size`` bytes, all that there are if it is more, until the block ends."""
-        wanted = min(size, self._bytes_max)
+        """Hold ``size`` bytes, at most the whole budget, until the block ends."""
+        held = min(size, self._bytes_max)
         async with self._turn:
-            while self._taken + wanted > self._bytes_max:
-                self._given_back.clear()
-                await self._given_back.wait()
-            self._taken += wanted
+            while self._taken + held > self._bytes_max:
+                self._released.clear()
+                await self._released.wait()
+            self._taken += held
         try:
             yield
         finally:
-            self._taken -= wanted
-            self._given_back.set()
+            self._taken -= held
+            self._released.set()

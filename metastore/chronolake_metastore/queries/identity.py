@@ -1,4 +1,4 @@
-"""Whether this database is the one that may delete files of its tables."""
+"""The identity of the metastore: only the database that claimed it may delete files of its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a table's timeline."""
+"""The timeline of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import TimeOrder
 
 _PORTION = 200
-"""Instants fetched at once: most have little metadata."""
+"""Instants that are fetched at once: most have little metadata."""
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -69,7 +69,7 @@ async def page(
 async def completion_times(
     database: Database, table_name: str, requested_times: Sequence[Micros]
 ) -> wire.CompletionTimes:
-    """The completion time of each instant, in the order asked; raises ``TableNotFound``."""
+    """The completion time of each instant, in the order of ``requested_times``; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         times = await stored.completion_times(connection, table.table_id, requested_times)
@@ -80,5 +80,5 @@ async def completion_times(
 def _ordered_by(instant: instants.Instant, order_by: TimeOrder) -> Micros:
     if order_by is TimeOrder.REQUESTED_TIME:
         return instant.requested_time
-    assert instant.completion_time is not None, "ordered by completion time, only completed ones are listed"
+    assert instant.completion_time is not None, "a list by completion time has completed instants only"
     return instant.completion_time

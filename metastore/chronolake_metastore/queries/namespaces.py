@@ -31,8 +31,8 @@ async def page(database: Database, limit: int, cursor: str | None) -> wire.Names
         def size_of(namespace: Namespace) -> int:
             return paging.json_bytes(namespaces.document(namespace))
 
-        found_namespaces, is_cut = await paging.collect(
+        namespaces_of_page, is_cut = await paging.collect(
             fetch, size_of, limit, database.page_bytes_max, paging.LARGE_ROWS_AT_ONCE
         )
-    next_cursor = cursors.encode(found_namespaces[-1].name) if is_cut else None
-    return wire.NamespacePage([namespaces.document(namespace) for namespace in found_namespaces], next_cursor)
+    next_cursor = cursors.encode(namespaces_of_page[-1].name) if is_cut else None
+    return wire.NamespacePage([namespaces.document(namespace) for namespace in namespaces_of_page], next_cursor)

@@ -1,4 +1,4 @@
-"""Looking an outcome up."""
+"""The outcome of a request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from chronolake_model.times import to_datetime
 
 
 async def get(database: Database, request_id: str) -> wire.Outcome:
-    """What became of a request; raises ``OutcomeNotFound`` when none of this id was decided so far."""
+    """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
     async with database.reading() as connection:
         recorded = await outcomes.get(connection, request_id)
     if recorded is None:
         raise errors.OutcomeNotFound(request_id)
-    # The bytes as they were answered: decoded and encoded again, totals beyond 64 bits would lose digits.
+    # The recorded bytes are returned as they are: decoding them would lose digits of totals beyond 64 bits.
     answer = cast("dict[str, Any] | None", msgspec.Raw(recorded.answer) if recorded.answer else None)
     return wire.Outcome(
         request_id=request_id,

@@ -1,4 +1,4 @@
-"""Reading the partitions of a table."""
+"""The partitions of a table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Readers and their leases: taken, renewed, ended, listed.
+"""The leases of readers: taking, renewing, ending and listing them.
 
-They are no commands: no events, no outcomes, and no wait for the table's lock (docs/decisions/0021).
+These writes are not commands: they append no event and no outcome, and do not wait for the lock of the table
+(docs/decisions/0021).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from chronolake_model import readers as wire
 from chronolake_model.times import MICROS_PER_SECOND, Micros, ReadTime, to_datetime
 
 EXPIRED_KEPT_US: Final = 3_600 * MICROS_PER_SECOND
-"""How long ago leases have ended that the next reader of any table deletes."""
+"""Leases that ended this long ago are deleted when the next reader of any table takes a lease."""
 EXPIRED_DELETED_MAX: Final = 100
+"""The most leases that one reader deletes."""
 
 
 class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -36,7 +38,7 @@ class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid
 async def begin(
     database: Database, table_name: str, body: wire.BeginReading, as_of: ReadTime | None
 ) -> wire.ReaderLease:
-    """Take a lease; raises ``TableNotFound``, and ``HistoryCleaned`` when that time is not served any more."""
+    """Take a lease; raises ``TableNotFound``, or ``HistoryCleaned`` when files of that time may be deleted."""
     async with _leasing(database, table_name) as (connection, table):
         now = await clocks.now(connection)
         await stored.delete_expired(connection, Micros(now - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
@@ -54,7 +56,7 @@ async def begin(
 async def renew(
     database: Database, table_name: str, lease_id: UUID, body: wire.RenewReading
 ) -> wire.ReaderLease:
-    """Renew a lease from now on; raises ``TableNotFound`` or ``ReaderNotFound``."""
+    """Extend a lease from now; raises ``TableNotFound`` or ``ReaderNotFound``."""
     async with _leasing(database, table_name) as (connection, table):
         now = await clocks.now(connection)
         renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, now)
@@ -64,7 +66,7 @@ async def renew(
 
 
 async def end(database: Database, table_name: str, lease_id: UUID) -> wire.EndedReading:
-    """Give a lease up; raises ``TableNotFound``."""
+    """End a lease; raises ``TableNotFound``."""
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
         return wire.EndedReading(await stored.delete(connection, table.table_id, lease_id))
@@ -83,11 +85,11 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
 
 @asynccontextmanager
 async def _leasing(database: Database, table_name: str) -> AsyncIterator[tuple[Connection, Table]]:
-    """A transaction in which no clean of the table is planned; the table is as it is then."""
+    """A transaction during which no clean of the table can be planned, and the table as it is then."""
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
         await stored.lock_shared(connection, table.table_id)
-        # Again: a clean may have been planned while this waited.
+        # Read again: another transaction may have planned a clean while this one waited for the lock.
         yield connection, await tables.find(connection, table_name)
 
 

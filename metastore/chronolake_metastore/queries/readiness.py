@@ -1,4 +1,4 @@
-"""Whether this server can serve: the database answers, and has the schema that it knows."""
+"""The readiness check of the server: the database answers, and has the schema that the server expects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from chronolake_metastore.store.postgres import diagnosis, engine, schema
 from chronolake_metastore.store.postgres.engine import Database
 
 ANSWER_SECONDS: Final = 2.0
-"""An orchestrator asks, and gives up by itself after a few seconds."""
+"""The time limit of a readiness probe: an orchestrator gives up after a few seconds anyway."""
 
 
 class Probe:
-    """Answers soon whether this server can serve, however long the database takes.
+    """Answers within ``ANSWER_SECONDS`` whether this server can serve, however slow the database is.
 
-    A caller that comes while a check is under way waits for that check: a frozen database costs one connection.
+    Concurrent callers share one check, so a frozen database costs one connection.
     """
 
     def __init__(self, database: Database) -> None:
@@ -26,9 +26,9 @@ class Probe:
         self._checking: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """As ``check``; raises ``DatabaseUnavailable``, too, when that takes longer than ``ANSWER_SECONDS``."""
+        """As ``check``; also raises ``DatabaseUnavailable`` if it takes longer than ``ANSWER_SECONDS``."""
         if self._checking is None or self._checking.done():
-            # Not in the scope of one caller: it goes on for the next one when the first has its answer.
+            # The task is not bound to one caller: it continues for the next one after the first gave up.
             self._checking = asyncio.create_task(check(self._database))
             self._checking.add_done_callback(_retrieve_exception)
         done, _ = await asyncio.wait({self._checking}, timeout=ANSWER_SECONDS)
@@ -37,41 +37,41 @@ class Probe:
         self._checking.result()
 
     async def close(self) -> None:
-        """Give up a check that is under way."""
+        """Cancel a running check."""
         if self._checking is not None:
             self._checking.cancel()
             await asyncio.wait({self._checking})
 
 
 def _retrieve_exception(checking: asyncio.Task[None]) -> None:
-    """Ignore the failure of a check that has no caller any more: the next caller starts another check."""
+    """Ignore the failure of a check without a caller: the next caller starts another check."""
     if not checking.cancelled():
         checking.exception()
 
 
 async def check(database: Database, *, writes: bool = True) -> None:
-    """Raise ``DatabaseUnavailable`` unless the server can serve, or read at least when it ``writes`` not."""
+    """Raise ``DatabaseUnavailable`` unless the server can serve: reads and writes, or only reads."""
     async with database.probing() as connection:
         revision = await engine.revision(connection)
-        from_elsewhere = revision == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
+        is_ahead = revision == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
         is_read_only = writes and await engine.is_read_only(connection)
     if revision != schema.REVISION:
         raise errors.DatabaseUnavailable(diagnosis.of_revision(revision), found=revision, known=schema.REVISION)
     if is_read_only:
         raise errors.DatabaseUnavailable(
-            "PostgreSQL is read-only: it is a standby, or default_transaction_read_only is on; let the DSN "
-            "lead to the primary, or switch the setting off"
+            "PostgreSQL is read-only: it is a standby, or default_transaction_read_only is on; point the DSN "
+            "to the primary, or switch the setting off"
         )
-    if from_elsewhere:
+    if is_ahead:
         raise errors.DatabaseUnavailable(
-            "the log has transactions that this PostgreSQL has yet to reach: it was restored from another one "
-            "by a logical dump, and new events would come before old ones in the order of the log; restore a "
+            "the log has transaction ids above the current one of this PostgreSQL: the database was restored "
+            "from a logical dump of another PostgreSQL, and new events would sort before old ones; restore a "
             "physical backup, or advance the transaction id (docs/operations.md, Backups)"
         )
 
 
 async def check_at_start(settings: Settings, *, writes: bool = True) -> None:
-    """As ``check``; raises ``ConfigurationError`` too, with what to do."""
+    """As ``check``; also raises ``ConfigurationError``, which says what to do."""
     await diagnosis.refuse_unfit(settings)
     database = Database(settings)
     try:

@@ -1,4 +1,4 @@
-"""Reading the versions of a table's schema."""
+"""The versions of a table's schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     table_id: UUID
     schema_version: Annotated[int, msgspec.Meta(ge=1, le=SCHEMA_VERSION_MAX)]
     of: Literal["schemas"]
-    """Tells its cursors from those of other lists of a table, which are an id and a number too."""
+    """Distinguishes these cursors from those of other lists, which are an id and a number too."""
 
 
 async def get(database: Database, table_name: str, schema_version: int) -> wire.TableSchema:

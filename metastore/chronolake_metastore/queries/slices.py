@@ -1,4 +1,4 @@
-"""Snapshots of another slice than the merged one, or of slices of a base instant time or before."""
+"""Snapshots of a view other than the merged one, or of slices up to a base instant time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chronolake_model.vocabulary import View
 
 
 class SliceSelection(msgspec.Struct, frozen=True):
-    """Which slices are asked for."""
+    """The slices that a request selects."""
 
     view: View
     as_of: ReadTime | None = None
@@ -38,7 +38,7 @@ class _Place(msgspec.Struct, tag="slices", frozen=True, array_like=True, forbid_
 
 
 class _ExaminedGroup(msgspec.Struct, frozen=True):
-    """A file group, and its slice if it has one as it is asked for."""
+    """A file group, and the slice of it that the request selects, if there is one."""
 
     group: GroupKey
     slice: wire.FileSlice | None
@@ -50,13 +50,13 @@ async def snapshot(
     """A page of slices, of ``limit`` file groups at most; raises ``TableNotFound``, ``HistoryCleaned`` or
     ``InvalidCursor``.
 
-    As of the last time of the table's log, not of its last completion: a compaction opens a slice when it is
-    requested.
+    The snapshot is as of the last time of the table's log, not of the last completion, because a compaction
+    opens a slice when it is requested.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         if selection.before_or_on is not None:
-            # A slice of before was superseded behind that time: as of the first that is served, or later.
+            # A slice of that time must still have its files, so the time must not be before the last clean.
             cleans.refuse_before(table, selection.before_or_on)
         place = cursors.in_table(cursor, _Place, table.table_id)
         time = await tables.last_time(
@@ -69,8 +69,8 @@ async def snapshot(
         tick = table.definition.tick
 
         async def fetch(last: _ExaminedGroup | None, number: int) -> list[_ExaminedGroup]:
-            behind = after if last is None else last.group
-            groups, published = await _published(connection, at, selection, behind, number)
+            previous = after if last is None else last.group
+            groups, published = await _published(connection, at, selection, previous, number)
             compactions = await _compactions(connection, at, selection, groups)
             selected_slices = {
                 group: _document(group, file_slice, tick)
@@ -84,14 +84,14 @@ async def snapshot(
             fetch, paging.json_bytes, limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
         )
     next_cursor = cursors.encode(_Place(table.table_id, time, groups[-1].group)) if is_cut else None
-    shown = [looked.slice for looked in groups if looked.slice is not None]
+    shown = [examined.slice for examined in groups if examined.slice is not None]
     return wire.Snapshot(table.name, format_time(time, tick), shown, next_cursor)
 
 
 async def _published(
     connection: Reader, at: AsOf, selection: SliceSelection, after: GroupKey, limit: int
 ) -> tuple[list[GroupKey], list[PublishedFile]]:
-    """The file groups of a page, and those of their files that the slice that is wanted may have."""
+    """The file groups of a page, and those of their files that may be in the selected slice."""
     if selection.before_or_on is not None:
         groups = await stored.groups_before_or_on(
             connection, at, selection.before_or_on, selection.partition_path, after, limit
@@ -107,7 +107,7 @@ async def _published(
 async def _compactions(
     connection: Reader, at: AsOf, selection: SliceSelection, groups: Sequence[GroupKey]
 ) -> dict[GroupKey, list[Micros]]:
-    # Which base file is the latest does not hang on them.
+    # Pending compactions do not change which base file is the latest.
     if selection.view is View.READ_OPTIMISED or not groups:
         return {}
     return await stored.pending_compactions(connection, at, groups)

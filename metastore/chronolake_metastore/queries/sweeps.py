@@ -1,4 +1,4 @@
-"""Reading which instants are due to be swept."""
+"""The instants that are due for a sweep, page by page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class _Place(msgspec.Struct, tag="unswept", frozen=True, array_like=True, forbid
 async def page(
     database: Database, table_name: str, grace_seconds: int | None, limit: int, cursor: str | None
 ) -> UnsweptPage:
-    """A page of what is due; by the table's own grace period, and each instant's lease, unless one is given.
+    """A page of the instants that are due.
 
-    Raises ``TableNotFound`` or ``InvalidCursor``.
+    ``grace_seconds`` replaces both the grace period of the table and the leases of the instants. Raises
+    ``TableNotFound`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)

@@ -1,4 +1,4 @@
-"""Reading tables."""
+"""Tables by name, and lists of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, ReadTime, format_time
 
 expected_id: Final[ContextVar[UUID | None]] = ContextVar("expected_id", default=None)
-"""The id that the table of a request must have. Every query of a table looks it up by ``find``."""
+"""The id that the table of a request must have, if it gives one. ``find`` checks it for every query."""
 
 
 async def find(connection: Reader, name: str) -> tables.Table:
-    """One table, on a connection that goes on reading; raises ``TableNotFound``."""
+    """One table, read in the caller's transaction; raises ``TableNotFound``."""
     table = await catalog.get_table(connection, name)
     table_id = expected_id.get()
     if table_id is not None and (table is None or table.table_id != table_id):
@@ -36,7 +36,10 @@ async def find(connection: Reader, name: str) -> tables.Table:
 async def instant_not_found(
     connection: Reader, table: tables.Table, requested_time: Micros
 ) -> errors.InstantNotFound:
-    """The refusal of an instant that a table does not have: a table that had its name before may have it."""
+    """The error for an instant that a table does not have.
+
+    It has the present name of the table that gave this name up last, if one did: that table may have it.
+    """
     time = format_time(requested_time, table.definition.tick)
     return errors.InstantNotFound(table.name, time, await _renamed_to(connection, table.name))
 
@@ -48,9 +51,10 @@ async def _renamed_to(connection: Reader, name: str) -> str | None:
 async def last_time(
     connection: Reader, table: tables.Table, as_of: ReadTime | None, of_first_page: int | None
 ) -> Micros | None:
-    """The last time of a table's log, by ``as_of`` if that is given: nothing happens at it or before any more.
+    """The last time of a table's log, up to ``as_of`` if that is given. Every event to come has a later time.
 
-    On further pages it is that of the first. None when the table was not there yet. Raises ``HistoryCleaned``.
+    Further pages have the time of the first page. None when the table did not exist yet. Raises
+    ``HistoryCleaned``.
     """
     if of_first_page is not None:
         return await cleans.servable(connection, table, Micros(of_first_page))
@@ -63,9 +67,9 @@ async def last_time(
 async def last_completion(
     connection: Reader, table: tables.Table, as_of: ReadTime | None, of_first_page: int | None
 ) -> Micros | None:
-    """The last completion of a table, by ``as_of`` if that is given; on further pages that of the first.
+    """The last completion time of a table, up to ``as_of`` if that is given.
 
-    None when nothing had completed. Raises ``HistoryCleaned``.
+    Further pages have the time of the first page. None before the first completion. Raises ``HistoryCleaned``.
     """
     if of_first_page is not None:
         return await cleans.servable(connection, table, Micros(of_first_page))
@@ -82,7 +86,7 @@ async def get(database: Database, name: str) -> wire.Table:
 
 
 async def check_new(database: Database, command: tables.CreateTable) -> None:
-    """Raise what creating the table would raise now. Nothing is created, and nothing is reserved."""
+    """Raise the error that creating the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command)
     name = command.request.name
     async with database.reading() as connection:
@@ -101,8 +105,8 @@ async def page(database: Database, namespace: str | None, limit: int, cursor: st
         metastore_id = (await identity.get(connection)).metastore_id
 
         async def fetch(last: tables.Table | None, number: int) -> list[tables.Table]:
-            behind = after if last is None else split_table_name(last.name)
-            return await catalog.page_of_tables(connection, namespace, behind, number)
+            previous = after if last is None else split_table_name(last.name)
+            return await catalog.page_of_tables(connection, namespace, previous, number)
 
         def size_of(table: tables.Table) -> int:
             return paging.json_bytes(tables.document(table, metastore_id))

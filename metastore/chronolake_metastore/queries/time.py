@@ -1,4 +1,4 @@
-"""Telling the time."""
+"""The current time, as an interval."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from chronolake_model.times import Micros, Tick, format_time
 
 
 async def interval(database: Database) -> TimeInterval:
-    """The TrueTime interval, in 20 digits.
+    """The current time as an interval, as in TrueTime, in 20 digits.
 
-    Its earliest end is a tick before the wall clock, because a time issued within the running tick is that
-    tick's beginning. From now on no table issues a time at or before it.
+    The earliest end is one millisecond before the wall clock, because a table truncates the times that it
+    issues to its tick. After this call no table issues a time at or before that end.
     """
     async with database.autocommit() as connection:
-        latest_told, latest = await clocks.advance_wall_clock(connection)
-    earliest = Micros(latest_told - Tick.MILLISECOND.micros)
+        wall_clock, latest = await clocks.advance_wall_clock(connection)
+    earliest = Micros(wall_clock - Tick.MILLISECOND.micros)
     return TimeInterval(format_time(earliest, Tick.MICROSECOND), format_time(latest, Tick.MICROSECOND))

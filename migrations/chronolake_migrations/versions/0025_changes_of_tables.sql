@@ -1,4 +1,4 @@
--- Changes of tables: looked up by table for audits, and by the name that a rename gave up.
+-- Indexes for the events that change tables: by table for audits, and by the former name of a renamed table.
 CREATE INDEX event_table_changed ON chronolake.event (table_id, version)
     WHERE type IN ('TableCreated', 'TableAltered', 'TableDropped');
 CREATE INDEX event_table_renamed ON chronolake.event ((payload ->> 'name') COLLATE "C")
@@ -24,4 +24,4 @@ WHERE e.type IN ('TableCreated', 'TableAltered', 'TableDropped')
 WINDOW of_table AS (PARTITION BY e.table_id ORDER BY e.version);
 
 COMMENT ON VIEW chronolake.audit_tables IS
-    'Every change of a table''s name and properties, from its creation until it was dropped: what, when, by whom.';
+    'Every change of the name and properties of a table, with its creation and its drop: the change, the time, the actor.';

@@ -1,4 +1,4 @@
--- The moment that 17 or 20 digits denote.
+-- The moment of an instant time of 17 or 20 digits.
 CREATE FUNCTION chronolake.moment_of(digits text) RETURNS timestamptz
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN make_timestamptz(

@@ -1,4 +1,4 @@
--- The trigger of the tables of the log.
+-- The trigger function of the append-only tables.
 CREATE FUNCTION chronolake.refuse_change() RETURNS trigger
     LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- A function, because the moment is a parameter. It runs with the rights of its owner: a caller does not need to read the
--- projections. Its names are bound here, so no search_path of a caller changes what it does.
+-- The tables as of a moment. It is a function and not a view, because the moment is a parameter. It runs with the rights of
+-- its owner, so a caller needs no rights to the projections. Its body is bound when it is created (BEGIN ATOMIC), so the
+-- search_path of a caller has no effect on it.
 CREATE FUNCTION chronolake.tables_as_of(at timestamptz)
     RETURNS TABLE (
         table_name text,
@@ -71,4 +72,4 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION chronolake.tables_as_of(timestamptz) IS
-    'The tables at a moment, tables dropped since too: last completed instant, live files.';
+    'The tables that existed at a moment, also those that were dropped later: last completed instant, live files.';

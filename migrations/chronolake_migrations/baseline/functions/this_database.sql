@@ -1,5 +1,5 @@
--- This PostgreSQL: the cluster, the database in it, and the timeline of its log. A copy of the cluster that was
--- promoted has another timeline. A standby is never the database of an identity: nothing is deleted from it.
+-- The id of this database: the cluster, the database in it, and the WAL timeline. A promoted copy of the cluster has
+-- another timeline. No identity is claimed by a standby, so a server on a standby deletes nothing.
 CREATE FUNCTION chronolake.this_database() RETURNS text
     LANGUAGE sql VOLATILE
     RETURN (SELECT system_identifier::text FROM pg_control_system())

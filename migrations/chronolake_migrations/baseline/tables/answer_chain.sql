@@ -1,5 +1,5 @@
--- The head of each chain of answers, a projection of the outcomes. A chain is that of a table (its id), of the catalog
--- (all zeros), or, for outcomes that concern no table, of a key of the lock on table names (the key plus one).
+-- The head of each chain of answers, a projection of the outcomes. The id of a chain is that of its table, or all zeros
+-- for the catalog. Outcomes that concern no table are in chains whose id is a key of the lock on table names plus one.
 CREATE TABLE chronolake.answer_chain (
     chain_id uuid   NOT NULL,
     number   bigint NOT NULL,

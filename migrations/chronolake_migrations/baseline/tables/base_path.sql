@@ -10,14 +10,14 @@ CREATE TABLE chronolake.base_path (
 );
 
 CREATE INDEX base_path_folder ON chronolake.base_path USING gist (chronolake.folder(key)) WHERE taken_by IS NULL;
--- Each query for a table by its name also asks which tables it took over.
+-- Each query for a table by its name also reads the tables whose folders it took over.
 CREATE INDEX base_path_taken ON chronolake.base_path (taken_by) WHERE taken_by IS NOT NULL;
 
 COMMENT ON TABLE chronolake.base_path IS
-    'The folder of each table, of dropped ones too as long as no newer table has taken it over.';
+    'The folder of each table. Dropped tables keep theirs, until a newer table takes it over.';
 COMMENT ON COLUMN chronolake.base_path.key IS
-    'The base path in its one form, links resolved; null when it cannot be compared: nothing is deleted there.';
+    'The normalised base path, with links resolved; null if it cannot be compared: then files of the table are never deleted.';
 COMMENT ON COLUMN chronolake.base_path.is_checked IS
-    'Whether the table was created when overlapping base paths were refused.';
+    'Whether the base path was compared with those of all other tables when the table was created.';
 COMMENT ON COLUMN chronolake.base_path.taken_by IS
-    'The table that took the folder over from this one, which is dropped.';
+    'The table that took the folder over after this table was dropped.';

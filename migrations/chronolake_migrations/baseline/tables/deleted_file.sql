@@ -6,7 +6,7 @@ CREATE TABLE chronolake.deleted_file (
     requested_time timestamptz      NOT NULL,
     partition_path text COLLATE "C" NOT NULL,
     file_name      text COLLATE "C" NOT NULL,
-    -- It does not begin with the table: a query for an instant of the table must find no index but the one below.
+    -- The key does not begin with table_id, so that the planner uses the index below for queries by instant.
     CONSTRAINT deleted_file_order PRIMARY KEY (version, table_id, ordinal)
 );
 
@@ -14,8 +14,9 @@ CREATE INDEX deleted_file_of_instant ON chronolake.deleted_file
     (table_id, requested_time, partition_path, file_name);
 
 COMMENT ON TABLE chronolake.deleted_file IS
-    'The files that were reported deleted from storage, under the versions of the events that say so. Append-only.';
-COMMENT ON COLUMN chronolake.deleted_file.requested_time IS 'The instant that had marked the file, or the clean.';
+    'The files that were reported deleted from storage, each with the version of its FilesDeleted event. Append-only.';
+COMMENT ON COLUMN chronolake.deleted_file.requested_time IS
+    'The instant that had marked the file, or the clean that deleted it.';
 
 CREATE TRIGGER deleted_file_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.deleted_file
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

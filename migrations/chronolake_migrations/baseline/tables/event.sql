@@ -13,7 +13,7 @@ CREATE TABLE chronolake.event (
     hash           bytea            NOT NULL,
     answers        bigint,
     answers_hash   bytea,
-    -- A page of the log ends at a number of bytes, without reading the payloads that it leaves out.
+    -- A page of the log is bounded in bytes. This column gives the size without reading the payload.
     payload_bytes  int              NOT NULL GENERATED ALWAYS AS (octet_length(payload::text)) STORED,
     -- The order across tables: position alone is not the order of commits.
     CONSTRAINT event_order PRIMARY KEY (transaction_id, position),
@@ -27,11 +27,12 @@ COMMENT ON TABLE chronolake.event IS
 COMMENT ON COLUMN chronolake.event.table_id IS 'The table; all zeros for the catalog (namespaces).';
 COMMENT ON COLUMN chronolake.event.version IS 'Dense per table, from 1.';
 COMMENT ON COLUMN chronolake.event.instant IS 'The requested time of the instant that changed, if one did.';
-COMMENT ON COLUMN chronolake.event.time IS 'Issued by the table''s clock in the transaction that wrote this row; increasing with version.';
+COMMENT ON COLUMN chronolake.event.time IS
+    'Issued by the table''s clock in the transaction that inserted this row; increases with version.';
 COMMENT ON COLUMN chronolake.event.hash IS 'SHA-256 over the event and previous_hash: the chain of the table.';
 COMMENT ON COLUMN chronolake.event.answers IS
-    'How many outcomes the table''s chain of answers had before.';
-COMMENT ON COLUMN chronolake.event.answers_hash IS 'The hash of the last of them, which the hash of the event covers.';
+    'The number of outcomes that the table''s chain of answers had before.';
+COMMENT ON COLUMN chronolake.event.answers_hash IS 'The hash of the last of them; the hash of the event covers it.';
 COMMENT ON COLUMN chronolake.event.payload_bytes IS 'The length of the payload as text.';
 
 CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.event

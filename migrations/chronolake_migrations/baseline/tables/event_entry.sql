@@ -11,12 +11,12 @@ CREATE TABLE chronolake.event_entry (
 );
 
 COMMENT ON TABLE chronolake.event_entry IS
-    'The entries of the lists that events name: one row per entry, bound to the event by a digest in its payload. Append-only.';
-COMMENT ON COLUMN chronolake.event_entry.instant IS 'The requested time of the instant that the event is about.';
+    'The entries of the lists of events: one row per entry; a digest in the payload of the event covers them. Append-only.';
+COMMENT ON COLUMN chronolake.event_entry.instant IS 'The requested time of the instant of the event.';
 COMMENT ON COLUMN chronolake.event_entry.list IS
     'plan-file-groups, plan-files, plan-instants (of InstantRequested) or replaced-file-groups (of InstantCompleted).';
 COMMENT ON COLUMN chronolake.event_entry.version IS 'The version of the event.';
-COMMENT ON COLUMN chronolake.event_entry.partition_path IS 'Of a file group; null for files and instants.';
+COMMENT ON COLUMN chronolake.event_entry.partition_path IS 'The partition of a file group; null for files and instants.';
 COMMENT ON COLUMN chronolake.event_entry.name IS
     'The file id, the path of the file relative to the base path, or the requested time in microseconds since 1970.';
 

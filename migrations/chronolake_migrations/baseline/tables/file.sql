@@ -23,21 +23,22 @@ CREATE TABLE chronolake.file (
 
 CREATE INDEX file_superseded ON chronolake.file (table_id, superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE INDEX file_live_from ON chronolake.file (table_id, live_from);
--- The live files of a file group, oldest first. The order makes the planner choose this index, also while it has no
--- statistics of the table: the index of the primary key begins with the same columns and seems to cost as much, but
--- has all files that the group ever had.
+-- The live files of a file group, oldest first. Queries ask for this order, so that the planner chooses this index even
+-- without statistics. The index of the primary key begins with the same columns and has the same estimated cost, but
+-- contains all files that the group ever had.
 CREATE INDEX file_live ON chronolake.file (table_id, partition_path, file_id, completion_time)
     WHERE superseded_at IS NULL;
--- For planning a clean, oldest first: without files that were cleaned before, however long the history.
+-- For planning a clean, oldest first. It does not contain cleaned files, so it stays small in a long history.
 CREATE INDEX file_to_clean ON chronolake.file (table_id, superseded_at)
     WHERE superseded_at IS NOT NULL AND cleaned_by IS NULL;
 
-COMMENT ON TABLE chronolake.file IS 'The published data files of each table, and when each was in the latest slices.';
+COMMENT ON TABLE chronolake.file IS
+    'The published data files of each table, and the periods in which they were in the latest slices.';
 COMMENT ON COLUMN chronolake.file.live_from IS
-    'From when it was in the latest slice of its file group: its completion, or that of a restore that brought it back.';
-COMMENT ON COLUMN chronolake.file.superseded_at IS 'From when it was not any more; null while it is.';
-COMMENT ON COLUMN chronolake.file.withdrawn_at IS 'When a restore undid the instant that wrote it.';
-COMMENT ON COLUMN chronolake.file.column_stats IS 'An object: for each field id min, max and nulls, as far as known.';
+    'The start of the period: the completion of the file''s instant, or that of a restore that brought the file back.';
+COMMENT ON COLUMN chronolake.file.superseded_at IS 'The end of the period; null while the file is in the latest slice.';
+COMMENT ON COLUMN chronolake.file.withdrawn_at IS 'The time at which a restore undid the instant that wrote the file.';
+COMMENT ON COLUMN chronolake.file.column_stats IS 'An object with min, max and nulls for each field id, if known.';
 COMMENT ON COLUMN chronolake.file.schema_version IS 'The version of the table''s schema that the file was written with.';
 COMMENT ON COLUMN chronolake.file.cleaned_by IS
-    'The clean whose plan says to delete it from storage; null as long as no plan of the server does.';
+    'The clean whose plan has the file, so it may be deleted from storage; null if no plan of the server has it.';

@@ -18,7 +18,7 @@ CREATE TABLE chronolake.instant (
     undone_completion_time timestamptz,
     schema_version         int,
     unswept_since          timestamptz,
-    -- Completion times are looked up by the thousand: from this index alone.
+    -- Completion times are looked up by the thousand, in an index-only scan.
     CONSTRAINT instant_requested_unique PRIMARY KEY (table_id, requested_time) INCLUDE (completion_time),
     CONSTRAINT instant_completion_follows_request CHECK (completion_time > requested_time),
     CONSTRAINT instant_state CHECK (state IN ('requested', 'inflight', 'completed', 'rolled_back')),
@@ -28,9 +28,9 @@ CREATE TABLE chronolake.instant (
     CONSTRAINT instant_inflight_has_lease CHECK (state <> 'inflight' OR lease_expires_at IS NOT NULL)
 );
 
--- For the reaper, without a look at instants that ended long ago.
+-- For the reaper: only instants with a lease, however long the timeline.
 CREATE INDEX instant_lease ON chronolake.instant (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
--- For restores: pending instants and savepoints, without a look through the whole timeline.
+-- For restores: only pending instants and savepoints, however long the timeline.
 CREATE INDEX instant_pending ON chronolake.instant (table_id, requested_time)
     WHERE state IN ('requested', 'inflight');
 CREATE INDEX instant_savepoint ON chronolake.instant (table_id, requested_time)
@@ -45,12 +45,12 @@ CREATE INDEX instant_unswept ON chronolake.instant (table_id, unswept_since, req
 
 COMMENT ON TABLE chronolake.instant IS 'The timeline of each table: one row per instant, in its present state.';
 COMMENT ON COLUMN chronolake.instant.target IS
-    'The instant that a rollback undoes, a savepoint pins, or the savepoint that a restore goes back to.';
+    'The instant that a rollback undoes or a savepoint pins, or the savepoint to which a restore goes back.';
 COMMENT ON COLUMN chronolake.instant.rolled_back_by IS 'The rollback or restore that undid the instant.';
-COMMENT ON COLUMN chronolake.instant.plan IS 'What the instant is to do: file groups, details; none for most writes.';
+COMMENT ON COLUMN chronolake.instant.plan IS 'The work of the instant, such as file groups and details; null for most writes.';
 COMMENT ON COLUMN chronolake.instant.undone_completion_time IS
-    'When an instant had completed that a restore undid since, or a savepoint that was released.';
+    'The former completion time of an instant that a restore undid, or of a released savepoint.';
 COMMENT ON COLUMN chronolake.instant.schema_version IS
-    'Of the schema that the instant writes with; null for an instant that writes no files.';
+    'The version of the schema with which the instant writes files; null for an instant that writes none.';
 COMMENT ON COLUMN chronolake.instant.unswept_since IS
-    'When the last deletion was reported of the instant, or by it of its target; null once a sweep found nothing.';
+    'The time of the last deletion reported for the instant, or by it for its target; null after a sweep that found no file.';

@@ -14,4 +14,4 @@ CREATE INDEX lake_table_dropped ON chronolake.lake_table (namespace, name) WHERE
 
 COMMENT ON TABLE chronolake.lake_table IS 'The tables, dropped ones too. (TABLE is a reserved word of SQL.)';
 COMMENT ON COLUMN chronolake.lake_table.cleaned_before IS
-    'The first completion time that the table is served as of; null as long as no clean has said otherwise.';
+    'The first completion time as of which the table can be read; null if no clean has raised it.';

@@ -11,12 +11,12 @@ CREATE TABLE chronolake.marker (
     CONSTRAINT marker_kind CHECK (kind IN ('CREATE', 'MERGE', 'APPEND'))
 );
 
--- For early conflict detection: the instants with markers in a file group. It has no rows of other tables.
+-- For early conflict detection: the instants with markers in a file group. Rows of tables without it have no file_id.
 CREATE INDEX marker_group ON chronolake.marker (table_id, partition_path, file_id, requested_time)
     WHERE file_id IS NOT NULL;
 
 COMMENT ON TABLE chronolake.marker IS
-    'The data files that each instant may have written: neither log nor projection, deleted when they are dealt with.';
+    'The data files that each instant may have written. Neither log nor projection: markers of ended instants are deleted.';
 COMMENT ON COLUMN chronolake.marker.file_id IS
-    'The file group, in tables with early conflict detection; null in others.';
-COMMENT ON COLUMN chronolake.marker.created_at IS 'The wall clock of the database.';
+    'The file group, in tables with early conflict detection; null in other tables.';
+COMMENT ON COLUMN chronolake.marker.created_at IS 'By the wall clock of the database.';

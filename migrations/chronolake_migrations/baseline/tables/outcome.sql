@@ -1,4 +1,4 @@
--- What each command was answered, by its idempotency key. Outcomes are kept as long as the log.
+-- The answer to each command, by its idempotency key. Outcomes are kept as long as the log.
 CREATE TABLE chronolake.outcome (
     request_id  text COLLATE "C" NOT NULL,
     fingerprint bytea            NOT NULL,
@@ -21,19 +21,21 @@ CREATE TABLE chronolake.outcome (
     CONSTRAINT outcome_number_positive CHECK (number >= 1)
 );
 
--- Rows lie in the order of their times, so this index costs almost nothing.
+-- Rows are stored in the order of their times, so a BRIN index suffices and costs almost nothing.
 CREATE INDEX outcome_recorded ON chronolake.outcome USING brin (recorded_at);
 
 COMMENT ON TABLE chronolake.outcome IS
-    'The answer to every command that was decided, refusals too, by request id. Append-only.';
-COMMENT ON COLUMN chronolake.outcome.fingerprint IS 'Of the request: another request under the same key is refused.';
+    'The answer to every command that was decided, including refusals, by request id. Append-only.';
+COMMENT ON COLUMN chronolake.outcome.fingerprint IS
+    'The fingerprint of the request: another request under the same key is refused.';
 COMMENT ON COLUMN chronolake.outcome.version IS 'The version of the table''s log right after the command.';
-COMMENT ON COLUMN chronolake.outcome.address IS 'Where the connection came from; a proxy''s, behind a proxy.';
+COMMENT ON COLUMN chronolake.outcome.address IS
+    'The address that the connection came from; that of the proxy, if there is one.';
 COMMENT ON COLUMN chronolake.outcome.chain_id IS
-    'The chain: of the table, of the catalog (all zeros), or of outcomes that concern no table.';
+    'The chain of answers of the table, of the catalog (all zeros), or of outcomes that concern no table.';
 COMMENT ON COLUMN chronolake.outcome.number IS 'Dense per chain, from 1.';
 COMMENT ON COLUMN chronolake.outcome.hash IS
-    'SHA-256 over the outcome, its refusal, and the hash of the outcome before it in the chain.';
+    'SHA-256 over the outcome, its refusal, and the hash of the previous outcome in the chain.';
 
 CREATE TRIGGER outcome_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.outcome
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

@@ -8,4 +8,4 @@ CREATE TABLE chronolake.planned_group (
 
 CREATE INDEX planned_group_instant ON chronolake.planned_group (table_id, requested_time);
 
-COMMENT ON TABLE chronolake.planned_group IS 'The file groups that the plans of pending instants name.';
+COMMENT ON TABLE chronolake.planned_group IS 'The file groups in the plans of pending instants.';

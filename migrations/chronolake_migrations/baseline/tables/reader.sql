@@ -12,5 +12,5 @@ CREATE TABLE chronolake.reader (
 CREATE INDEX reader_expiry ON chronolake.reader (expires_at);
 
 COMMENT ON TABLE chronolake.reader IS
-    'Who reads a table, as of when, and until when cleans keep its files: neither log nor projection.';
-COMMENT ON COLUMN chronolake.reader.as_of IS 'The completion time; null when nothing had completed.';
+    'The readers of tables: cleans keep the files of as_of until the lease expires. Neither log nor projection.';
+COMMENT ON COLUMN chronolake.reader.as_of IS 'The completion time that is read; null if no instant had completed.';

@@ -25,13 +25,14 @@ CREATE INDEX refusal_table ON chronolake.refusal (table_id, refused_at);
 CREATE INDEX refusal_time ON chronolake.refusal USING brin (refused_at);
 
 COMMENT ON TABLE chronolake.refusal IS
-    'Every command that was refused, outside the logs of the tables. Append-only.';
-COMMENT ON COLUMN chronolake.refusal.refused_at IS 'The wall clock of the database.';
-COMMENT ON COLUMN chronolake.refusal.table_name IS 'The table that the command named; null for a namespace.';
+    'Every command that was refused. Refusals are not events of the tables. Append-only.';
+COMMENT ON COLUMN chronolake.refusal.refused_at IS 'By the wall clock of the database.';
+COMMENT ON COLUMN chronolake.refusal.table_name IS 'The name of the table in the command; null for a namespace.';
 COMMENT ON COLUMN chronolake.refusal.table_id IS
-    'The table of that name then, if there was one; all zeros for the catalog (namespaces).';
-COMMENT ON COLUMN chronolake.refusal.version IS 'The version of the table''s log that it was decided on.';
-COMMENT ON COLUMN chronolake.refusal.context IS 'Long texts and lists are cut; outcome.answer has it whole.';
+    'The table that had this name, if there was one; all zeros for the catalog (namespaces).';
+COMMENT ON COLUMN chronolake.refusal.version IS 'The version of the table''s log when the command was decided.';
+COMMENT ON COLUMN chronolake.refusal.context IS
+    'The context of the error. Long texts and lists are cut; outcome.answer has all of it.';
 
 CREATE TRIGGER refusal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.refusal
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

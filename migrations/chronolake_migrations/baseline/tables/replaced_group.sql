@@ -11,5 +11,6 @@ CREATE TABLE chronolake.replaced_group (
 CREATE INDEX replaced_group_at ON chronolake.replaced_group (table_id, replaced_at);
 
 COMMENT ON TABLE chronolake.replaced_group IS
-    'The file groups that were replaced: by the instant of requested_time, which completed at replaced_at.';
-COMMENT ON COLUMN chronolake.replaced_group.withdrawn_at IS 'When a restore undid the instant that replaced it.';
+    'The file groups that were replaced. The instant of requested_time replaced them when it completed, at replaced_at.';
+COMMENT ON COLUMN chronolake.replaced_group.withdrawn_at IS
+    'The time at which a restore undid the instant that replaced the group.';

@@ -8,6 +8,7 @@ CREATE TABLE chronolake.schema_version (
     CONSTRAINT schema_version_positive CHECK (schema_version >= 1)
 );
 
-COMMENT ON TABLE chronolake.schema_version IS 'Every version that the schema of each table has had.';
+COMMENT ON TABLE chronolake.schema_version IS 'Every version of the schema of each table.';
 COMMENT ON COLUMN chronolake.schema_version.created_at IS 'By the table''s clock.';
-COMMENT ON COLUMN chronolake.schema_version.version IS 'The version of the table''s log that made it.';
+COMMENT ON COLUMN chronolake.schema_version.version IS
+    'The version of the table''s log whose event created this version of the schema.';

@@ -1,5 +1,5 @@
--- The latest wall time that a client was given (GET /v1/time). No table issues an earlier time, even when the clock of
--- the machine is set back or a standby with a slower clock takes over.
+-- The latest wall time that the server returned to a client (GET /v1/time). No table issues an earlier time, even when
+-- the clock of the machine is set back, or a standby with a slower clock takes over.
 CREATE TABLE chronolake.wall_clock (
     only_row  boolean     NOT NULL DEFAULT true,
     last_time timestamptz NOT NULL,

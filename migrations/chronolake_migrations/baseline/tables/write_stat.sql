@@ -1,5 +1,5 @@
--- The files of a completed instant, as its writer reported them. A digest in the event binds them to it. Write stats
--- that were staged have the version of the event that staged them; the event that completes the instant names it.
+-- The files of an instant, as its writer reported them. A digest in the payload of the event covers them. Staged write
+-- stats have the version of the event that staged them; the event that completes the instant names these versions.
 CREATE TABLE chronolake.write_stat (
     table_id       uuid             NOT NULL,
     version        bigint           NOT NULL,
@@ -13,16 +13,16 @@ CREATE TABLE chronolake.write_stat (
     inserts        bigint           NOT NULL,
     updates        bigint           NOT NULL,
     deletes        bigint           NOT NULL,
-    -- json and not jsonb: the digest in the event that published the file is over this very text.
+    -- json and not jsonb, because the digest in the event covers exactly this text.
     column_stats   json,
     CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal),
     CONSTRAINT write_stat_kind CHECK (kind IN ('base', 'log'))
 );
 
 COMMENT ON TABLE chronolake.write_stat IS
-    'The files of each completed instant, as written, and those that were staged before it completed. Append-only.';
+    'The write stats of each instant: those of its completion, and those that were staged before. Append-only.';
 COMMENT ON COLUMN chronolake.write_stat.column_stats IS
-    'Bounds and nulls of columns, by field id, as the writer gave them; null when it gave none.';
+    'Bounds and nulls of columns, by field id, as the writer reported them; null if it reported none.';
 
 CREATE TRIGGER write_stat_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.write_stat
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

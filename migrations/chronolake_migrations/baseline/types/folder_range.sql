@@ -1,3 +1,3 @@
--- A folder as the range of all keys that begin with its own: of two folders, one contains the other or the ranges are
--- disjoint. So an exclusion constraint refuses two tables whose base paths overlap.
+-- A folder as the range of all keys that begin with its own key. The ranges of two folders overlap only if one folder
+-- contains the other. So an exclusion constraint refuses two tables whose base paths overlap.
 CREATE TYPE chronolake.folder_range AS RANGE (subtype = text, collation = "C");

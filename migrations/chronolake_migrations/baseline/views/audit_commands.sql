@@ -20,4 +20,4 @@ LEFT JOIN chronolake.refusal r ON r.request_id = o.request_id
 LEFT JOIN chronolake.lake_table t ON t.table_id = o.table_id
 LEFT JOIN chronolake.clock c ON c.table_id = o.table_id;
 
-COMMENT ON VIEW chronolake.audit_commands IS 'Each command: who sent it, from where, and its result.';
+COMMENT ON VIEW chronolake.audit_commands IS 'Every command that was decided: its actor, the address, and its result.';

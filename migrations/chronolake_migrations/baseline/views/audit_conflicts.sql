@@ -23,4 +23,5 @@ LEFT JOIN chronolake.instant winner
     ON winner.table_id = r.table_id AND winner.requested_time = chronolake.moment_of(r.context ->> 'winner')
 WHERE r.code = 'write-conflict';
 
-COMMENT ON VIEW chronolake.audit_conflicts IS 'Every completion that was refused for a conflict, and the instant that had completed before.';
+COMMENT ON VIEW chronolake.audit_conflicts IS
+    'Every completion that was refused because of a conflict, and the instant that won the conflict.';

@@ -18,4 +18,4 @@ JOIN chronolake.lake_table t ON t.table_id = d.table_id
 JOIN chronolake.clock c ON c.table_id = d.table_id;
 
 COMMENT ON VIEW chronolake.audit_deletions IS
-    'Each file that was reported deleted from storage: by whom, when, and in which rollback, or by which clean.';
+    'Every file that was reported deleted from storage: its instant, the rollback if one deleted it, the time, the actor.';

@@ -1,5 +1,5 @@
--- What an instant added comes from the log: a restore takes it out of the projection. A restore is described by the
--- instants that it undid; files that it brought back were there before.
+-- The files that an instant added are read from the log, because a restore changes the projection. The files that a
+-- restore removed are those of the instants that it undid. Files that it brought back are not listed as added.
 CREATE VIEW chronolake.audit_files AS
 WITH added AS NOT MATERIALIZED (
     SELECT

@@ -16,4 +16,4 @@ JOIN chronolake.clock c ON c.table_id = m.table_id
 LEFT JOIN chronolake.instant i ON i.table_id = m.table_id AND i.requested_time = m.requested_time;
 
 COMMENT ON VIEW chronolake.audit_markers IS
-    'The data files that each instant may have in storage, as far as they have not been dealt with.';
+    'The data files that each instant may have written, until its markers are deleted.';

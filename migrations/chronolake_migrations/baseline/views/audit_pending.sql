@@ -1,4 +1,4 @@
--- The wall clock decides whether a lease has expired; it is never behind the last time that a client was given.
+-- The wall clock decides whether a lease has expired. It is never before a time that the server returned to a client.
 CREATE VIEW chronolake.audit_pending AS
 SELECT
     t.namespace || '.' || t.name AS table_name,

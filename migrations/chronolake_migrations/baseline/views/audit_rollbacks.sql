@@ -30,4 +30,4 @@ LEFT JOIN chronolake.instant undo
 WHERE undone.state = 'rolled_back';
 
 COMMENT ON VIEW chronolake.audit_rollbacks IS
-    'Every instant that was rolled back, and every savepoint released: when, by whom, why, and by which rollback or restore.';
+    'Every instant that was rolled back, and every released savepoint: time, actor, reason, and the rollback or restore.';

@@ -16,4 +16,4 @@ JOIN chronolake.clock c ON c.table_id = s.table_id
 JOIN chronolake.event e ON e.table_id = s.table_id AND e.version = s.version;
 
 COMMENT ON VIEW chronolake.audit_schemas IS
-    'Every version of the schema of each table: when, by whom, what was changed, and the columns since.';
+    'Every version of the schema of each table: the time, the actor, the changes, and all columns.';

@@ -1,5 +1,5 @@
--- The last outcome of each chain, or of one chain. From chain to chain by the index, so that the cost grows with the
--- number of chains, not of outcomes.
+-- The last outcome of each chain, or of one chain. The query goes from chain to chain by the index, so its cost grows
+-- with the number of chains, not with the number of outcomes.
 WITH RECURSIVE chains AS (
     (
         SELECT o.chain_id

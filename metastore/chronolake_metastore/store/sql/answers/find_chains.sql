@@ -1,5 +1,6 @@
--- The heads of the chains of answers of the named tables, and of the others. Run behind clocks/lock.sql in the same
--- transaction: only the transaction that holds the lock of a name, or the clock of a table, appends to its chain.
+-- The heads of the chains of answers of the named tables, and of the chains given by id. It runs after clocks/lock.sql
+-- in the same transaction: only the transaction that holds the lock on a name, or on the clock of a table, appends to
+-- the chain.
 SELECT a.chain_id, a.number, a.hash
 FROM answer_chain a
 WHERE a.chain_id = ANY (

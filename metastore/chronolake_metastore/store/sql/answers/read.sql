@@ -1,5 +1,5 @@
--- A page of outcomes in the order of their chains, and the refusals beside them; up to the end of
--- the last chain wanted. The page is cut first: each of its rows then looks its refusal up by the index.
+-- A page of outcomes in the order of their chains, up to the end of the last chain, each with its refusal. The page is
+-- cut first, and then the refusal of each of its rows is looked up by the index.
 WITH page AS (
     SELECT *
     FROM outcome o

@@ -1,5 +1,5 @@
--- Tables whose folders overlap with one, live ones first; dropped ones unless another table took their folder over.
--- A folder without a key cannot be compared: as a range it would overlap with all.
+-- The tables whose folders overlap with a folder, live tables first, and dropped ones unless another table took their
+-- folder over. A folder without a key is left out: it cannot be compared, and as a range it would overlap with all.
 SELECT
     t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.dropped_at IS NOT NULL,
     EXISTS (SELECT FROM file f WHERE f.table_id = t.table_id)

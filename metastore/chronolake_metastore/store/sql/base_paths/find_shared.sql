@@ -1,6 +1,7 @@
--- Live tables in which nothing is deleted because of their base paths, as base_paths/get_state.sql says of one: those that overlap
--- with another table's, and those that cannot be compared. Only tables of before base paths were checked can be such; two
--- of those that were are kept apart by an exclusion constraint. In a session with replay tables a projection is qualified.
+-- The live tables whose files are never deleted because of their base paths: a base path overlaps with that of another
+-- table, or cannot be compared (base_paths/get_state.sql finds the same for one table). At least one of two overlapping
+-- tables was created before base paths were checked: an exclusion constraint keeps checked base paths apart. Names are
+-- qualified with the schema, so that replay tables of the session are not read instead.
 SELECT t.namespace || '.' || t.name AS name, other.namespace || '.' || other.name AS other
 FROM chronolake.base_path own
 JOIN chronolake.lake_table t ON t.table_id = own.table_id AND t.dropped_at IS NULL

@@ -1,6 +1,7 @@
--- Whether a table has its folder for itself: its name, whether it is dropped, whether its folder can be compared, which
--- table took it over, and a table whose folder overlaps. Of the latter there are only some of before base paths were
--- checked; a dropped one of those is not in the way. A folder without a key would overlap with all, as a range.
+-- The state of a table's base path: the name of the table, whether it is dropped, whether its folder can be compared,
+-- which table took the folder over, and a table whose folder overlaps. Folders overlap only if one of the two tables was
+-- created before base paths were checked; such a table does not count once it is dropped. A folder without a key cannot
+-- be compared: as a range it would overlap with all.
 SELECT
     t.namespace || '.' || t.name,
     t.dropped_at IS NOT NULL,

@@ -1,4 +1,4 @@
--- Folders of dropped tables that new ones took over; those of tables that are made at the same time are not there yet.
+-- Mark the folders of dropped tables that new tables took over. It runs before the rows of the new tables are inserted.
 UPDATE base_path b
 SET taken_by = named.taken_by
 FROM unnest(%(table_id)s::uuid[], %(taken_by)s::uuid[]) AS named (table_id, taken_by)

@@ -1,4 +1,4 @@
--- How many files of a clean's plan were not reported as deleted, and the first of them.
+-- The number of files in the plan of a clean that were not reported as deleted, and the first of these files.
 SELECT count(*), min(e.name)
 FROM event_entry e
 WHERE e.table_id = %(table_id)s::uuid

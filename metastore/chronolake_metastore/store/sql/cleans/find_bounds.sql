@@ -1,5 +1,5 @@
--- What bounds a clean of a table: the completion of the last but so many writes, the requested time of the oldest pending
--- write, and the completion times that savepoints and readers hold.
+-- The bounds of a clean of a table: the completion time of the last write after skipping the newest ones, the requested
+-- time of the oldest pending write, and the completion times that savepoints and readers hold.
 SELECT
     (
         SELECT micros(i.completion_time)

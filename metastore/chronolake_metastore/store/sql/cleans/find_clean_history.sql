@@ -1,5 +1,5 @@
--- When the files of a table last changed by a time, and when anything last completed in it. Instants that were undone
--- since count too.
+-- The last completion up to a time that changed the files of a table, and the last completion of any instant of it.
+-- Instants that were undone later count too.
 SELECT
     micros(greatest(
         (

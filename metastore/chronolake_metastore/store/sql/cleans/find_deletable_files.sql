@@ -1,8 +1,8 @@
--- The files that a clean may delete, those first that left the latest slices longest ago: none that is live, that
--- left after a time, that a savepoint or a reader holds, or that is in a file group of a pending
--- plan. A file that restores brought back has several periods: the last one says when it left, and no hold may fall into
--- any. By versions: files of slices that have so many newer ones in their file group, and all of groups that were replaced.
--- OFFSET 0 keeps the planner to looking these up, file by file.
+-- The files that a clean may delete, in the order in which they left the latest slices. Files are kept if they are live,
+-- left the latest slices after a time, are held by a savepoint or a reader, or are in a file group of a pending plan. A
+-- file that restores brought back has several periods: the last one says when it left, and a hold in any of them keeps
+-- it. A clean by versions also keeps files of slices with fewer than that number of newer slices, unless their file group
+-- was replaced. OFFSET 0 makes the planner look the conditions up file by file.
 SELECT f.partition_path, f.file_name, f.size_bytes, micros(f.superseded_at)
 FROM file f
 WHERE f.table_id = %(table_id)s::uuid

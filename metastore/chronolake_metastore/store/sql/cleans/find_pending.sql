@@ -1,4 +1,4 @@
--- The clean that is planned for a table and not executed, if there is one.
+-- The pending clean of a table whose plan the server made, if there is one.
 SELECT {instant}
 FROM lake_table t
 JOIN instant i ON i.table_id = t.table_id

@@ -1,4 +1,4 @@
--- Whether an instant that completed at this time is pinned by a savepoint that is not released, or a reader holds it.
+-- Whether a savepoint that is not released pins the instant that completed at this time, or a reader holds this time.
 SELECT
     EXISTS (
         SELECT

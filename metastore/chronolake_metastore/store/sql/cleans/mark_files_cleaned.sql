@@ -1,4 +1,4 @@
--- The files that the plans of cleans name; all periods of each.
+-- Mark the files in the plans of cleans, in all periods of each file.
 UPDATE file f
 SET cleaned_by = moment(named.cleaned_by)
 FROM unnest(

@@ -1,5 +1,5 @@
--- The clocks of the tables that a group of commands names, and the catalog's if it is asked for, locked in one
--- fixed order: two groups that touch the same tables wait for each other and never in a circle.
+-- Lock the clocks of the tables that a group of commands names, and those given by id. The order is fixed: two groups
+-- that lock the same tables wait for each other, but cannot deadlock.
 SELECT c.table_id, c.tick_us, micros(c.last_time), c.version, c.hash
 FROM clock c
 WHERE c.table_id = ANY (

@@ -1,6 +1,6 @@
--- Which files below the folder of a table are those of dropped tables whose folders overlap with it, be these taken over
--- or not: an instant of such a table is in the name, or such a table published the file. Links within a folder may give a
--- file another path, so the instant counts wherever the file is. OFFSET 0 keeps the planner to looking these up.
+-- For each file below the folder of a table: whether it belongs to a dropped table whose folder overlaps, taken over or
+-- not. It does if its name has an instant of that table, or if that table published it. The instant counts at any path,
+-- because links within a folder may give a file another path. OFFSET 0 makes the planner look these up file by file.
 WITH dropped AS MATERIALIZED (
     SELECT near.table_id, near.key, own.key AS own_key
     FROM base_path own

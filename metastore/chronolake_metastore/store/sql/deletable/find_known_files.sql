@@ -1,5 +1,5 @@
--- What is known of files by their names: the instant in each name, and whether anything needs the file. A file that
--- restores brought back has several periods. OFFSET 0 keeps the planner to looking these up, file by file.
+-- For each file by its name: the state of the instant in the name, and whether the file is published, live or needed. A
+-- file that restores brought back has several periods. OFFSET 0 makes the planner look these up file by file.
 WITH held AS MATERIALIZED (
     SELECT saved.completion_time AS at
     FROM instant savepoint

@@ -1,5 +1,5 @@
--- Insert the files, and delete their markers: a file that is not in storage needs none. OFFSET 0 keeps the planner to
--- looking markers up, name by name: they grow faster than statistics are taken.
+-- Insert the deleted files, and delete their markers: a file that is not in storage needs no marker. OFFSET 0 makes the
+-- planner look markers up name by name, because the table grows faster than its statistics are collected.
 WITH deleted AS MATERIALIZED (
     SELECT n.ordinal - 1 AS ordinal, n.partition_path, n.file_name
     FROM unnest(%(partition_paths)s::text[], %(file_names)s::text[])

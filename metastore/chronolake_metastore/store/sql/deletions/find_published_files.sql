@@ -1,4 +1,4 @@
--- Of the named files those that the instant has published; looked up name by name.
+-- Of the named files, those that the instant has published. OFFSET 0 makes the planner look them up name by name.
 SELECT n.partition_path, n.file_name
 FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[], %(file_names)s::text[])
     AS n (partition_path, file_id, file_name)

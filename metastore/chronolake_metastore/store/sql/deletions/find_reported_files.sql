@@ -1,4 +1,5 @@
--- Of the named files those that were reported deleted of the instant; looked up name by name.
+-- Of the named files, those that were reported deleted for the instant. OFFSET 0 makes the planner look them up name by
+-- name.
 SELECT n.partition_path, n.file_name
 FROM unnest(%(partition_paths)s::text[], %(file_names)s::text[]) AS n (partition_path, file_name)
 WHERE EXISTS (

@@ -1,5 +1,6 @@
--- Of the named files those that neither a marker names nor an earlier report did: of the instant, or of the target of a
--- rollback. OFFSET 0 keeps the planner to looking them up, name by name: they grow faster than statistics are taken.
+-- Of the named files, those that have no marker and were not reported deleted before. Markers and reports are those of
+-- the instant, or of its target if it is a rollback. OFFSET 0 makes the planner look them up name by name, because the
+-- tables grow faster than their statistics are collected.
 SELECT n.partition_path, n.file_name
 FROM lake_table t
 JOIN instant i ON i.table_id = t.table_id AND i.requested_time = moment(%(requested_time)s)

@@ -1,4 +1,4 @@
--- A page of the files of an instant that were reported as deleted, each once.
+-- A page of the files of an instant that were reported deleted, each once.
 SELECT DISTINCT d.partition_path, d.file_name
 FROM deleted_file d
 WHERE d.table_id = %(table_id)s

@@ -1,5 +1,5 @@
--- A page of the files of an instant that were reported as deleted, each once, without those that it has published
--- after all: the second execution of a plan writes under the names of the first. The file id is in the name.
+-- A page of the files of an instant that were reported deleted, each once, without those that it published later: the
+-- second execution of a plan writes files of the same names as the first. The file id is taken from the name.
 SELECT DISTINCT d.partition_path, d.file_name
 FROM deleted_file d
 WHERE d.table_id = %(table_id)s

@@ -1,4 +1,4 @@
--- Of the named files those that the plan of the instant does not name: one set against the other.
+-- Of the named files, those that are not in the plan of the instant.
 SELECT n.partition_path, n.file_name
 FROM unnest(%(partition_paths)s::text[], %(file_names)s::text[]) AS n (partition_path, file_name)
 EXCEPT

@@ -1,4 +1,4 @@
--- Of the named file groups those that the plan of the instant does not name: one set against the other.
+-- Of the named file groups, those that are not in the plan of the instant.
 SELECT n.partition_path, n.file_id
 FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS n (partition_path, file_id)
 EXCEPT

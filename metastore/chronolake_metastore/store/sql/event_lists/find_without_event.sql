@@ -1,4 +1,4 @@
--- Lists whose event is not there, is of another instant, or does not name them.
+-- The lists without an event that names them: it is missing, is of another instant, or does not mention the list.
 SELECT n.table_id, n.version, n.list, count(*)
 FROM event_entry n
 LEFT JOIN event e

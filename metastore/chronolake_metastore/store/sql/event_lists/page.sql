@@ -1,4 +1,4 @@
--- A page of a list: it ends at so many entries, or where their names come to so many bytes; it has at least one.
+-- A page of a list. It is bounded by a number of entries and by the bytes of their names, and has at least one entry.
 SELECT ordinal, partition_path, name, page_rows
 FROM (
     SELECT

@@ -1,4 +1,4 @@
--- unnest keeps the order of its arrays, and identity follows it: position rises with version.
+-- unnest keeps the order of its arrays, and the identity column follows it: position increases with version.
 INSERT INTO event (table_id, version, type, instant, time, actor, request_id, payload, previous_hash, hash, answers, answers_hash)
 SELECT table_id, version, type, moment(instant), moment(time), actor, request_id, payload::jsonb, previous_hash, hash,
     answers, answers_hash

@@ -1,5 +1,5 @@
--- Of the log alone: the clocks, which have the heads too, are a projection of it. From table to table by the index,
--- so that it costs what there are tables, not events.
+-- The last event of each table, read from the log: the clocks have these heads too, but are only a projection of it. The
+-- query goes from table to table by the index, so its cost grows with the number of tables, not with that of events.
 WITH RECURSIVE logs AS (
     (SELECT e.table_id FROM event e ORDER BY e.table_id LIMIT 1)
     UNION ALL

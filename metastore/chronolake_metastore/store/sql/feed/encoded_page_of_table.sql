@@ -1,5 +1,5 @@
--- As feed/encoded_page.sql, of one table and by version: its commands take turns, so versions become visible in their
--- order, and no open transaction can precede them.
+-- As feed/encoded_page.sql, for one table and by version. Commands of a table run one after another, so its versions
+-- become visible in order, and no open transaction can append before them.
 WITH stored AS (
     SELECT page.*, sum(pg_column_size(payload)) OVER (ORDER BY version) - pg_column_size(payload) AS before
     FROM (

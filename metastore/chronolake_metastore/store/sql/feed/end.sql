@@ -1,4 +1,4 @@
--- The last event, in the order across tables, that the feed gives out by now.
+-- The last event that the feed can return now, in the order across tables.
 SELECT event.transaction_id::text, event.position
 FROM event
 WHERE event.transaction_id < pg_snapshot_xmin(pg_current_snapshot())

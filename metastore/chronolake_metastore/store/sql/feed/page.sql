@@ -1,6 +1,6 @@
--- A page of the log over all tables, in the order across tables. A transaction that is still open may yet append events
--- with an older id than those that are there: a reader stops before the oldest of them (xmin), so that no event is ever
--- skipped. A page ends with the last event of a request: events that happened at once are on one page.
+-- A page of the log of all tables, in the order across tables. An open transaction may still append events with a lower
+-- transaction id than committed ones. So a page ends before the oldest open transaction (xmin), and readers never skip
+-- an event. A page also never splits a request: the last request on it is completed.
 WITH candidate AS (
     SELECT *
     FROM event
@@ -9,7 +9,7 @@ WITH candidate AS (
     ORDER BY event.transaction_id, event.position
     LIMIT %(limit)s
 ),
--- Or at so many bytes, by the sizes beside the payloads: those that are left out are not read. One event at least.
+-- The page is bounded in bytes too, by the sizes stored beside the payloads. It has at least one event.
 page AS (
     SELECT *
     FROM (

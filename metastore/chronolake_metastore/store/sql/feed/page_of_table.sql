@@ -1,5 +1,5 @@
--- A page of the log of one table, by version: its commands take turns, so versions become visible in their order. A
--- page ends with the last event of a request, as over all tables.
+-- A page of the log of one table, by version. Commands of a table run one after another, so its versions become visible
+-- in order. As over all tables, a page never splits a request.
 WITH candidate AS (
     SELECT *
     FROM event
@@ -7,7 +7,7 @@ WITH candidate AS (
     ORDER BY event.version
     LIMIT %(limit)s
 ),
--- Or at so many bytes, by the sizes beside the payloads: those that are left out are not read. One event at least.
+-- The page is bounded in bytes too, by the sizes stored beside the payloads. It has at least one event.
 page AS (
     SELECT *
     FROM (

@@ -1,7 +1,7 @@
--- The concurrent instants of the named file groups: of the files in the latest slices the last of each kind, what
--- replaced a group, and the pending instants whose plans have it. OFFSET 0 keeps the planner to looking them up, group
--- by group: while a table grows faster than statistics are taken, it would rather read all of it. Only the index of the
--- live files has them in this order.
+-- The concurrent instants of the named file groups: those that wrote the last file of each kind in the latest slice,
+-- those that replaced a group, and pending ones with the group in their plan. OFFSET 0 makes the planner look them up
+-- group by group: it would read the whole table while that grows faster than its statistics are collected. The order of
+-- the live files makes it choose the index of the live files.
 WITH named AS MATERIALIZED (
     SELECT t.table_id, n.partition_path, n.file_id
     FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(partition_paths)s::text[], %(file_ids)s::text[])

@@ -1,4 +1,5 @@
--- The file groups of plans: the rows beside the events that request them. OFFSET 0 has each plan looked up by itself.
+-- Insert the file groups of plans, which are entries of the events that request the instants. OFFSET 0 makes the planner
+-- look each plan up by itself.
 INSERT INTO planned_group (table_id, partition_path, file_id, requested_time)
 SELECT planned.table_id, e.partition_path, e.name, e.instant
 FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS planned (table_id, requested_time)

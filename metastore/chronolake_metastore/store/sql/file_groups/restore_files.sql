@@ -1,4 +1,5 @@
--- Restores bring back what was in the latest slices as of the instants that they went back to, unless it still is.
+-- Insert the files that restores bring back: those in the latest slices as of the pinned instants, unless a file still is
+-- in the latest slice.
 WITH restored AS MATERIALIZED (
     SELECT restore.table_id, restore.completion_time AS at, saved.completion_time AS back_to
     FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS named (table_id, requested_time)

@@ -1,4 +1,4 @@
--- What is in the file groups that instants replaced leaves with the replacement, unless a base file took its place before.
+-- Supersede the files of replaced file groups at the time of the replacement, unless a base file superseded them before.
 UPDATE file f
 SET superseded_at = greatest(r.replaced_at, f.completion_time)
 FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS replaced (table_id, requested_time)

@@ -1,5 +1,5 @@
--- Restores undid all that had completed behind the instants that their savepoints pin: those files leave the latest
--- slices, and supersede nothing any more. Until then they were there: reads of earlier times find them.
+-- Withdraw the files that completed after the pinned instants of restores: they leave the latest slices, and supersede no
+-- other file any more. Reads as of a time before the restore still have them.
 WITH restored AS MATERIALIZED (
     SELECT restore.table_id, restore.completion_time AS at, saved.completion_time AS back_to
     FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS named (table_id, requested_time)

@@ -1,4 +1,4 @@
--- The file groups that were replaced behind the instants that restores went back to are there again.
+-- Withdraw the replacements that completed after the pinned instants of restores: these file groups exist again.
 WITH restored AS MATERIALIZED (
     SELECT restore.table_id, restore.completion_time AS at, saved.completion_time AS back_to
     FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS named (table_id, requested_time)

@@ -1,4 +1,4 @@
--- The slices of the file groups that changed in (after, until], as of its start and as of its end: a row for each data file.
+-- The slices of the file groups that changed in (after, until], as of both ends of the range: a row for each data file.
 WITH changed AS (
     SELECT partition_path, file_id
     FROM file

@@ -1,4 +1,5 @@
--- Every data file that was published by a time, once: superseded, replaced and undone ones too, until they are cleaned.
+-- Every data file that was published up to a time, each once, unless it was cleaned by then. Superseded, replaced and
+-- undone files are included.
 SELECT
     CASE partition_path WHEN '' THEN file_name ELSE partition_path || '/' || file_name END AS path,
     size_bytes,
@@ -7,7 +8,7 @@ SELECT
 FROM file
 WHERE table_id = %(table_id)s
     AND completion_time <= moment(%(as_of)s)
-    -- The first of the times that it was in the latest slices: a restore may have brought it back.
+    -- Only the first period of a file: a restore may have brought it back later.
     AND live_from = completion_time
     AND (
         cleaned_by IS NULL

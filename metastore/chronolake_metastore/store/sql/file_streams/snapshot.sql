@@ -1,6 +1,6 @@
--- The data files of the slices that were live as of a completion time, each a row, the files of a slice together; of those
--- slices only that could match a filter. In two parts, as in files/snapshot.sql. A log file says which slice it is in: that of the
--- group's base file, or of its first log.
+-- The data files of the slices that were live as of a completion time and could match a filter: a row for each file, the
+-- files of a slice together. The query has two parts, as files/snapshot.sql. The slice of a log file is that of the
+-- group's base file, or of its first log file.
 SELECT
     f.partition_path,
     f.file_id,

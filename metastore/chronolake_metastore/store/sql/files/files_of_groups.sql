@@ -1,4 +1,4 @@
--- The files of the slices that the named file groups had as of a completion time.
+-- The files in the slices of the named file groups as of a completion time.
 SELECT {file}
 FROM file f
 JOIN unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS named (partition_path, file_id)

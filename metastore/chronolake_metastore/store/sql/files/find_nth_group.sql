@@ -1,5 +1,5 @@
--- The n-th of the file groups, behind one, that were live as of a completion time: where a page of n of them ends. Each part
--- stops at its own n-th, as its index gives them in order; a page that was cut from all that follow would read all of it.
+-- The n-th file group after a given one that was live as of a completion time: the end of a page of n file groups. Each of
+-- the two parts reads n groups from an ordered index, so the query does not read all groups that follow.
 SELECT partition_path, file_id
 FROM (
     (

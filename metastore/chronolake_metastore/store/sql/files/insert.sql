@@ -1,4 +1,4 @@
--- The files that the named events published. OFFSET 0 keeps the planner to looking rows up by their keys.
+-- Insert the files that the named events published. OFFSET 0 makes the planner look rows up by their keys.
 INSERT INTO file (
     table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
     column_stats, schema_version
@@ -7,8 +7,8 @@ SELECT
     w.table_id, w.partition_path, w.file_id, moment(published.requested_time), w.file_name, w.kind, w.size_bytes,
     w.records, moment(published.completion_time), moment(published.completion_time),
     (
-        SELECT jsonb_object_agg(one ->> 'field_id', one::jsonb - 'field_id')
-        FROM json_array_elements(w.column_stats) AS stats (one)
+        SELECT jsonb_object_agg(stat ->> 'field_id', stat::jsonb - 'field_id')
+        FROM json_array_elements(w.column_stats) AS stats (stat)
     ),
     coalesce(i.schema_version, 1)
 FROM unnest(

@@ -1,5 +1,5 @@
--- A page of the file groups whose slices are not as of a time what they were as of another, or were not in between:
--- written to, replaced, or restored to what they had been.
+-- A page of the file groups that changed in a range of times, also if they changed back: groups with a new file, or with
+-- a file that was superseded, replaced or withdrawn.
 SELECT partition_path, file_id
 FROM (
     SELECT f.partition_path, f.file_id

@@ -1,6 +1,6 @@
--- The files of the slices that file groups had as of a completion time, of the groups behind one and up to another: those
--- that are live still, and those that were superseded since. In two parts, each with an index of its own: the latest
--- snapshot then costs what is live, however much there has been.
+-- The files in the slices of a range of file groups as of a completion time. The query has two parts, each with its own
+-- index: the files that are still live, and those that were superseded later. So the cost of the latest snapshot depends
+-- on the live files only, not on the history.
 SELECT {file}
 FROM (
     SELECT *

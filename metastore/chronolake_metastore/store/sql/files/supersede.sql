@@ -1,12 +1,11 @@
--- The slicing rule (docs/architecture.md#file-slices): a file is in the latest slice until a base file completes whose
--- slice it is no part of. A base file leaves with the next base by requested time; a log file with the first base that
--- was requested after the log completed (equality goes to the new slice: the log stays). A file that is written into a
--- replaced file group is never seen. The answer depends on the files alone, not on how many events are projected at
--- once: a rebuild gives the same. Files that a restore withdrew supersede nothing any more. While a table grows faster
--- than statistics are collected, the planner would read all files that a file group ever had, or the whole table by
--- completion time: OFFSET 0 and MATERIALIZED keep it to the live files of each group, which only the index of the live
--- files has in this order. No other transaction changes files while the table is locked, so that a row found is found
--- again by its place.
+-- The slicing rule (docs/architecture.md#file-slices). A base file is superseded by the first completed base file with a
+-- later requested time. A log file is superseded by the first completed base file that was requested after the log
+-- completed; at equal times the log stays in the new slice. Files in a replaced file group are superseded at once. Files
+-- that a restore withdrew supersede nothing. The result depends on the files alone, not on the number of events that are
+-- projected together, so a rebuild gives the same.
+-- OFFSET 0 and MATERIALIZED make the planner read only the live files of each group, by the index with this order.
+-- Otherwise, while a table grows faster than its statistics are collected, it would read all files that a group ever had,
+-- or the whole table. A row can be updated by its ctid, because no other transaction changes files of a locked table.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id
     FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[]) AS published (table_id, version)

@@ -1,4 +1,4 @@
--- The writes that completed in a range and count as of its end: those too that were undone later.
+-- The writes that completed in a range and were not undone by its end. Writes that were undone later are included.
 SELECT micros(done.requested_time), micros(done.completed)
 FROM (
     SELECT i.requested_time, i.completion_time AS completed

@@ -1,5 +1,6 @@
--- In the order of the requested times, and as one value: thousands of rows would cost more than finding them. As a
--- subquery, each is looked up by the index: for a join of many, the planner would rather read the whole timeline.
+-- The completion times of instants, in the order of the requested times. They are one array, because returning thousands
+-- of rows would cost more than finding them. The subquery looks each up by the index: for a join the planner would read
+-- the whole timeline.
 SELECT ARRAY(
     SELECT (
         SELECT micros(i.completion_time)

@@ -1,4 +1,4 @@
--- The named instants; and of those that a command ends, whether they have markers, and had any that were deleted.
+-- The named instants. For those that a command ends: whether they have markers, and whether files were reported deleted.
 SELECT
     {instant},
     CASE

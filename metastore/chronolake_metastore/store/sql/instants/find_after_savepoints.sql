@@ -1,5 +1,5 @@
--- The instants that a restore to the named savepoints would undo: pending ones, with whether they have markers; the
--- pinned instants; and the writes that completed after them.
+-- The instants that a restore to the named savepoints needs: pending instants and whether they have markers, the pinned
+-- instants, the writes that completed after them, and the savepoints themselves.
 SELECT
     {instant},
     CASE

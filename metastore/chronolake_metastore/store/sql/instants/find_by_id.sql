@@ -1,4 +1,4 @@
--- Dropped tables too: for the log goes through all of them.
+-- The named instants, of dropped tables too: the log has events of all tables.
 SELECT {instant}
 FROM instant i
 JOIN unnest(%(table_ids)s::uuid[], %(requested_times)s::bigint[]) AS named (table_id, requested_time)

@@ -1,4 +1,4 @@
--- The rollbacks, or restores, that undid the named instants.
+-- The rollbacks or restores that undid the named instants.
 SELECT {instant}
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(requested_times)s::bigint[])
     AS named (namespace, name, requested_time)

@@ -1,4 +1,4 @@
--- The savepoints of the named tables that are not released, and the last write that completed in each.
+-- The savepoints of the named tables that are not released, and the last completed write of each table.
 SELECT {instant}
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
 JOIN lake_table t ON t.namespace = named.namespace AND t.name = named.name AND t.dropped_at IS NULL

@@ -1,4 +1,4 @@
--- The last completion of a table by a time. Instants that were undone since count too.
+-- The last completion time of a table up to a time. Instants that were undone later count too.
 SELECT micros(greatest(
     (
         SELECT max(i.completion_time)

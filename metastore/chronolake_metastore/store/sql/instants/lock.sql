@@ -1,4 +1,4 @@
--- Lock instants, so that none ends meanwhile; see markers/create.sql.
+-- Lock instants, so that no other transaction ends them; see markers/create.sql.
 SELECT i.requested_time
 FROM lake_table t
 JOIN instant i ON i.table_id = t.table_id AND i.requested_time = ANY (

@@ -1,4 +1,4 @@
--- Lock instants in the order in which the creation of markers locks them: no marker of them is created meanwhile.
+-- Lock instants, so that no other transaction creates markers of them. The order is that of markers/create.sql.
 SELECT i.requested_time
 FROM instant i
 JOIN unnest(%(table_ids)s::uuid[], %(requested_times)s::bigint[]) AS named (table_id, requested_time)

@@ -1,4 +1,4 @@
--- The completion time of the n-th instant that completed in a range, whether it was undone since or not.
+-- The completion time of the n-th instant that completed in a range. Instants that were undone later count too.
 SELECT micros(done.completed)
 FROM (
     SELECT i.completion_time AS completed

@@ -1,9 +1,9 @@
--- Markers of instants that are pending and have a writer, in one statement that is its own transaction
--- (docs/decisions/0016). A transaction that ends an instant updates its row. So either it waits until these markers are
--- durable, or this statement waits for it, reads the row again, and leaves the instant out. The strength of the lock
--- makes waiting transactions take turns: with a shared one, markers that come without end would keep a rollback
--- waiting. Tables that detect conflicts early are left to statements that look first.
-WITH asked AS MATERIALIZED (
+-- Create markers of pending instants with a writer, in one statement that is its own transaction (docs/decisions/0016).
+-- A transaction that ends an instant updates the row of the instant. So either it waits until these markers are durable,
+-- or this statement waits for it, reads the row again, and leaves the instant out. The lock is exclusive, so waiting
+-- transactions queue: with a shared lock, a steady flow of markers would starve a rollback. Tables with early conflict
+-- detection are left out: their markers are checked first, and then created by markers/insert.sql.
+WITH requested AS MATERIALIZED (
     SELECT n.number, t.table_id, moment(n.requested_time) AS requested_time, n.writer
     FROM unnest(
         %(namespaces)s::text[], %(tables)s::text[], %(table_ids)s::uuid[], %(requested_times)s::bigint[],
@@ -20,18 +20,18 @@ WITH asked AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.table_id, i.requested_time, i.writer
-    FROM (SELECT DISTINCT a.table_id, a.requested_time FROM asked a) AS named
+    FROM (SELECT DISTINCT a.table_id, a.requested_time FROM requested a) AS named
     JOIN instant i ON i.table_id = named.table_id AND i.requested_time = named.requested_time
     WHERE i.state IN ('requested', 'inflight')
         AND i.lease_expires_at IS NOT NULL
-        -- An instant that writes no data files is refused with this reason.
+        -- These actions write no data files; another statement refuses their markers with that reason.
         AND i.action NOT IN ('clean', 'indexing', 'rollback', 'savepoint', 'restore')
     ORDER BY i.table_id, i.requested_time
     FOR NO KEY UPDATE OF i
 ),
 admitted AS MATERIALIZED (
     SELECT a.number, a.table_id, a.requested_time
-    FROM asked a
+    FROM requested a
     JOIN held h ON h.table_id = a.table_id AND h.requested_time = a.requested_time
     WHERE a.writer IS NULL OR a.writer = h.writer
 ),
@@ -52,7 +52,7 @@ made AS (
 SELECT (SELECT count(*) FROM made), number, table_id, micros(requested_time), NULL, NULL, NULL
 FROM admitted
 UNION ALL
--- The numbers of new markers are returned only if not all were new.
+-- The new markers are returned only if not all markers are new.
 SELECT NULL, NULL, table_id, micros(requested_time), partition_path, file_name, kind
 FROM made
 WHERE (SELECT count(*) FROM made) < %(markers)s::bigint

@@ -1,5 +1,5 @@
--- The next markers of an instant, of those behind a place. Many would keep a transaction open for long, and the feed
--- of the log waits for the oldest one.
+-- Delete the next markers of an instant after a place. Their number is bounded, because a long transaction would delay
+-- the feed of the log, which waits for the oldest open transaction.
 WITH next AS MATERIALIZED (
     SELECT m.ctid AS place, m.partition_path, m.file_name, m.kind
     FROM marker m
@@ -9,10 +9,10 @@ WITH next AS MATERIALIZED (
     ORDER BY m.partition_path, m.file_name, m.kind
     LIMIT %(markers)s
 ),
-gone AS (
+deleted AS (
     DELETE FROM marker WHERE ctid = ANY (ARRAY(SELECT place FROM next)) RETURNING 1
 )
-SELECT next.partition_path, next.file_name, next.kind, (SELECT count(*) FROM gone)
+SELECT next.partition_path, next.file_name, next.kind, (SELECT count(*) FROM deleted)
 FROM next
 ORDER BY next.partition_path DESC, next.file_name DESC, next.kind DESC
 LIMIT 1

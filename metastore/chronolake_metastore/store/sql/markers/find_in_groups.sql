@@ -1,5 +1,5 @@
--- Pending instants that have markers in the named file groups. Markers of instants that ended long ago may still be
--- there: those older than all that is pending are not looked at.
+-- The pending instants with markers in the named file groups. Markers of instants that ended long ago may still exist, so
+-- markers older than the oldest pending instant are not read.
 SELECT DISTINCT m.partition_path, m.file_id, m.kind, i.action, i.operation, i.state, micros(i.requested_time),
     micros(i.lease_expires_at)
 FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS n (partition_path, file_id)

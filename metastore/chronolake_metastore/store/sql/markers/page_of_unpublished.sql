@@ -1,5 +1,5 @@
--- A page of those of an instant's markers whose files it has not published. Markers and write stats are sorted
--- together: a join would be one of many thousands with many thousands, whatever the planner takes them for.
+-- A page of the markers of an instant whose files it has not published. Markers and write stats are sorted together: a
+-- join would match many thousands with many thousands, and a wrong estimate of the planner would make it slow.
 SELECT partition_path, file_name, kind
 FROM (
     SELECT partition_path, file_name, kind,
@@ -14,8 +14,8 @@ FROM (
         SELECT w.partition_path, w.file_name, NULL
         FROM instant i
         CROSS JOIN LATERAL (
-            -- The last event of an instant that has completed; when a restore has undone it since, an earlier one,
-            -- which no index knows.
+            -- The event that completed the instant. It is the last event of the instant, unless a restore undid it: then
+            -- it is an earlier one, which no index has.
             SELECT done.table_id, done.version, done.type, done.payload
             FROM event done
             WHERE done.table_id = i.table_id AND done.version = i.version

@@ -1,6 +1,7 @@
--- The markers of an instant against its write stats, those of the request and those that were staged under versions:
--- how many there are, which are left over on either side. Both are sorted together: a join would be one of many
--- thousands with many thousands, whatever the planner takes them for.
+-- Compare the markers of an instant with its write stats, both those in the request and those that were staged: the
+-- numbers of markers and deletions, the first markers without write stats, and the first write stat without a marker.
+-- Both are sorted together: a join would match many thousands with many thousands, and a wrong estimate of the planner
+-- would make it slow.
 WITH it AS MATERIALIZED (
     SELECT t.table_id, moment(%(requested_time)s) AS requested_time
     FROM lake_table t

@@ -1,4 +1,5 @@
--- In the order of the request ids: two groups that share some wait for each other and never in a circle.
+-- Rows are given in the order of the request ids: two groups with common request ids wait for each other, but cannot
+-- deadlock.
 INSERT INTO outcome (
     request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, address, chain_id, number, hash
 )

@@ -1,5 +1,5 @@
--- An outcome names the version that its table's log had right after the command. A refusal may concern no table, or
--- a log in which nothing has happened yet.
+-- The outcomes whose version has no event. An outcome has the version that the log of its table had right after the
+-- command. The version of a refusal is null if it concerns no table, and may be 0 if the log was still empty.
 SELECT o.table_id, o.version, o.request_id
 FROM outcome o
 LEFT JOIN event e ON e.table_id = o.table_id AND e.version = o.version

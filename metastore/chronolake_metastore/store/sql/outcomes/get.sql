@@ -1,4 +1,4 @@
--- The table by its present or former name: a dropped one keeps its row.
+-- An outcome, with the name of its table. A dropped table keeps its row, and so its name.
 SELECT o.status, o.answer, t.namespace || '.' || t.name, o.version, micros(o.recorded_at)
 FROM outcome o
 LEFT JOIN lake_table t ON t.table_id = o.table_id

@@ -1,5 +1,5 @@
--- The partition paths, behind one and up to another, that had live files as of a completion time, with their totals. In two
--- parts, as in files/snapshot.sql.
+-- The partitions in a range of paths that had live files as of a completion time, with their totals. The query has two
+-- parts, as files/snapshot.sql.
 SELECT
     partition_path,
     count(DISTINCT file_id),

@@ -1,6 +1,7 @@
--- Rollbacks, and cleans that the server planned, which are requested and not in execution. Few instants are pending, and
--- these are among them. A clean without such a plan is left out: only its writer knows its files. The plan whose last
--- event is the oldest comes first, so a plan that was returned comes behind those that were not tried since.
+-- The plans that wait for an executor: requested rollbacks, and requested cleans that the server planned. A clean without
+-- a plan of the server is left out: only its writer knows its files. The plan with the oldest last event comes first, so
+-- a plan that failed and was returned comes after those that were not tried since. The first condition on the state is
+-- that of the index of pending instants, which are few.
 SELECT
     t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.definition -> 'properties',
     t.definition ->> 'tick', i.action, micros(i.requested_time), micros(coalesce(i.target, i.requested_time)),

@@ -1,4 +1,4 @@
--- A lease that is renewed at this moment is locked, and stays.
+-- Delete expired leases. A lease that another transaction is renewing is locked, so it is skipped.
 DELETE FROM reader
 WHERE (table_id, lease_id) IN (
     SELECT r.table_id, r.lease_id

@@ -1,4 +1,4 @@
--- An ended lease too, unless its time is not served any more.
+-- Renew a lease. A lease that has ended is renewed too, if the table can still be read as of its time.
 UPDATE reader r
 SET lease_seconds = renewed.lease_seconds, expires_at = moment(%(now)s + 1000000 * renewed.lease_seconds)
 FROM (

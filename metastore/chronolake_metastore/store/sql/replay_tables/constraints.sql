@@ -1,4 +1,5 @@
--- LIKE gives constraints new names; statements name those of the projections (ON CONFLICT ON CONSTRAINT).
+-- The names of the constraints of each projection, and of the same constraints of its replay table. LIKE gives constraints
+-- new names, but statements use those of the projections (ON CONFLICT ON CONSTRAINT).
 SELECT projection.relname, ours.conname, theirs.conname
 FROM pg_constraint theirs
 JOIN pg_class projection ON projection.oid = theirs.conrelid

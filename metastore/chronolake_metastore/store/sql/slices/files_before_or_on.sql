@@ -1,5 +1,5 @@
--- Of the named file groups, as of a completion time, the newest base file requested by a time, and the logs from there up to
--- the next base file. What completed behind the replacement of its group is never seen.
+-- For each named file group as of a completion time: the newest base file that was requested up to a time, and the log
+-- files between it and the next base file. Files that completed after the replacement of their group are left out.
 WITH published AS MATERIALIZED (
     SELECT f.*
     FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS named (partition_path, file_id)

@@ -1,5 +1,6 @@
--- A page of the file groups that had files of instants requested by a time, as of a completion time, and had not been
--- replaced by such an instant. Some of them may yet have no slice by then: logs that belong to a later base file.
+-- A page of the file groups that, as of a completion time, have files of instants requested up to a time, and were not
+-- replaced by such an instant. Some of them may have no slice of that time, if their log files belong to a later base
+-- file.
 SELECT DISTINCT f.partition_path, f.file_id
 FROM file f
 WHERE f.table_id = %(table_id)s

@@ -1,5 +1,5 @@
--- All files that a file group had published as of a completion time, in its latest slice or in one before; those not that
--- a restore had undone by then. Each once: the first period of a file begins with its completion.
+-- All files of a file group that were published as of a completion time, in its latest slice or in an earlier one, without
+-- those that a restore had undone by then. Each file comes once: its first period begins with its completion.
 SELECT {file}
 FROM file f
 WHERE f.table_id = %(table_id)s

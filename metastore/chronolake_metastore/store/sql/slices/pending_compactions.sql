@@ -1,4 +1,4 @@
--- The compactions that were pending as of a time, of the named file groups.
+-- The compactions of the named file groups that were pending as of a time.
 SELECT named.partition_path, named.file_id, micros(i.requested_time)
 FROM instant i
 JOIN event_entry n ON n.table_id = i.table_id AND n.instant = i.requested_time AND n.list = 'plan-file-groups'

@@ -1,5 +1,5 @@
--- A page of the file groups that had been replaced as of a completion time, and by which instants. Replacements that a
--- restore had undone by then do not count.
+-- A page of the file groups that were replaced as of a completion time, each with the instant that replaced it.
+-- Replacements that a restore had undone by then do not count.
 SELECT
     r.partition_path, r.file_id, micros(r.requested_time), micros(r.replaced_at), i.action, i.operation
 FROM replaced_group r

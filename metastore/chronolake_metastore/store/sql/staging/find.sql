@@ -1,4 +1,4 @@
--- What the named versions of the table staged for the instant.
+-- The summaries of the write stats that the named versions of a table staged for an instant.
 SELECT e.version, e.payload ->> 'summary'
 FROM lake_table t
 CROSS JOIN unnest(%(versions)s::bigint[]) AS named (version)

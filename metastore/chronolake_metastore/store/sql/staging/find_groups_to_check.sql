@@ -1,6 +1,6 @@
--- Of the file groups that were staged, those that completing has to look at: that others have written or replaced since
--- the instant was requested (what they had done before was looked at when they were staged) or plan for, that it
--- replaces itself, and those that are not the first of their bucket.
+-- The staged file groups that the completion of an instant must check again. These are the groups that other instants
+-- wrote or replaced after the instant was requested, that are in plans of others, or that the instant itself replaces,
+-- and groups that are not the first of their bucket. Earlier writes were checked when the files were staged.
 WITH it AS MATERIALIZED (
     SELECT t.table_id, moment(%(requested_time)s) AS requested_time, t.definition -> 'index' ->> 'type' AS index_type
     FROM lake_table t
@@ -11,7 +11,7 @@ staged AS MATERIALIZED (
     FROM it
     JOIN write_stat w ON w.table_id = it.table_id AND w.version = ANY (%(versions)s::bigint[])
 ),
-looked_at AS MATERIALIZED (
+touched AS MATERIALIZED (
     SELECT f.partition_path, f.file_id
     FROM it
     JOIN file f ON f.table_id = it.table_id AND f.live_from > it.requested_time
@@ -29,7 +29,7 @@ looked_at AS MATERIALIZED (
 )
 SELECT s.kind, s.partition_path, s.file_id
 FROM staged s
-JOIN looked_at USING (partition_path, file_id)
+JOIN touched USING (partition_path, file_id)
 UNION
 SELECT s.kind, s.partition_path, s.file_id
 FROM it

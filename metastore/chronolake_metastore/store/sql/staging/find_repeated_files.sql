@@ -1,4 +1,4 @@
--- A file that was staged twice, and a file group of which two base files were.
+-- A file that was staged twice, and a file group with two staged base files, if there are such.
 WITH staged AS MATERIALIZED (
     SELECT w.partition_path, w.file_id, w.file_name, w.kind
     FROM lake_table t

@@ -1,11 +1,12 @@
--- Instants of a table that have ended and whose last deletion was reported so long ago, the longest ago first.
+-- The instants of a table that have ended and are due for a sweep: their last deletion was reported at least a grace
+-- period ago. The longest ago comes first.
 SELECT
     micros(i.unswept_since), micros(i.requested_time), i.action, i.state,
     CASE WHEN i.action = 'rollback' AND (i.plan ->> 'direct_markers')::boolean THEN micros(i.target) END
 FROM instant i
 WHERE i.table_id = %(table_id)s
     AND i.state IN ('completed', 'rolled_back')
-    -- Once, as a subquery: a volatile function in the condition would rule the index out.
+    -- The clock is read in a subquery: with a volatile function in the condition the index could not be used.
     AND i.unswept_since <= (SELECT moment(now_us() - %(grace_us)s::bigint))
     AND (
         NOT %(leases)s::boolean

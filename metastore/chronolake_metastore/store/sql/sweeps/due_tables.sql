@@ -1,4 +1,4 @@
--- Tables that have an instant due to be swept, by the grace period of each: a look into the index per table.
+-- The tables with an instant that is due for a sweep, by the grace period of each table: one index lookup per table.
 SELECT
     t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.definition -> 'properties',
     t.definition ->> 'tick', grace.seconds

@@ -1,4 +1,4 @@
--- Read again under the lock, because the state may have changed since the name was looked up.
+-- The named tables, read under their locks: they may have changed since their names were looked up.
 SELECT t.table_id, t.definition::text, micros(t.created_at), micros(t.cleaned_before)
 FROM unnest(%(namespaces)s::text[], %(tables)s::text[]) AS named (namespace, name)
 CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
--- The other tables that had a name before, dropped or renamed: the last time that one of them has issued under the
--- name, and the requested times that table_id has in common with them where either instant is pending. Few instants are
--- pending, and the other one is looked up by its time.
+-- For the other tables that had a name before and were dropped or renamed: the last time that one of them issued under
+-- the name, and the requested times that table_id has in common with one of them where either instant is pending. Few
+-- instants are pending, and the other instant is looked up by its time.
 WITH former AS MATERIALIZED (
     SELECT t.table_id, c.last_time AS until
     FROM lake_table t

@@ -1,6 +1,6 @@
--- For names that tables gave up by a rename: what the last of these tables is called now, unless it was dropped, or
--- a later holder of the name was dropped under it. A table that gets a name continues behind the times of the name's
--- former holders, so the times at which they gave it up are in order.
+-- For each name that tables gave up by a rename: the present name of the last of these tables. There is none if that table
+-- was dropped, or if a later holder of the name was dropped. The clock of a table that gets a name continues after the
+-- times of the former holders, so the times at which they gave the name up are in order.
 SELECT named.name, t.namespace || '.' || t.name
 FROM unnest(%(names)s::text[]) AS named (name)
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- Live tables with the place of their files, in the order of their ids.
+-- The live tables with their base paths, in the order of their ids.
 SELECT
     t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.definition -> 'properties',
     t.definition ->> 'tick'

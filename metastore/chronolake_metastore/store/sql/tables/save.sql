@@ -1,5 +1,5 @@
--- Rows with another name go first: of several tables one may take the name that another gives up. The count has them
--- deleted before the first row is inserted.
+-- Save tables in their present state. Rows whose name changes are deleted first: one table may take the name that another
+-- one gives up. The count makes PostgreSQL delete them before it inserts the first row.
 WITH saved AS MATERIALIZED (
     SELECT *
     FROM unnest(
@@ -18,7 +18,7 @@ SELECT
     table_id, namespace, name, definition::jsonb, moment(created_at), moment(dropped_at), moment(cleaned_before)
 FROM saved
 WHERE (SELECT count(*) FROM renamed) >= 0
--- A table that was dropped gives its name up too.
+-- Dropped tables come first, because they give their names up too.
 ORDER BY dropped_at IS NULL, ordinal
 ON CONFLICT ON CONSTRAINT lake_table_id_unique DO UPDATE
 SET definition = excluded.definition, dropped_at = excluded.dropped_at, cleaned_before = excluded.cleaned_before

@@ -1,4 +1,4 @@
--- The files of the named events, each event's in their order.
+-- The write stats of the named events, in the order in which each event has them.
 SELECT
     w.table_id, w.version, w.ordinal, w.kind, w.partition_path, w.file_id, w.file_name, w.size_bytes, w.records,
     w.inserts, w.updates, w.deletes, w.column_stats::text
