@@ -1,3 +1,3 @@
-"""The client for an event loop, and the source from which ``chronolake._sync`` is generated."""
+"""The asyncio client, and the source from which the blocking client ``chronolake._sync`` is generated."""
 
 from __future__ import annotations

@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 
 
 def batches(transport: AsyncTransport, call: Call[Any]) -> concurrency.RecordBatches:
-    """The answer in record batches, each fetched when it is needed. Retried until it begins."""
+    """The answer as record batches, each fetched when it is needed. It is retried until the answer begins."""
     _record_batches.pyarrow()
     return concurrency.reader_of(stream(transport, call))
 
 
 async def table(transport: AsyncTransport, call: Call[Any]) -> pa.Table:
-    """The whole answer; retried as other answers are."""
+    """The whole answer as an Arrow table. The request is retried as any other."""
     _record_batches.pyarrow()
     return _record_batches.whole_table(await transport.send_for_arrow(call))
 
 
 async def stream(transport: AsyncTransport, call: Call[Any]) -> concurrency.Stream[Any]:
-    """The schema of the answer, then its record batches, each fetched when needed. Retried until it begins."""
+    """The schema of the answer, then its record batches, each fetched when it is needed.
+
+    The request is retried until the answer begins.
+    """
     pa = _record_batches.pyarrow()
     schema, splitter = None, MessageSplitter()
     async with transport.chunks(call) as chunks:

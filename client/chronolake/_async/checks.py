@@ -1,4 +1,4 @@
-"""Checks the files of a table: what ``AsyncTable.check`` does, and in which order."""
+"""The steps of ``AsyncTable.check``, which checks the files of a table."""
 
 from __future__ import annotations
 

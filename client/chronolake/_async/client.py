@@ -43,7 +43,7 @@ def connect_async(
     A request waits ``timeout_seconds`` for its answer. It is retried for ``retry_seconds`` while the server
     cannot be reached or is not available. ``storage_options`` are for tables in S3, where the environment does
     not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``.
-    Nothing is sent yet. Raises ``ValueError`` unless it is an http URL.
+    Nothing is sent yet. Raises ``ValueError`` unless ``url`` is an http URL.
     """
     return AsyncClient(AsyncTransport(endpoint_of(url, timeout_seconds, retry_seconds)), storage_options)
 
@@ -61,30 +61,30 @@ class AsyncClient:
         return self._transport.endpoint.url
 
     async def time(self) -> TimeInterval:
-        """The TrueTime interval: instants that completed before this call did so at ``latest`` or before."""
+        """The current time as an interval: an instant that completed before this call did so by ``latest``."""
         return await self._transport.send(calls.clock.time())
 
     async def outcome(self, key: str) -> Outcome:
         """The outcome of the command with an idempotency key: its answer or its refusal, unchanged.
 
-        Raises ``OutcomeNotFound`` when it was not executed so far; a command under way may be executed later.
+        Raises ``OutcomeNotFound`` when it was not executed so far; a command in flight may be executed later.
         """
         return await self._transport.send(calls.outcomes.get(key))
 
     def events(
         self, after: str | None = None, table: str | None = None, *, limit: int | None = None
     ) -> concurrency.Stream[LoggedEvent]:
-        """Every change of all tables or of one, in order, until the end of the log.
+        """The events of all tables or of one, in order, up to the end of the log.
 
-        ``after`` is the ``cursor`` of the last event that was processed; the log's beginning unless given. A
-        cursor never skips an event that is committed later. Raises ``InvalidRequest`` for the cursor of one
-        table where all tables are read, and the reverse. Raises ``TableNotFound``.
+        ``after`` is the ``cursor`` of the last processed event; without it the log is read from its beginning.
+        A cursor never skips an event that is committed later. A cursor of one table cannot be used for all
+        tables, nor the reverse: this raises ``InvalidRequest``. Raises ``TableNotFound``.
         """
         first = calls.events.list_all(after, table, page_size(limit))
         return events.read(self._transport, first, limit)
 
     async def end_of_log(self, table: str | None = None) -> str:
-        """The cursor of the present end of the log, of all tables or of one: later events come behind it.
+        """The cursor of the present end of the log, of all tables or of one: later events come after it.
 
         Raises ``TableNotFound``.
         """
@@ -93,9 +93,9 @@ class AsyncClient:
     def follow(self, after: str | None = None, table: str | None = None) -> concurrency.Stream[LoggedEvent]:
         """As ``events``, and then later events as they come, without end.
 
-        After a lost connection it connects again, for as long as this client retries, and goes on behind the
-        last event: each event comes once. Store the ``cursor`` of an event in one transaction with its effects:
-        then no event is missed or processed twice when the follower restarts. Raises ``ConnectionFailed`` or
+        After a lost connection it reconnects, for as long as this client retries, and continues after the last
+        event: each event comes once. Store the ``cursor`` of an event in one transaction with its effects: then
+        no event is missed or processed twice when the follower restarts. Raises ``ConnectionFailed`` or
         ``ServerUnavailable`` when the retries are used up. Close it, by ``contextlib.aclosing``, to end its
         connection.
         """
@@ -104,7 +104,7 @@ class AsyncClient:
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
     ) -> Namespace:
-        """Create a namespace; with ``if_not_exists`` one that exists is returned, whatever its properties.
+        """Create a namespace; with ``if_not_exists`` an existing one is returned, whatever its properties.
 
         Raises ``NamespaceExists``.
         """
@@ -144,7 +144,7 @@ class AsyncClient:
         if_not_exists: bool = False,
         reuse_base_path: bool = False,
     ) -> AsyncTable:
-        """Create a table; with ``if_not_exists`` one that exists is returned, whatever its definition.
+        """Create a table; with ``if_not_exists`` an existing one is returned, whatever its definition.
 
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
@@ -173,9 +173,9 @@ class AsyncClient:
         return await self.table(name)
 
     async def check_new_table(self, definition: CreateTable) -> None:
-        """Raise what ``create_table`` would raise for ``definition`` now; nothing is created.
+        """Raise the error that ``create_table`` would raise for ``definition`` now; nothing is created.
 
-        ``NamespaceNotFound`` comes last: when it is raised, everything else holds.
+        The namespace is checked last: if ``NamespaceNotFound`` is raised, the rest of the definition is valid.
         """
         await self._transport.send(calls.tables.check_new(definition))
 
@@ -184,7 +184,7 @@ class AsyncClient:
         return self._as_table(await self._transport.send(calls.tables.get(name)))
 
     def table_of(self, definition: model.Table) -> AsyncTable:
-        """The table of a definition that was fetched before, perhaps in another process. Nothing is sent."""
+        """A table from a definition that was fetched before, perhaps in another process. Nothing is sent."""
         return self._as_table(definition)
 
     def tables(self, namespace: str | None = None) -> AsyncIterator[AsyncTable]:
@@ -198,11 +198,11 @@ class AsyncClient:
         await self._transport.send(calls.tables.drop(name))
 
     async def complete_together(self, writes: Sequence[AsyncWrite]) -> list[Instant]:
-        """Publish the files that were added to each of ``writes``, of one table or several: all, or none.
+        """Complete ``writes``, of one table or several, in one transaction: all of them, or none.
 
-        Set ``write.extra_metadata``, ``write.with_schema`` and ``write.clean_before`` before. They complete in
-        one transaction, at one position of the log. Raises what ``AsyncWrite.complete`` does, for the first
-        that may not complete; then none has.
+        Each publishes the files that were added to it. Set ``write.extra_metadata``, ``write.with_schema`` and
+        ``write.clean_before`` before. Raises the errors of ``AsyncWrite.complete``, for the first write that
+        cannot complete; then no write has completed.
         """
         return await write.complete_together(writes)
 

@@ -1,4 +1,4 @@
-"""Executes the protocols of ``chronolake_storage.deletions`` in the client."""
+"""The client's executor of the protocols in ``chronolake_storage.deletions``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from chronolake_storage.guard import Deleting
 
 
 class AsyncFileDeleter:
-    """Executor that deletes files for one instant.
+    """Deletes files for one instant.
 
-    ``pages`` lists each source; ``report`` reports files to the server; ``marked_by`` is the instant whose
-    direct markers are listed and deleted.
+    ``pages`` lists the files of each source; ``report`` reports files to the server; ``marked_by`` is the
+    requested time of the instant whose direct markers are deleted.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class AsyncFileDeleter:
         self._marked_by = marked_by
 
     async def run(self, protocol: Protocol) -> None:
-        """Perform the steps of a protocol to its end. Raises ``StorageFailed``, and what the server refuses."""
+        """Perform all steps of a protocol. Raises ``StorageFailed``, and ``RequestRefused`` of the server."""
         await concurrency.run_protocol(protocol, self)
 
     async def list_files(self, source: Source) -> Files | None:

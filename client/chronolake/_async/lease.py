@@ -1,4 +1,4 @@
-"""Keeps a lease alive in the background, and learns there when it was lost.
+"""The renewal of a lease in the background, which also detects that the lease was lost.
 
 The background task dies with the process: a killed writer sends no heartbeats, its lease ends, and any other
 writer may roll its instant back.
@@ -14,7 +14,7 @@ from chronolake._renewals import lease_loss, pause_seconds_of
 
 
 class AsyncLeaseRenewal:
-    """Calls ``renew`` three times per lease until it is stopped, or the server says that the lease is over."""
+    """Calls ``renew`` three times per lease period, until it is stopped or the server refuses the renewal."""
 
     def __init__(self, renew: Callable[[], Awaitable[object]], *, lease_seconds: float, name: str) -> None:
         self._renew = renew
@@ -24,17 +24,17 @@ class AsyncLeaseRenewal:
 
     @property
     def lost(self) -> errors.RequestRefused | None:
-        """Why the lease is lost: its instant was rolled back, or its table was dropped."""
+        """The error that ended the lease: its instant was rolled back, or its table was dropped."""
         return self._lost
 
     def start(self) -> None:
-        """Begin to renew; the first renewal is a third of a lease away."""
+        """Start the renewals; the first one comes after a third of the lease period."""
         self._task.start()
 
     async def stop(self) -> None:
-        """Stop renewing. A renewal that is under way is waited for briefly, if at all.
+        """Stop the renewals, without waiting long for one that is in flight.
 
-        It does no harm: the server refuses one that arrives after the instant has ended.
+        A late renewal does no harm: the server refuses it after the instant has ended.
         """
         await self._task.stop()
 
@@ -48,5 +48,5 @@ class AsyncLeaseRenewal:
                 self._lost = None if self._task.is_stopped else lease_loss(refused)
                 return
             except errors.ChronolakeError:
-                # The lease may outlive a short outage; if it does not, the next answer says so.
+                # The lease may outlive a short outage. If it does not, the server refuses the next renewal.
                 arrived = False

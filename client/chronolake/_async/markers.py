@@ -1,4 +1,4 @@
-"""The markers of one instant: kept by the server, or direct in the table's storage; one interface to both."""
+"""The markers of one instant, kept by the server or as direct markers in the table's storage."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ class AsyncMarkers(Protocol):
     """The markers of one instant."""
 
     async def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
-        """Create markers, durably: each is new, or existed. Raises ``InvalidMarker``, and creates none."""
+        """Create markers durably; returns for each whether it is new or existed.
+
+        Raises ``InvalidMarker``: then none is created.
+        """
 
     def listed(self, unpublished: bool = False) -> AsyncIterator[Marker]:
         """All markers, by partition path, file name and kind; see ``AsyncTable.markers``."""
 
     async def check(self, marker: Marker) -> bool:
-        """Whether there is this marker. Raises ``ValueError`` for what cannot be a marker."""
+        """Whether this marker exists. Raises ``ValueError`` if it is not a valid marker."""
 
     async def delete_all(self) -> int:
-        """Delete all markers: how many there were. It may be called again."""
+        """Delete all markers, and return their number. It may be repeated."""
 
 
 class AsyncServerMarkers:
-    """Markers that the server keeps; see ``AsyncWrite.mark`` for what it refuses."""
+    """Markers that the server keeps; see ``AsyncWrite.mark`` for its refusals."""
 
     def __init__(self, transport: AsyncTransport, table: str, requested_time: str, writer: str | None) -> None:
         self._transport = transport
@@ -56,7 +59,7 @@ class AsyncServerMarkers:
 
 
 class AsyncDirectMarkers:
-    """Markers in the table's storage. Methods raise ``StorageFailed`` too."""
+    """Direct markers, in the table's storage. All methods may also raise ``StorageFailed``."""
 
     def __init__(self, markers: StoredMarkers) -> None:
         self._markers = markers
@@ -64,7 +67,7 @@ class AsyncDirectMarkers:
     async def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
         """As ``AsyncMarkers.create``; the first call claims the table's base path.
 
-        When the store fails in the middle, the markers that exist by then stay: repeat the call.
+        If the storage fails midway, the markers created so far remain: repeat the call.
         """
         return await concurrency.run_blocking(self._markers.create, markers)
 
@@ -72,8 +75,8 @@ class AsyncDirectMarkers:
         """As ``AsyncMarkers.listed``; other files in the folder are left out."""
         if unpublished:
             raise ValueError(
-                "direct markers cannot be filtered by publication, which only the server knows: list all of "
-                "them"
+                "direct markers cannot be filtered by publication, because only the server knows the published "
+                "files; list all of them"
             )
         return self._listed()
 
@@ -82,9 +85,9 @@ class AsyncDirectMarkers:
         return await concurrency.run_blocking(self._markers.exists, marker)
 
     async def delete_all(self) -> int:
-        """As ``AsyncMarkers.delete_all``; the caller knows that the instant has ended.
+        """As ``AsyncMarkers.delete_all``. The caller must make sure that the instant has ended.
 
-        Raises ``StorageFailed`` when other files stay in the folder: they are not deleted.
+        Raises ``StorageFailed`` when the folder also has other files: they are not deleted.
         """
         return await concurrency.run_blocking(self._markers.delete_all)
 

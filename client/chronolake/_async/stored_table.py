@@ -1,4 +1,4 @@
-"""A table's side of its storage: markers, the files that are to be deleted, leases of readers, orphans."""
+"""The methods of a table that concern its storage: rollbacks, cleans, readers, markers, sweeps, orphans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AsyncStoredTable:
         self._adopt(definition)
 
     def _adopt(self, definition: model.Table) -> None:
-        """Go by this definition from now on: its name, its properties and its storage."""
+        """Use this definition from now on: its name, its properties and its storage."""
         self._definition = definition
         metastore = RestMetastore(concurrency.blocking_send(self._transport.send), definition)
         self._location = Location(definition, self._storage_options, metastore)
@@ -57,11 +57,11 @@ class AsyncStoredTable:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """The options of the table's storage: of its properties, and of ``connect_async``; secrets too."""
+        """The storage options from the table's properties and from ``connect_async``, including secrets."""
         return self._location.options
 
     async def write(self, requested_time: str) -> AsyncWrite:
-        """The write of an instant that was begun before, perhaps in another process.
+        """Open the write of an instant that was begun before, perhaps in another process.
 
         Its lease is renewed only while it is used as a context manager. Raises ``InstantNotFound``.
         """
@@ -82,14 +82,14 @@ class AsyncStoredTable:
     ) -> Instant:
         """Roll back an instant whose writer is gone; ``writer`` is user@host:pid unless given.
 
-        A writer other than the instant's own may do so only when its lease has ended. The rollback is an
-        instant of its own; the answer names it in ``rolled_back_by``. It deletes the files that the instant has
-        marked, or ``files_to_delete`` instead: names of data files of the instant, or ``InvalidPlan`` is
-        raised. Without ``execute`` the rollback waits for another executor, see ``finish_rollbacks``; unless
-        given, the table's property ``deletions.executor`` decides.
+        A writer other than the instant's own can roll it back only after its lease has ended. The rollback is
+        an instant of its own, in ``rolled_back_by`` of the answer. It deletes the files that the instant has
+        marked, or only ``files_to_delete``, which must be names of data files of the instant. If ``execute`` is
+        false, the rollback waits for another executor, see ``finish_rollbacks``; if it is not given, the
+        table's property ``deletions.executor`` decides.
 
-        Raises ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``; and ``StorageFailed`` when files could
-        not be deleted: the instant is rolled back, and its rollback waits.
+        Raises ``LeaseLive``, ``InstantNotFound``, ``IllegalTransition``, ``InvalidPlan``; and ``StorageFailed``
+        when files could not be deleted: the instant is rolled back, but its rollback is still pending.
         """
         execute = self._location.is_client_executor if execute is None else execute
         body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
@@ -100,10 +100,9 @@ class AsyncStoredTable:
         return rolled_back
 
     async def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
-        """Execute the rollbacks that wait for an executor, or whose executor's lease has ended: these instants.
+        """Execute the pending rollbacks that have no executor with a live lease, and return them.
 
-        Rollbacks with another executor, whose lease runs, are left out. Raises ``StorageFailed``, as
-        ``rollback``.
+        Raises ``StorageFailed``, as ``rollback``.
         """
         body = RollbackInstant(writer or default_writer())
         finished: list[Instant] = []
@@ -124,17 +123,17 @@ class AsyncStoredTable:
         writer: str | None = None,
         execute: bool | None = None,
     ) -> list[Instant]:
-        """Delete files that are not live any more: the cleans that did it.
+        """Delete files that are not live any more, and return the cleans that deleted them.
 
-        One policy says what is kept: the slices that the table had since the last ``retain_commits`` completed
-        writes (10 unless given), those that were live in the last ``retain_hours``, or the last
-        ``retain_versions`` slices of each file group. From its plan on the table is served from a later time on
-        only, see ``definition.cleaned_before``. A plan has 10,000 files at most; one that was interrupted is
-        resumed first. Without ``execute`` the clean waits for another executor; unless given, the table's
-        property ``deletions.executor`` decides.
+        One policy determines which slices are kept: those that were live since the last ``retain_commits``
+        completed writes (10 unless given), those that were live in the last ``retain_hours``, or the last
+        ``retain_versions`` slices of each file group. As soon as a clean is planned, reads as of earlier times
+        are refused, see ``definition.cleaned_before``. A plan has 10,000 files at most. An interrupted clean is
+        resumed first. If ``execute`` is false, the clean waits for another executor; if it is not given, the
+        table's property ``deletions.executor`` decides.
 
-        Raises ``LeaseLive`` while another process executes one, and ``StorageFailed`` when files could not be
-        deleted: then the clean waits.
+        Raises ``LeaseLive`` while another process executes a clean, and ``StorageFailed`` when files could not
+        be deleted: then the clean is still pending.
         """
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
         execute = self._location.is_client_executor if execute is None else execute
@@ -164,15 +163,15 @@ class AsyncStoredTable:
         reader: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
     ) -> AsyncReading:
-        """Read under a lease: no clean deletes files that the table had as of a completion time.
+        """Take a reader's lease: no clean deletes files that the table had as of a completion time.
 
-        The last completion unless given, or ``earliest``. Use it as a context manager, and the lease is
-        renewed::
+        ``as_of`` is the last completion unless given; it may be ``"earliest"``. Use the result as a context
+        manager, which renews the lease::
 
             async with await table.reading() as reading:
                 await table.snapshot(reading.as_of)
 
-        ``reader`` is user@host:pid unless given. Raises ``HistoryCleaned`` when that time is not served.
+        ``reader`` is user@host:pid unless given. Raises ``HistoryCleaned`` when that time is cleaned.
         """
         time = None if as_of is None else digits_of(as_of)
         call = calls.readers.begin(self.name, BeginReading(reader or default_writer(), time, lease_seconds))
@@ -187,7 +186,7 @@ class AsyncStoredTable:
     ) -> list[MarkerOutcome]:
         """Create markers of a pending instant, 10,000 at most; see ``AsyncWrite.mark``.
 
-        For executors that know the instant by its requested time; ``writer`` says in whose name.
+        This is for tasks that have only the requested time of the instant. ``writer`` is the instant's writer.
         """
         await concurrency.run_blocking(self._location.claim_if_present)
         return await self.markers_of(requested_time, writer=writer).create(markers)
@@ -195,8 +194,9 @@ class AsyncStoredTable:
     def markers(self, requested_time: str, *, unpublished: bool = False) -> AsyncIterator[Marker]:
         """The markers of an instant, by path, fetched page by page.
 
-        ``unpublished`` leaves out those whose data files the instant has published. Raises ``InstantNotFound``,
-        and ``ValueError`` for ``unpublished`` direct markers: only the server knows which files are published.
+        ``unpublished`` leaves out markers whose data files the instant has published. Raises
+        ``InstantNotFound``, and ``ValueError`` for ``unpublished`` with direct markers: only the server knows
+        the published files.
         """
         return self.markers_of(requested_time).listed(unpublished)
 
@@ -205,10 +205,10 @@ class AsyncStoredTable:
         return await self.markers_of(requested_time).check(marker)
 
     async def delete_markers(self, requested_time: str) -> int:
-        """Delete the markers of an instant that has completed or was rolled back: how many there were.
+        """Delete the markers of an instant that has completed or was rolled back, and return their number.
 
-        Raises ``IllegalTransition`` while it is pending, or the rollback that deletes the marked files; unless
-        the markers are direct.
+        Raises ``IllegalTransition`` while the instant, or the rollback that deletes the marked files, is
+        pending. This is not checked for direct markers.
         """
         return await self.markers_of(requested_time).delete_all()
 
@@ -217,28 +217,28 @@ class AsyncStoredTable:
     ) -> AsyncMarkers:
         """The markers of an instant, to create, list, check and delete.
 
-        They are where ``markers`` says, or the table's property ``markers.type``. Nothing is sent yet.
-        ``writer`` says in whose name they are created.
+        ``markers`` says where they are kept; unless given, the table's property ``markers.type`` does.
+        ``writer`` is the writer of the instant, for creating markers. Nothing is sent yet.
         """
         if (markers or self._location.markers_type) is MarkersType.DIRECT:
             return AsyncDirectMarkers(self._location.stored_markers(requested_time))
         return AsyncServerMarkers(self._transport, self.name, requested_time, writer)
 
     async def sweep(self, *, grace_seconds: int | None = None) -> Swept:
-        """Delete files again that were finished after they had been deleted: what became of each.
+        """Find and delete late files: files that were written again after their deletion was reported.
 
-        A task may finish a file late, if it did not learn that its attempt was stopped, or its instant rolled
-        back. So the names of deleted files are looked up ``grace_seconds`` after the last deletion of an
-        instant was reported: the table's property ``deletions.grace-seconds`` unless given, else 900, and never
-        less than a lease. A shorter time is safe where no writer is left. Files that were found are looked up
-        in the next sweep too. Raises ``StorageFailed`` when the storage does not answer.
+        A task may write a file late, if it did not learn that its attempt was stopped or its instant rolled
+        back. So a sweep looks up the names of deleted files, ``grace_seconds`` after the last deletion of an
+        instant was reported. Unless given, this is the table's property ``deletions.grace-seconds``, else 900,
+        and at least the instant's lease. A shorter time is safe if no writer is running. An instant with late
+        files is swept again later. Raises ``StorageFailed`` when the storage does not answer.
         """
         return await sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
 
     def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
-        """The files of an instant that were reported as deleted, by path; of a rollback those of its target.
+        """The files that were reported deleted for an instant, by path; for a rollback those of its target.
 
-        A task that did not learn of it may finish one of them later. Raises ``InstantNotFound``.
+        A late task may write one of them again, see ``sweep``. Raises ``InstantNotFound``.
         """
         call = calls.deletions.list_all(self.name, requested_time)
         return self._transport.entries(call, lambda page: page.files)
@@ -246,12 +246,13 @@ class AsyncStoredTable:
     async def deletable(
         self, requested_time: str, files: Iterable[DeletedFile], *, writer: str | None = None
     ) -> Deletable:
-        """Ask which of up to 10,000 files may not be deleted for an instant, and why: ``refused``.
+        """Ask which of up to 10,000 files may not be deleted for an instant.
 
-        All others may. A rollback deletes files of its target, a clean those of its plan, and a write those of
-        its own attempts that it does not publish. ``writer`` is the writer that would delete them: without one,
-        no file of a pending instant may be deleted. The answer is valid at the moment of the question only.
-        Raises ``InstantNotFound``, ``BasePathShared``, ``MetastoreMoved``.
+        The answer's ``refused`` has these files and the reasons; all others may be deleted. A rollback deletes
+        files of its target, a clean those of its plan, and a write those of its own attempts that it does not
+        publish. ``writer`` is the writer that deletes them: without one, no file of a pending instant may be
+        deleted. The answer holds only at that moment. Raises ``InstantNotFound``, ``BasePathShared``,
+        ``MetastoreMoved``.
         """
         call = calls.deletions.deletable(self.name, requested_time, FindDeletable(list(files), writer))
         return await self._transport.send(call)
@@ -259,9 +260,9 @@ class AsyncStoredTable:
     async def deletable_orphans(
         self, files: Iterable[DeletedFile], *, unknown_instants: bool = False
     ) -> Deletable:
-        """Ask which of up to 10,000 files may not be deleted as orphans, and why: ``refused``. All others may.
+        """Ask which of up to 10,000 files may not be deleted as orphans; see ``deletable``.
 
-        With ``unknown_instants`` files of past instants may be deleted that the table never had. Raises as
+        With ``unknown_instants``, files of past instants that the table never had may be deleted. Raises as
         ``deletable``.
         """
         body = FindDeletableOrphans(list(files), unknown_instants)
@@ -269,43 +270,43 @@ class AsyncStoredTable:
 
     @property
     def timeline(self) -> AsyncTimeline:
-        """The timeline, with filters named as Hudi's: ``await table.timeline.completed().last()``."""
+        """The timeline, with filters named as in Hudi: ``await table.timeline.completed().last()``."""
         return AsyncTimeline(self._transport, self.name)
 
     def published_batches(self) -> concurrency.RecordBatches:
-        """Every file that was ever published and is not cleaned, superseded or not, in no order.
+        """Every published file that is not cleaned, superseded or not, in no order, as record batches.
 
-        In record batches, see ``snapshot_batches``: ``path``, ``size_bytes``, ``requested_time`` and
-        ``completion_time``.
+        The columns are ``path``, ``size_bytes``, ``requested_time`` and ``completion_time``; see
+        ``snapshot_batches``.
         """
         return arrow.batches(self._transport, calls.files.published(self.name))
 
     async def orphans(self) -> Orphans:
-        """The files in storage that no published file accounts for, each with the reason; needs pyarrow.
+        """The files in storage that are not published, each with the reason; needs pyarrow.
 
-        All of the storage is listed once. Files that are written meanwhile are not reported, or pending. Raises
-        ``StorageFailed``.
+        The whole storage is listed once. A file that is written meanwhile is not reported, or is reported as
+        pending. Raises ``StorageFailed``.
         """
         return await orphans.find(self, self._transport, self._location)
 
     async def delete_orphans(self, report: Orphans, *, unknown_instants: bool = False) -> Orphans:
-        """Delete the files of ``orphans()`` that can never be published: the report with what became of each.
+        """Delete the files of a report that can never be published, and return the report with the results.
 
-        They are of instants that were rolled back, or completed without naming them; with ``unknown_instants``
-        also those that name an instant which the table never had. Never pending files, and never others than
-        data files.
+        These are files of instants that were rolled back, or that completed without publishing them; with
+        ``unknown_instants`` also files of instants that the table never had. Files of pending instants, and
+        files that are not data files, are never deleted.
         """
         if report.table != self.name:
-            raise ValueError(f"the report is of {report.table}, not of {self.name}")
+            raise ValueError(f"the report is for table {report.table}, not for {self.name}")
         return await orphans.delete(report, self._location, unknown_instants=unknown_instants)
 
     async def claim_storage(self) -> None:
-        """Claim the base path for this table, unless it is claimed for it already.
+        """Claim the base path for this table, unless it has claimed it already.
 
-        Writers of data files without direct markers must call it once before the first file.
-        ``AsyncWrite.mark`` and ``AsyncWrite.complete`` do it for a local folder that exists. Raises
-        ``StorageFailed`` when the base path is claimed for another table, or by another metastore, or the
-        folder overlaps another table's.
+        A writer without direct markers must call it once before it writes the first data file.
+        ``AsyncWrite.mark`` and ``AsyncWrite.complete`` call it for a local folder that exists. Raises
+        ``StorageFailed`` when the base path is claimed for another table or by another metastore, or overlaps
+        that of another table.
         """
         await concurrency.run_blocking(self._location.claim)
 

@@ -1,4 +1,4 @@
-"""Sweeps: deleted files that a late task has finished since are deleted again."""
+"""Sweeps: late files, which a task wrote again after their deletion was reported, are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table: its timeline, its snapshot and its changes, and where writes begin."""
+"""A table: its definition, its timeline, its snapshots and changes, and the begin of writes."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class AsyncTable(AsyncStoredTable):
     async def alter(
         self, *, name: str | None = None, set: Mapping[str, str] | None = None, unset: Iterable[str] = ()
     ) -> AsyncTable:
-        """Rename the table, set properties and remove others: all of it, or nothing; returns this table.
+        """Rename the table, set and unset properties, in one command; returns this table.
 
-        ``name`` is ``namespace.table``. The table keeps its files and its timeline. Writes that began before go
-        on under the new name: open them again by ``write``. Raises ``TableExists``, ``NamespaceNotFound``,
-        ``InvalidTable``, and ``IllegalTransition`` when pending instants hold a property or the name; its
-        ``context`` names them.
+        ``name`` is ``namespace.table``. The table keeps its files and its timeline. Writes that began before
+        continue under the new name: open them again by ``write``. Raises ``TableExists``,
+        ``NamespaceNotFound``, ``InvalidTable``, and ``IllegalTransition`` when pending instants depend on a
+        property or on the name; its ``context`` lists them.
         """
         body = AlterTable(name, dict(set or {}), list(unset))
         altered = await self._transport.send(calls.tables.alter(self.name, body))
@@ -69,8 +69,9 @@ class AsyncTable(AsyncStoredTable):
     ) -> TableSchema:
         """Change columns: all ``changes``, or none; ``definition`` has the new schema afterwards.
 
-        With ``expected_schema_version``, only if this is still the present version. No file is touched. Raises
-        ``IncompatibleSchema``, which says why and what is allowed, ``SchemaChanged``, ``InvalidTable``.
+        ``expected_schema_version`` must be the present version, if given. No file is changed. Raises
+        ``IncompatibleSchema``, which gives the reason and the allowed changes, ``SchemaChanged``,
+        ``InvalidTable``.
         """
         call = calls.schemas.change(self.name, ChangeSchema(list(changes), expected_schema_version))
         schema = await self._transport.send(call)
@@ -78,7 +79,7 @@ class AsyncTable(AsyncStoredTable):
         return schema
 
     def schemas(self) -> AsyncIterator[TableSchema]:
-        """Every version that the schema has had, oldest first."""
+        """All versions of the schema, oldest first."""
         return self._transport.entries(calls.schemas.list_all(self.name), lambda page: page.schemas)
 
     async def schema(self, schema_version: int) -> TableSchema:
@@ -98,15 +99,15 @@ class AsyncTable(AsyncStoredTable):
     ) -> AsyncWrite:
         """Begin an instant; ``writer`` is user@host:pid unless given.
 
-        ``action`` is, unless given, that of a write to a table of this type: a commit to a copy-on-write table,
-        a deltacommit to a merge-on-read table. ``plan`` says which file groups it will touch; compaction, log
-        compaction and clustering need one. ``markers`` says where the markers of this write are; unless given,
-        the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
-        ``WriteConflict`` (another pending plan has the same file groups), and ``TableNotFound`` when the table
-        was dropped.
+        ``action`` is that of an ordinary write unless given: a commit for a copy-on-write table, a deltacommit
+        for a merge-on-read table. ``plan`` has the file groups that the instant will change; compaction, log
+        compaction and clustering need one. ``markers`` says where the markers of this write are kept; unless
+        given, the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
+        ``WriteConflict`` (another pending plan has one of the file groups), and ``TableNotFound`` when the
+        table was dropped.
 
-        Use the result as a context manager, ``async with await table.begin() as write``, and its lease is
-        renewed; see ``AsyncWrite``.
+        Use the result as a context manager, ``async with await table.begin() as write``, which renews the
+        lease; see ``AsyncWrite``.
         """
         body = BeginInstant(
             writer or default_writer(),
@@ -154,8 +155,8 @@ class AsyncTable(AsyncStoredTable):
     ) -> Instant:
         """Plan a table service: the instant stays requested, without a lease, until ``execute``.
 
-        Raises ``ActionNotSupported``, ``InvalidPlan`` (a file group that is not there), and ``WriteConflict``
-        when another pending plan has one of the file groups.
+        Raises ``ActionNotSupported``, ``InvalidPlan`` (a file group does not exist), and ``WriteConflict`` when
+        another pending plan has one of the file groups.
         """
         body = BeginInstant(
             writer or default_writer(),
@@ -173,10 +174,10 @@ class AsyncTable(AsyncStoredTable):
         writer: str | None = None,
         lease_seconds: int | None = None,
     ) -> AsyncWrite:
-        """Execute a plan that waits, of this or another writer; the result's ``instant.plan`` has it.
+        """Execute a requested plan of this or another writer; the plan is in ``instant.plan`` of the result.
 
-        Raises ``IllegalTransition`` when it is, or was, executed by another writer. ``AsyncWrite`` says what
-        becomes of the plan when the execution fails.
+        If the execution fails, see ``AsyncWrite``. Raises ``IllegalTransition`` when another writer executes or
+        has executed the plan.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
         return self._as_write(
@@ -186,7 +187,7 @@ class AsyncTable(AsyncStoredTable):
     async def savepoint(
         self, instant: str | None = None, comment: str = "", *, writer: str | None = None
     ) -> Instant:
-        """Pin a completed instant, by its requested time; the last completed one unless given.
+        """Pin a completed instant, given by its requested time; by default the last completed one.
 
         If it is pinned already, its savepoint is returned. Raises ``InstantNotFound``, and
         ``IllegalTransition`` when the instant has not completed or changed nothing.
@@ -197,15 +198,18 @@ class AsyncTable(AsyncStoredTable):
     async def release_savepoint(
         self, requested_time: str, reason: str = "", *, writer: str | None = None
     ) -> Instant:
-        """Release a savepoint, by its own requested time. Raises ``InstantNotFound``, ``IllegalTransition``."""
+        """Release a savepoint, given by its own requested time.
+
+        Raises ``InstantNotFound``, ``IllegalTransition``.
+        """
         body = ReleaseSavepoint(writer or default_writer(), reason)
         return await self._transport.send(calls.savepoints.release(self.name, requested_time, body))
 
     async def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
-        """Restore the table to a savepoint, by the savepoint's requested time.
+        """Restore the table to a savepoint, given by the savepoint's requested time.
 
-        All pending writes are rolled back, and all writes that completed after the pinned instant: the answer's
-        ``plan.instants``, in that order. Raises ``Savepointed`` when there is a later savepoint,
+        All pending writes and all writes that completed after the pinned instant are rolled back, in the order
+        of ``plan.instants`` of the answer. Raises ``Savepointed`` when there is a later savepoint,
         ``InstantNotFound``, ``IllegalTransition``.
         """
         body = RestoreTable(writer or default_writer(), savepoint, reason)
@@ -248,9 +252,9 @@ class AsyncTable(AsyncStoredTable):
         return AsyncTimeline(self._transport, self.name, filter).take(limit)
 
     async def completion_times(self, requested_times: Iterable[str]) -> list[str | None]:
-        """When each of these instants completed, in their order; any number of them.
+        """The completion times of any number of instants, in the order of ``requested_times``.
 
-        None for an instant that has not completed, and for a time at which no instant was requested.
+        None stands for an instant that has not completed, and for a time at which no instant was requested.
         """
         pages = [await self._transport.send(call) for call in completion_calls(self.name, requested_times)]
         return [time for page in pages for time in page.completion_times]
@@ -262,11 +266,11 @@ class AsyncTable(AsyncStoredTable):
         sample: int | None = None,
         on_progress: Callable[[int, int, int], None] | None = None,
     ) -> Check:
-        """Read the table's files as of a completion time and report what is wrong; nothing is changed.
+        """Read the table's files as of a completion time and report errors in them; nothing is changed.
 
-        ``sample`` limits how many base files are read. ``on_progress`` is called after each file with the files
-        read, the files to read, and the records read. One file's keys and one row group are held in memory. It
-        needs ``chronolake[arrow]``. Raises ``StorageFailed``, ``HistoryCleaned``.
+        ``sample`` limits the number of base files that are read. ``on_progress`` is called after each file with
+        the files read, the files to read, and the records read. The keys of one file and one row group are held
+        in memory. It needs ``chronolake[arrow]``. Raises ``StorageFailed``, ``HistoryCleaned``.
         """
         from chronolake._async import checks  # noqa: PLC0415  # pyarrow and numpy are an extra
 
@@ -280,12 +284,12 @@ class AsyncTable(AsyncStoredTable):
         view: View = View.MERGED,
         before_or_on: Moment | None = None,
     ) -> Snapshot:
-        """The live file slices, of all instants that completed at or before ``as_of``, or before now.
+        """The live file slices as of a completion time, by default as of now.
 
-        ``as_of`` is an instant's digits, an aware datetime, or ``"earliest"``, the first time that the table
-        serves, or ``"latest"``; the same holds for the other methods. Raises ``HistoryCleaned``.
-        ``view`` says which slice of each file group; with ``before_or_on`` only slices with this base instant
-        time or an earlier one. All pages are as of one time, whatever completes meanwhile.
+        ``as_of`` is an instant's digits, an aware datetime, ``"latest"``, or ``"earliest"``, the first time as
+        of which the table can be read; the same holds for the other methods. ``view`` selects the slice of each
+        file group. With ``before_or_on``, only slices with this base instant time or an earlier one are
+        returned. All pages are as of the same time. Raises ``HistoryCleaned``.
         """
         call = calls.files.snapshot(self.name, as_of, partition_path, view, before_or_on)
         return calls.base.merge_pages(await self._transport.all_pages(call), "slices")
@@ -293,10 +297,10 @@ class AsyncTable(AsyncStoredTable):
     def snapshot_batches(
         self, as_of: Moment | None = None, partition_path: str | None = None
     ) -> concurrency.RecordBatches:
-        """The snapshot in record batches, a row for each data file; needs pyarrow.
+        """The snapshot as record batches, with a row for each data file; needs pyarrow.
 
-        Each batch is fetched when it is needed. Retries end with the first one:
-        ``ConnectionFailed`` may be raised between two.
+        Each batch is fetched when it is needed. After the first batch nothing is retried, so
+        ``ConnectionFailed`` may be raised between two batches.
         """
         return arrow.batches(self._transport, calls.files.snapshot(self.name, as_of, partition_path))
 
@@ -310,10 +314,10 @@ class AsyncTable(AsyncStoredTable):
         as_of: Moment | None = None,
         partition_paths: Iterable[str] | None = None,
     ) -> Snapshot:
-        """A snapshot without the file slices that cannot have a record that matches; see ``chronolake.col``.
+        """A snapshot without the file slices that cannot contain a matching record; see ``chronolake.col``.
 
-        The server prunes by partition paths and by the column statistics of writers. The other slices need not
-        have such a record: filter the records too. Raises ``InvalidFilter``.
+        The server prunes by partition paths and by the column statistics of the files. The slices returned may
+        still have no matching record: filter the records too. Raises ``InvalidFilter``.
         """
         call = calls.files.scan(self.name, as_of, partition_paths, filter)
         return calls.base.merge_pages(await self._transport.all_pages(call), "slices")
@@ -321,7 +325,7 @@ class AsyncTable(AsyncStoredTable):
     def scan_batches(
         self, filter: Filter, as_of: Moment | None = None, partition_paths: Iterable[str] | None = None
     ) -> concurrency.RecordBatches:
-        """The scan in record batches, see ``snapshot_batches``."""
+        """The scan as record batches, see ``snapshot_batches``."""
         return arrow.batches(self._transport, calls.files.scan(self.name, as_of, partition_paths, filter))
 
     async def scan_arrow(
@@ -333,33 +337,34 @@ class AsyncTable(AsyncStoredTable):
     async def file_group(
         self, file_id: str, partition_path: str = "", as_of: Moment | None = None
     ) -> FileGroupHistory:
-        """A file group with all slices that it had by ``as_of``, the newest last, and what replaced it.
+        """A file group with all its slices as of ``as_of``, newest last, and the instant that replaced it.
 
-        It has no slices when there was no such group.
+        It has no slices if the group did not exist.
         """
         call = calls.files.file_group(self.name, file_id, partition_path, as_of)
         return calls.base.merge_pages(await self._transport.all_pages(call), "slices")
 
     async def partitions(self, as_of: Moment | None = None) -> Partitions:
-        """The partition paths that had live file slices by ``as_of``, with their totals."""
+        """The partition paths with live file slices as of ``as_of``, and their totals."""
         call = calls.files.partitions(self.name, as_of)
         return calls.base.merge_pages(await self._transport.all_pages(call), "partitions")
 
     async def replaced_file_groups(self, as_of: Moment | None = None) -> ReplacedFileGroups:
-        """The file groups that were replaced by ``as_of``, each with what replaced it."""
+        """The file groups that were replaced as of ``as_of``, each with the instant that replaced it."""
         call = calls.files.replaced_file_groups(self.name, as_of)
         return calls.base.merge_pages(await self._transport.all_pages(call), "file_groups")
 
     async def pending_file_groups(self, as_of: Moment | None = None) -> PendingFileGroups:
-        """The file groups in plans of table services that were pending as of ``as_of``."""
+        """The file groups in the plans of table services that were pending as of ``as_of``."""
         call = calls.files.pending_file_groups(self.name, as_of)
         return calls.base.merge_pages(await self._transport.all_pages(call), "file_groups")
 
     async def changes(self, from_: Moment | None = None, to: Moment | None = None) -> Changes:
-        """The instants that completed in (from_, to], and their file groups; from the beginning up to now.
+        """The instants that completed in (from_, to], and the file groups that they changed.
 
-        The answer's ``to`` is the start of the next range. Both may be ``"earliest"``, the first time that the
-        table serves, or ``"latest"``, its last completion. Raises ``HistoryCleaned`` for an earlier time.
+        By default the range is from the beginning up to now. The answer's ``to`` is the start of the next
+        range. Both may be ``"earliest"``, the first time as of which the table can be read, or ``"latest"``,
+        its last completion. Raises ``HistoryCleaned`` for a time before the earliest.
         """
         call = calls.files.changes(self.name, from_, to)
         return calls.files.merge_changes(await self._transport.all_pages(call))
@@ -367,7 +372,7 @@ class AsyncTable(AsyncStoredTable):
     def changes_batches(
         self, from_: Moment | None = None, to: Moment | None = None
     ) -> concurrency.RecordBatches:
-        """The changes in record batches, see ``snapshot_batches``; the schema's metadata has ``to``."""
+        """The changes as record batches, see ``snapshot_batches``; the schema's metadata has ``to``."""
         return arrow.batches(self._transport, calls.files.changes(self.name, from_, to))
 
     async def changes_arrow(self, from_: Moment | None = None, to: Moment | None = None) -> pa.Table:

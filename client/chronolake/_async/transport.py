@@ -1,4 +1,4 @@
-"""Sends calls, and retries those that fail for a while: a lost connection, a restarted server, a full queue."""
+"""Sends calls to the server, and retries after temporary failures: lost connections, restarts, full queues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Entry = TypeVar("_Entry")
 
 
 _RENAMES_MAX = 3
-"""A table that is renamed again and again is followed at most this often in one call."""
+"""The most renames of a table that one call follows."""
 
 
 class AsyncTransport:
@@ -39,7 +39,7 @@ class AsyncTransport:
         )
 
     def for_table(self, table_id: str) -> AsyncTransport:
-        """This transport, for calls of one table: they reach it under the name that it has by then, or fail."""
+        """A transport for calls to one table: they follow renames, and never reach another table."""
         transport = copy.copy(self)
         transport._table_headers = _http.table_headers(table_id)
         return transport
@@ -71,7 +71,7 @@ class AsyncTransport:
     async def _following(
         self, call: Call[Any], send: Callable[[Call[Any], str], Awaitable[_Result]], key: str = ""
     ) -> _Result:
-        """The result of ``send``, for the call under the name that its table has by now."""
+        """The result of ``send``. If the table was renamed, the call is sent again under its present name."""
         for _ in range(_RENAMES_MAX):
             try:
                 return await send(call, key)
@@ -101,8 +101,8 @@ class AsyncTransport:
         self, send: Callable[[], Awaitable[httpx.Response]], retry_seconds: float | None = None
     ) -> httpx.Response:
         """The first successful response of ``send``."""
-        # A POST is retried as safely as a GET: all tries of a command carry one idempotency key, and the
-        # server answers each of them with the answer to the first.
+        # A POST is retried as safely as a GET: all tries of a command carry the same idempotency key, and the
+        # server gives each of them the answer to the first.
         retries = Retries(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
@@ -133,7 +133,7 @@ class AsyncTransport:
         remaining = sys.maxsize if limit is None else limit
         if remaining <= 0:
             return
-        # Closed here, because the iteration may end early, and a garbage collector closes late.
+        # The iteration may end early, so the generator is closed here and not by the garbage collector.
         async with contextlib.aclosing(self.pages(call)) as pages:
             async for page in pages:
                 for entry in entries_of(page)[:remaining]:
@@ -143,7 +143,7 @@ class AsyncTransport:
                     return
 
     async def lines(self, call: Call[Any]) -> concurrency.Stream[str]:
-        """The lines of an answer that does not end, as they come; one try."""
+        """The lines of an event stream, as they come. It is not retried."""
         with _http.connection_failures(self.endpoint.url):
             async with self._http.stream(
                 call.method,
@@ -175,7 +175,7 @@ class AsyncTransport:
             await response.aclose()
 
     async def _begin(self, call: Call[Any]) -> httpx.Response:
-        """The response to a call for Arrow; its body is read if it is an error."""
+        """The response to a call for Arrow. The body of an error is read, so that it can be decoded."""
         request = self._http.build_request(**_http.arrow_request(call, self.endpoint))
         request.headers.update(self._table_headers)
         response = await self._http.send(request, stream=True)

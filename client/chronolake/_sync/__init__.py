@@ -1,4 +1,4 @@
 # Generated from chronolake/_async/__init__.py by tools/async_to_sync.py: do not edit.
-"""The client for an event loop, and the source from which ``chronolake._sync`` is generated."""
+"""The asyncio client, and the source from which the blocking client ``chronolake._sync`` is generated."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # Generated from chronolake/_async/checks.py by tools/async_to_sync.py: do not edit.
-"""Checks the files of a table: what ``Table.check`` does, and in which order."""
+"""The steps of ``Table.check``, which checks the files of a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Generated from chronolake/_async/events.py by tools/async_to_sync.py: do not edit.
-"""Reads the log of events, and follows it."""
+"""Reading the log of events, and following it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chronolake_model.events import EventPage, LoggedEvent
 
 
 def read(transport: Transport, first: Call[EventPage], limit: int | None) -> concurrency.Stream[LoggedEvent]:
-    """The events from the page ``first`` on, until there are no others for now."""
+    """The events from the page ``first`` on, up to the present end of the log."""
     remaining = sys.maxsize if limit is None else limit
     call: Call[EventPage] | None = first
     while call is not None and remaining > 0:
@@ -27,7 +27,7 @@ def read(transport: Transport, first: Call[EventPage], limit: int | None) -> con
 
 
 def follow(transport: Transport, start: Call[LoggedEvent]) -> concurrency.Stream[LoggedEvent]:
-    """The events of the stream ``start``, as they come; it ends by an error only, or when it is closed."""
+    """The events of the stream ``start``, as they come. It ends only by an error, or when it is closed."""
     position = Position(start, transport.endpoint.retry_seconds)
     while True:
         try:

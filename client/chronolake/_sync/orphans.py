@@ -1,9 +1,9 @@
 # Generated from chronolake/_async/orphans.py by tools/async_to_sync.py: do not edit.
-"""Orphans: files in storage that no instant accounts for (docs/architecture.md#promises, promise 5).
+"""Finds and deletes orphans: unpublished files in storage (docs/architecture.md#promises, promise 5).
 
-Storage is listed first, published files are read after that, and instants last. So a file that is written or
-published meanwhile is never reported as an orphan: an instant that completed after published files were read
-counts as pending.
+The storage is listed first, then the published files are read, and the instants last. So a file that is written
+or published meanwhile is never reported as deletable: an instant that completed after the published files were
+read counts as pending.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AS_OF: Final = b"chronolake.as_of"
 
 
 def find(table: StoredTable, transport: Transport, location: Location) -> Orphans:
-    """The answer of ``Table.orphans``. Holds the paths of all files in storage at once."""
+    """The answer of ``Table.orphans``. It holds the paths of all files in storage in memory."""
     sizes = concurrency.run_blocking(_sizes_in_storage, location)
     files_listed = len(sizes)
     as_of = _remove_published(sizes, table, transport)
@@ -44,7 +44,7 @@ def find(table: StoredTable, transport: Transport, location: Location) -> Orphan
 
 
 def delete(report: Orphans, location: Location, *, unknown_instants: bool = False) -> Orphans:
-    """Delete the files of a report that are safe to delete; the answer says which were deleted."""
+    """Delete the files of a report that are safe to delete; the result is the report with the deletions."""
     failures: dict[str, str | None] = {}
     paths_of = _orphan_reasons.deletable_paths(report, unknown_instants=unknown_instants)
     for requested_time, paths in paths_of.items():
@@ -59,7 +59,7 @@ def _sizes_in_storage(location: Location) -> dict[str, int]:
 
 
 def _remove_published(sizes: dict[str, int], table: StoredTable, transport: Transport) -> str | None:
-    """Remove published files from ``sizes``; gives the completion time as of which they were read."""
+    """Remove published files from ``sizes``; returns the completion time as of which they were read."""
     as_of: bytes | None = None
     with contextlib.closing(arrow.stream(transport, calls.files.published(table.name))) as stream:
         schema = next(stream)
@@ -71,7 +71,7 @@ def _remove_published(sizes: dict[str, int], table: StoredTable, transport: Tran
 
 
 def _with_dropped_tables(table: StoredTable, orphans: Sequence[Orphan]) -> list[Orphan]:
-    """The orphans. Files of dropped tables are distinguished from other files of unknown instants."""
+    """The orphans, with the files of dropped tables told apart from other files of unknown instants."""
     unknown = [orphan.path for orphan in orphans if orphan.reason is OrphanReason.UNKNOWN_INSTANT]
     dropped = _paths_of_dropped_tables(table, unknown)
     return [
@@ -82,7 +82,7 @@ def _with_dropped_tables(table: StoredTable, orphans: Sequence[Orphan]) -> list[
 
 def _paths_of_dropped_tables(table: StoredTable, paths: Sequence[str]) -> set[str]:
     dropped: set[str] = set()
-    # Where nothing may be deleted at all, the server does not say which file is of which table.
+    # If the server refuses all deletions, it does not say which files belong to dropped tables.
     with contextlib.suppress(errors.BasePathShared, errors.MetastoreMoved):
         for first in range(0, len(paths), DELETIONS_MAX):
             part = paths[first : first + DELETIONS_MAX]
@@ -92,12 +92,12 @@ def _paths_of_dropped_tables(table: StoredTable, paths: Sequence[str]) -> set[st
 
 
 class _OrphanClassifier:
-    """Finds the reason of each orphan; files of an instant must come one after another."""
+    """Finds the reason of each orphan. The files of an instant must come one after another."""
 
     def __init__(self, table: StoredTable, as_of: str | None) -> None:
         self._table = table
         self._as_of = as_of
-        # Of the last instant only: an instant may have very many markers.
+        # Only the last instant is cached, because an instant may have very many markers.
         self._requested_time: str | None = None
         self._reason = OrphanReason.UNKNOWN_INSTANT
         self._marked: Iterable[str] = frozenset()

@@ -1,5 +1,5 @@
 # Generated from chronolake/_async/reading.py by tools/async_to_sync.py: do not edit.
-"""Reads a table under a lease: while it runs, no clean deletes files of that time."""
+"""Reading a table under a lease: until the lease ends, no clean deletes files of its completion time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from chronolake.calls.base import Call
 from chronolake_model.readers import ReaderLease, RenewReading
 
 END_SECONDS: Final = 10.0
-"""How long the release of a lease is retried: without it, the lease ends by itself."""
+"""The time for which the release of a lease is retried. Without a release the lease expires."""
 
 
 class Reading:
-    """A reader's lease of a completion time. Threads may share it.
+    """A reader's lease on a completion time. Threads may share it.
 
-    As a context manager it renews the lease in the background, and releases it at the end. Outside of such a
-    block nothing renews it: call ``renew`` before the lease ends.
+    As a context manager it renews the lease in the background, and releases it at the end. Otherwise call
+    ``renew`` before the lease ends.
     """
 
     def __init__(self, transport: Transport, lease: ReaderLease) -> None:
@@ -31,7 +31,7 @@ class Reading:
 
     @property
     def as_of(self) -> str | None:
-        """The completion time to read as of; None when nothing had completed: there is nothing to read."""
+        """The completion time to read as of; None if no instant had completed: there is nothing to read."""
         return self._lease.as_of
 
     @property
@@ -41,11 +41,11 @@ class Reading:
 
     @property
     def lost(self) -> errors.RequestRefused | None:
-        """Why the renewal stopped: the lease has ended, or the table was dropped. None while it is kept."""
+        """The error that stopped the renewal: the lease has ended, or the table was dropped. Else None."""
         return self._renewal.lost if self._renewal else None
 
     def renew(self, lease_seconds: int | None = None) -> ReaderLease:
-        """Renew the lease from now on, for ``lease_seconds`` or for as long as before.
+        """Renew the lease from now, for ``lease_seconds`` or the same period as before.
 
         Raises ``ReaderNotFound`` when it has ended: a clean may have deleted files of that time.
         """
@@ -74,7 +74,7 @@ class Reading:
             self._transport.send(call, retry_seconds=END_SECONDS)
 
     def _renew(self) -> None:
-        # One try: the loop of the renewal decides when to retry.
+        # No retries here: the renewal loop decides when to try again.
         self._lease = self._transport.send(_renewal(self._lease), retry_seconds=0)
 
 

@@ -1,5 +1,5 @@
 # Generated from chronolake/_async/sweeps.py by tools/async_to_sync.py: do not edit.
-"""Sweeps: deleted files that a late task has finished since are deleted again."""
+"""Sweeps: late files, which a task wrote again after their deletion was reported, are deleted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Generated from chronolake/_async/timeline.py by tools/async_to_sync.py: do not edit.
-"""Reads a timeline with filters named as Hudi's: narrow it, then fetch the first, the last, the nth, or all.
+"""A timeline with filters named as in Hudi: narrow it, then fetch the first, the last, the nth instant, or all.
 
 table.timeline.pending().first()
 table.timeline.completed().by_completion_time().before_or_on(time).last()
@@ -18,7 +18,7 @@ from chronolake_model.instants import Instant
 
 
 class Timeline(TimelineFilter[Transport]):
-    """A table's timeline, or a part of it; oldest first unless reversed. Iterating fetches page by page."""
+    """A table's timeline, or a part of it; oldest first unless reversed. Iteration fetches page by page."""
 
     def __iter__(self) -> Iterator[Instant]:
         return self.take(None)
@@ -29,15 +29,15 @@ class Timeline(TimelineFilter[Transport]):
         return self._transport.entries(call, lambda page: page.instants, limit)
 
     def first(self) -> Instant | None:
-        """The first; None when there is none."""
+        """The first instant; None if there is none."""
         return self.nth(0)
 
     def last(self) -> Instant | None:
-        """The last; None when there is none."""
+        """The last instant; None if there is none."""
         return self.reverse().first()
 
     def nth(self, number: int) -> Instant | None:
-        """The instant with ``number`` others before it; None when there are not so many."""
+        """The instant with index ``number``, counted from 0; None if there are fewer instants."""
         call = calls.instants.list_all(self._table, self._filter_of_nth(number), 1)
         page = self._transport.send(call)
         return page.instants[0] if page.instants else None

@@ -1,5 +1,5 @@
 # Generated from chronolake/_async/transport.py by tools/async_to_sync.py: do not edit.
-"""Sends calls, and retries those that fail for a while: a lost connection, a restarted server, a full queue."""
+"""Sends calls to the server, and retries after temporary failures: lost connections, restarts, full queues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Entry = TypeVar("_Entry")
 
 
 _RENAMES_MAX = 3
-"""A table that is renamed again and again is followed at most this often in one call."""
+"""The most renames of a table that one call follows."""
 
 
 class Transport:
@@ -40,7 +40,7 @@ class Transport:
         )
 
     def for_table(self, table_id: str) -> Transport:
-        """This transport, for calls of one table: they reach it under the name that it has by then, or fail."""
+        """A transport for calls to one table: they follow renames, and never reach another table."""
         transport = copy.copy(self)
         transport._table_headers = _http.table_headers(table_id)
         return transport
@@ -70,7 +70,7 @@ class Transport:
         return self._following(call, send)
 
     def _following(self, call: Call[Any], send: Callable[[Call[Any], str], _Result], key: str = "") -> _Result:
-        """The result of ``send``, for the call under the name that its table has by now."""
+        """The result of ``send``. If the table was renamed, the call is sent again under its present name."""
         for _ in range(_RENAMES_MAX):
             try:
                 return send(call, key)
@@ -100,8 +100,8 @@ class Transport:
         self, send: Callable[[], httpx.Response], retry_seconds: float | None = None
     ) -> httpx.Response:
         """The first successful response of ``send``."""
-        # A POST is retried as safely as a GET: all tries of a command carry one idempotency key, and the
-        # server answers each of them with the answer to the first.
+        # A POST is retried as safely as a GET: all tries of a command carry the same idempotency key, and the
+        # server gives each of them the answer to the first.
         retries = Retries(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
         while True:
             try:
@@ -132,7 +132,7 @@ class Transport:
         remaining = sys.maxsize if limit is None else limit
         if remaining <= 0:
             return
-        # Closed here, because the iteration may end early, and a garbage collector closes late.
+        # The iteration may end early, so the generator is closed here and not by the garbage collector.
         with contextlib.closing(self.pages(call)) as pages:
             for page in pages:
                 for entry in entries_of(page)[:remaining]:
@@ -142,7 +142,7 @@ class Transport:
                     return
 
     def lines(self, call: Call[Any]) -> concurrency.Stream[str]:
-        """The lines of an answer that does not end, as they come; one try."""
+        """The lines of an event stream, as they come. It is not retried."""
         with _http.connection_failures(self.endpoint.url):
             with self._http.stream(
                 call.method,
@@ -174,7 +174,7 @@ class Transport:
             response.close()
 
     def _begin(self, call: Call[Any]) -> httpx.Response:
-        """The response to a call for Arrow; its body is read if it is an error."""
+        """The response to a call for Arrow. The body of an error is read, so that it can be decoded."""
         request = self._http.build_request(**_http.arrow_request(call, self.endpoint))
         request.headers.update(self._table_headers)
         response = self._http.send(request, stream=True)

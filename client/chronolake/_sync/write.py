@@ -35,10 +35,11 @@ class Write:
         with table.begin(operation=Operation.UPSERT) as write:
             write.add(stat)
 
-    The execution of a plan that raises goes back to requested, so that the plan can be executed again, unless
-    it lost a conflict with an instant that has completed: then every execution would, and it is rolled back.
+    If the block executes a plan and raises, the instant returns to requested, so that the plan can be executed
+    again. If it lost a conflict with a completed instant, it is rolled back, because every other execution
+    would lose too.
 
-    Outside of such a block nothing renews the lease: call ``heartbeat`` before it ends.
+    Without a context manager the lease is not renewed: call ``heartbeat`` before it ends.
     """
 
     def __init__(self, transport: Transport, instant: Instant, location: Location) -> None:
@@ -54,7 +55,7 @@ class Write:
 
     @property
     def requested_time(self) -> str:
-        """The instant's requested time, which names it."""
+        """The instant's requested time, which identifies it in its table."""
         return self.instant.requested_time
 
     @property
@@ -69,26 +70,27 @@ class Write:
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        """Metadata that is published with the instant; fill it in before ``complete``."""
+        """Metadata that is published with the instant; fill it before ``complete``."""
         return self._progress.extra_metadata
 
     @property
     def lost(self) -> errors.RequestRefused | None:
-        """Why the renewal stopped: the instant was rolled back, or its table dropped. None while it is kept.
+        """The error that stopped the renewal: the instant was rolled back, or its table was dropped.
 
-        A long write looks here to stop early; ``complete`` raises it.
+        None while the lease is renewed. A long write can check it to stop early; ``complete`` raises it.
         """
         return self._renewal.lost if self._renewal else None
 
     def mark(self, *markers: Marker) -> list[MarkerOutcome]:
-        """Create the markers of data files, before the files are written: each is new, or existed.
+        """Create the markers of data files, before the files are written.
 
-        All are created, 10,000 at most, or none. Raises ``InstantRolledBack`` and ``LeaseLive`` (the instant is
-        not this writer's any more: stop), ``WriteConflict`` when the table detects conflicts early and another
-        writer has marked one of the file groups, ``IllegalTransition``, ``InvalidMarker``.
-        Direct markers are refused only by the storage: ``StorageFailed``. If the base path is a local folder
-        that exists, it is claimed for the table first, see ``Table.claim_storage``; ``StorageFailed`` when
-        it is another table's.
+        Returns for each marker whether it is new or existed. All are created, 10,000 at most, or none. If the
+        base path is a local folder that exists, it is claimed for the table first, see
+        ``Table.claim_storage``. Raises ``InstantRolledBack`` and ``LeaseLive`` (another writer has taken
+        the instant: stop), ``WriteConflict`` when the table detects conflicts early and another writer has
+        marked one of the file groups, ``IllegalTransition``, ``InvalidMarker``, and ``StorageFailed`` when the
+        folder is claimed for another table. The server does not check direct markers: creating them raises only
+        ``StorageFailed``.
         """
         if self._progress.has_direct_markers:
             stored_markers = self._location.stored_markers(self._progress.marked_by)
@@ -97,10 +99,10 @@ class Write:
         return self._transport.send(self._progress.mark_call(markers)).outcomes
 
     def left_over(self, write_stats: Iterable[WriteStat] = ()) -> list[DeletedFile]:
-        """The files that are marked and not added: failed or repeated attempts of tasks may have left them.
+        """The marked files that were not added: failed or repeated attempts of tasks may have left them.
 
-        ``complete`` deletes them. ``write_stats`` are those that it will be given. Of a rollback these are the
-        files of its target that are still to be deleted, and of a clean those of its plan.
+        ``complete`` deletes them. ``write_stats`` are the ones that ``complete`` will get. For a rollback these
+        are the files of its target that are still to be deleted, and for a clean those of its plan.
         """
         written = self._progress.written_files(write_stats)
         pages = self._pages()
@@ -108,9 +110,9 @@ class Write:
         return [file for file in dict.fromkeys(listed) if file not in written]
 
     def report_deletions(self, files: Iterable[DeletedFile]) -> int:
-        """Report that ``files`` were deleted from storage: how many were recorded.
+        """Report that ``files`` were deleted from storage; returns the number of files recorded.
 
-        Raises ``InvalidDeletion`` when one was never marked, or is published, ``InstantRolledBack``,
+        Raises ``InvalidDeletion`` when a file was never marked or is published, ``InstantRolledBack``,
         ``LeaseLive``, ``IllegalTransition``.
         """
         return sum([self._command(call).files for call in self._progress.deletion_calls(files)])
@@ -120,25 +122,25 @@ class Write:
         self._progress.add(stat)
 
     def replace(self, file_group: FileGroupName) -> None:
-        """Add a file group that is to be replaced: by a replacecommit, or a clustering."""
+        """Add a file group that this replacecommit or clustering replaces."""
         self._progress.replace(file_group)
 
     def clean_before(self, completion_time: Moment) -> None:
-        """Say what a clean did: files that left the latest slices by this completion time may be deleted.
+        """Set the bound of a clean: files that left the latest slices by this completion time may be deleted.
 
-        Once it completes, reads as of earlier times are refused, but for those that savepoints pin.
+        After it completes, reads as of earlier times are refused, except those that savepoints pin.
         """
         self._progress.cleaned_before = digits_of(completion_time)
 
     def with_schema(self, schema_version: int) -> None:
-        """Say with which version of the schema the files are written.
+        """Set the version of the schema with which the files are written.
 
-        Unless given, it is the version that the table had when the instant was begun.
+        By default it is the version that the table had when the instant was begun.
         """
         self._progress.schema_version = schema_version
 
     def inflight(self) -> Instant:
-        """Go from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
+        """Move the instant from requested to inflight. Raises ``IllegalTransition``, ``InstantRolledBack``."""
         return self._progress.update(self._command(self._progress.inflight_call()))
 
     def complete(
@@ -149,21 +151,21 @@ class Write:
         replaced_file_groups: Iterable[FileGroupName] = (),
         schema_version: int | None = None,
     ) -> Instant:
-        """Publish the files that were added and ``write_stats``, all at once.
+        """Complete the instant: publish the files that were added and ``write_stats``, all at once.
 
-        The file groups given to ``replace``, and ``replaced_file_groups``, disappear in the same moment.
-        Thousands of files are reported in parts before, so that other writers of the table hardly wait.
-        Files that are marked and not published, see ``left_over``, are deleted from storage first, and so are
-        the files that the plan of a rollback or a clean names; when that fails, nothing is published:
-        ``StorageFailed``. ``schema_version`` is the version that the files were written with, as in
+        The file groups given to ``replace``, and ``replaced_file_groups``, are replaced in the same moment.
+        Thousands of files are staged in parts first, so that other writers of the table wait only briefly.
+        Marked files that are not published, see ``left_over``, are deleted from storage first, and so are the
+        files in the plan of a rollback or a clean. If a file cannot be deleted, ``StorageFailed`` is raised and
+        nothing is published. ``schema_version`` is the version that the files were written with, as in
         ``with_schema``.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``UnreconciledMarkers`` (tasks that still run mark new files each time),
-        ``InstantRolledBack`` and ``LeaseLive`` (the instant is not this writer's any more: stop),
+        ``InstantRolledBack`` and ``LeaseLive`` (another writer has taken the instant: stop),
         ``IllegalTransition``, ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed`` or
-        ``ServerUnavailable`` the outcome is not known: repeat the same call to get it, for it is sent under the
-        same idempotency key.
+        ``ServerUnavailable`` the outcome is unknown: repeat the same call to get it; it is sent with the same
+        idempotency key.
         """
         if self.lost is not None:
             raise self.lost
@@ -172,15 +174,16 @@ class Write:
         staged = [self._stage(call) for call in self._progress.staging_calls(stats)]
         call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
         answer = _reconciled(lambda: self._command(call), lambda: self._delete_files(stats))
-        # At once: a writer that is interrupted in the next step must know that the instant has completed.
+        # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.
         instant = self._progress.update(answer)
         self._delete_direct_markers()
         return instant
 
     def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
-        """The conflict that ``complete`` would lose now; None when there is none. Changes nothing.
+        """The conflict for which ``complete`` would be refused now, or None. Changes nothing.
 
-        It checks ``file_groups``, or those that were added and replaced so far. A later write may conflict.
+        It checks ``file_groups``; by default those that were added and replaced so far. Another write may still
+        cause a conflict later.
         """
         touched = self._progress.touched() if file_groups is None else list(file_groups)
         if not touched:
@@ -191,21 +194,21 @@ class Write:
         """Roll the instant back: its files are never published.
 
         The files that it has marked are deleted from storage, unless the table's property
-        ``deletions.executor`` leaves that to the server. Raises ``IllegalTransition`` when it has completed: it
-        stays published, keep its files; and ``StorageFailed`` when files could not be deleted: it is rolled
-        back, and the rollback waits for ``Table.finish_rollbacks``.
+        ``deletions.executor`` leaves that to the server. Raises ``IllegalTransition`` when the instant has
+        completed: its files are published, so keep them. Raises ``StorageFailed`` when files could not be
+        deleted: the instant is rolled back, and ``Table.finish_rollbacks`` can finish the rollback.
         """
         return self._rollback(reason, retry_seconds=None, execute=self._location.is_client_executor)
 
     def return_to_requested(self, reason: str = "") -> Instant:
-        """Stop executing the plan, and keep it for another execution.
+        """Stop the execution of the plan, and return it to requested for another execution.
 
-        Raises ``IllegalTransition`` for an ordinary write, which is rolled back instead.
+        Raises ``IllegalTransition`` for an ordinary write: roll it back instead.
         """
         return self._return_to_requested(reason, retry_seconds=None)
 
     def heartbeat(self, lease_seconds: int | None = None) -> Instant:
-        """Renew the lease from now on, for ``lease_seconds`` or for as long as before.
+        """Renew the lease from now, for ``lease_seconds`` or the same period as before.
 
         Raises ``InstantRolledBack`` when the instant was rolled back after the lease had ended.
         """
@@ -213,7 +216,7 @@ class Write:
         return self._progress.update(self._transport.send(call))
 
     def refresh(self) -> Instant:
-        """Fetch the instant."""
+        """Fetch the instant again."""
         return self._progress.update(self._transport.send(self._progress.refresh_call()))
 
     def __enter__(self) -> Self:
@@ -235,10 +238,10 @@ class Write:
             self._stop_renewal()
 
     def _finish(self) -> None:
-        """Complete, and roll back when the server or the storage refuses.
+        """Complete the instant, and roll it back when the server or the storage refuses.
 
-        The lease is renewed meanwhile: to publish many files, or to wait for a server that restarts, may take
-        longer than the lease. When the outcome is unknown, nothing is rolled back.
+        The lease is still renewed, because publishing many files, or waiting for a server that restarts, may
+        take longer than the lease. When the outcome is unknown, nothing is rolled back.
         """
         try:
             self.complete()
@@ -247,7 +250,7 @@ class Write:
             raise
 
     def _give_up(self, exc: BaseException) -> None:
-        """Roll back, or return to requested, because of ``exc``; a failure here becomes a note of it."""
+        """Roll back, or return to requested, because of ``exc``; a failure is added to ``exc`` as a note."""
         self._stop_renewal()
         if self._progress.is_gone(exc, self.lost):
             return
@@ -256,7 +259,7 @@ class Write:
             if self._progress.keeps_plan_after(exc):
                 self._return_to_requested(reason, retry_seconds=BEST_EFFORT_SECONDS)
                 return
-            # A program that is interrupted, or a task that is cancelled, must end soon: it deletes no files.
+            # An interrupted program or a cancelled task must end soon, so it deletes no files.
             execute = self._location.is_client_executor and isinstance(exc, Exception)
             self._rollback(reason, retry_seconds=BEST_EFFORT_SECONDS, execute=execute)
         except errors.ChronolakeError as failure:
@@ -267,7 +270,7 @@ class Write:
             self._renewal.stop()
 
     def _renew(self) -> None:
-        # One try: the loop of the renewal decides when to retry.
+        # No retries here: the renewal loop decides when to try again.
         self._progress.update(self._transport.send(self._progress.heartbeat_call(None), retry_seconds=0))
 
     def _rollback(self, reason: str, *, retry_seconds: float | None, execute: bool) -> Instant:
@@ -280,7 +283,7 @@ class Write:
         return instant
 
     def _prepare(self) -> None:
-        """Claim the folder; delete the files of a rollback or a clean; hand direct markers to the server."""
+        """Claim the folder, delete the files of a rollback or a clean, and report direct markers."""
         concurrency.run_blocking(self._location.claim_if_present)
         if self._progress.is_planned_deletion:
             self._delete_files()
@@ -305,7 +308,7 @@ class Write:
             files = len(result.deleted) + len(result.failures)
             raise errors.StorageFailed(
                 f"{len(result.failures)} of {files} files could not be deleted; they stay on the list of files "
-                f"to delete. The first: {result.first_failure}"
+                f"to delete. The first failure: {result.first_failure}"
             )
 
     def _pages(self) -> dict[Source, Iterator[Files]]:
@@ -317,7 +320,7 @@ class Write:
 
     def _planned_files(self) -> Iterator[Files]:
         reported: set[DeletedFile] = set()
-        # A rollback deletes all files that its plan names: one may be reported, and written again since.
+        # A rollback deletes all files in its plan again: a reported one may have been rewritten since.
         if not self._progress.is_rollback:
             pages = self._transport.all_pages(self._progress.reported_deletions_call())
             reported = {file for page in pages for file in page.files}
@@ -330,7 +333,7 @@ class Write:
             yield sorted({DeletedFile(marker.partition_path, marker.file_name) for marker in page.markers})
 
     def _delete_direct_markers(self) -> None:
-        """Delete the markers in storage; those that stay do no harm."""
+        """Delete the markers in storage. Markers that cannot be deleted do no harm."""
         if self._progress.deletes_markers:
             stored_markers = self._location.stored_markers(self._progress.marked_by)
             with contextlib.suppress(errors.StorageFailed):
@@ -359,7 +362,7 @@ class Write:
 
 
 def complete_together(writes: Sequence[Write]) -> list[Instant]:
-    """Publish the added files of each write, all of them or none; see ``Client.complete_together``."""
+    """Complete all writes, or none; see ``Client.complete_together``."""
     if not writes:
         return []
     first = writes[0]
@@ -369,7 +372,7 @@ def complete_together(writes: Sequence[Write]) -> list[Instant]:
     for write in writes:
         write._prepare()
     call = together_call([write._progress for write in writes])
-    # The first write keeps the idempotency key: the same writes once more are the same command.
+    # The first write keeps the idempotency key, so a repeated call with the same writes is the same command.
     answer = _reconciled(lambda: first._command(call), lambda: _delete_files_of(writes))
     instants = [write._progress.update(instant) for write, instant in zip(writes, answer.instants, strict=True)]
     for write in writes:
@@ -383,15 +386,15 @@ def _delete_files_of(writes: Sequence[Write]) -> None:
 
 
 def finish_clean(transport: Transport, location: Location, clean: Instant) -> Instant:
-    """Delete the files of a clean's plan, and complete it. Raises ``StorageFailed``: then it waits."""
+    """Delete the files in the plan of a clean, and complete it. After ``StorageFailed`` it is still pending."""
     return _executed(Write(transport, clean, location))
 
 
 def finish_rollback(transport: Transport, location: Location, rolled_back: Instant, writer: str) -> bool:
-    """Delete the files of an instant that was rolled back, and complete its rollback; False if another does.
+    """Delete the files of an instant that was rolled back, and complete its rollback.
 
-    A rollback is executed only if it is inflight and ``writer`` is its executor. Raises ``StorageFailed``: then
-    it waits.
+    Returns False and does nothing unless the rollback is inflight and ``writer`` is its executor. After
+    ``StorageFailed`` the rollback is still pending.
     """
     if rolled_back.rolled_back_by is None:
         return False
@@ -403,7 +406,7 @@ def finish_rollback(transport: Transport, location: Location, rolled_back: Insta
 
 
 def _executed(plan: Write) -> Instant:
-    """The instant of a plan that deletes files, once the files are deleted and it has completed."""
+    """Execute and complete a plan that deletes files; returns its instant."""
     try:
         with plan:
             pass
@@ -415,7 +418,7 @@ def _executed(plan: Write) -> Instant:
 
 
 def _reconciled(complete: Callable[[], _Answer], delete_left_over: Callable[[], object]) -> _Answer:
-    """The answer of ``complete``; left-over files are deleted each time it is refused because of them."""
+    """The answer of ``complete``. If left-over files cause a refusal, they are deleted, and it is retried."""
     for _ in range(RECONCILIATIONS_MAX):
         try:
             return complete()
