@@ -1,4 +1,4 @@
-"""Resolves local base paths before they are sent: only this process can do it."""
+"""Resolves local base paths before they are sent: they depend on the machine and the working directory."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
 def absolute(base_path: str) -> str:
-    """A local path as the absolute path of the folder that it leads to; a URI as it is.
+    """The absolute path of a local path, with links resolved; a URI is returned unchanged.
 
-    A relative path and ``~`` are another folder in each process, and links may exist on this machine only. A
-    path that the server refuses in any case is returned as it is.
+    A relative path and ``~`` mean different folders in different processes, and links may exist only on this
+    machine. An invalid path is returned unchanged, and the server refuses it.
     """
     if not base_path or _URI.match(base_path) or _CONTROL.search(base_path) or base_path != base_path.strip():
         return base_path

@@ -1,7 +1,7 @@
-"""``chronolake check``: compares every file of a snapshot with the timeline, and records with each other.
+"""The state of ``chronolake check``, which compares files with the timeline and finds duplicate records.
 
-One base file is read at a time, row group by row group. The key of a record in a wrong bucket is looked for in
-the right bucket too, to find duplicates; the number of keys that are kept for that is ``MISPLACED_MAX``.
+One base file is read at a time, row group by row group. To find duplicates, the key of a record in a wrong
+bucket is also searched in the right bucket. At most ``MISPLACED_MAX`` such keys are kept.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
 
 MISPLACED_MAX: Final = 1_000_000
-"""Keys in wrong buckets that are kept, to look for duplicates."""
+"""The most keys in wrong buckets that are kept to find duplicates."""
 FINDINGS_MAX: Final = 1_000
-"""Findings of one kind in the report; the totals count all."""
+"""The most findings of one kind in the report; the totals count all."""
 _ACCOUNTED_FOR: Final = (OrphanReason.PENDING, OrphanReason.LEASE_ENDED)
 
 _Group = tuple[str, int]
 
 
 class Run:
-    """The state of one check, and its reads of files, which block; ``_async.checks`` asks the server."""
+    """The state of one check, and its blocking reads of files. ``_async.checks`` sends the requests."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Run:
         self._files = self._files_read = self._records = self._log_files = self._skipped = 0
 
     def check_names_and_sizes(self, slices: Iterable[FileSlice]) -> list[BaseFile]:
-        """Check names and sizes of all files of the slices; gives the base files that can be read."""
+        """Check names and sizes of all files of the slices; returns the base files that can be read."""
         return [base_file for slice_ in slices for base_file in self._readable(slice_)]
 
     def sample_of(self, base_files: list[BaseFile], sample: int | None) -> list[BaseFile]:
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def records(self) -> int:
-        """How many records were read."""
+        """The number of records read so far."""
         return self._records
 
     def add(self, finding: Finding) -> None:
@@ -96,14 +96,14 @@ class Run:
         )
 
     def add_orphan(self, orphan: Orphan) -> None:
-        """Add a file in storage that is not published; one that the timeline accounts for is no finding."""
+        """Add an unpublished file in storage. A file of a pending instant is not a finding."""
         if orphan.reason is OrphanReason.DROPPED_TABLE:
             self._files_of_dropped_tables += 1
         elif orphan.reason not in _ACCOUNTED_FOR:
             self.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
 
     def _readable(self, slice_: FileSlice) -> Iterator[BaseFile]:
-        """The slice's base file, unless its name or size is wrong; other files are checked only."""
+        """The base file of a slice, unless its name or size is wrong. Log files are only checked."""
         self._log_files += len(slice_.log_files)
         for log in slice_.log_files:
             self._is_whole(log)
@@ -124,7 +124,7 @@ class Run:
         if not info.is_file:
             self.add(Finding(FindingKind.MISSING_FILE, file.path, 0, []))
         elif info.size != file.size_bytes:
-            example = f"{info.size} bytes, and {file.size_bytes} on the timeline"
+            example = f"{info.size} bytes in storage, {file.size_bytes} bytes on the timeline"
             self.add(Finding(FindingKind.WRONG_SIZE, file.path, 0, [example]))
         return bool(info.is_file and info.size == file.size_bytes)
 
@@ -151,7 +151,7 @@ class Run:
         )
 
     def read(self, stated: BaseFile) -> Mapping[str, int]:
-        """Check the contents of a base file; gives how many records have which commit time."""
+        """Check the contents of a base file; returns the number of records per commit time."""
         self._files_read += 1
         try:
             with self._opened(stated.path) as file:
@@ -175,18 +175,18 @@ class Run:
             yield file
 
     def unknown_commit_times(self, counts: Iterable[str]) -> list[str]:
-        """The commit times whose completion times are still to be fetched."""
+        """The valid commit times whose completion times must still be fetched."""
         unknown = [time for time in counts if time not in self._is_committed]
         self._is_committed |= dict.fromkeys(unknown, False)
         return [time for time in unknown if time.isdigit() and len(time) in (17, 20)]
 
     def learn_completion_times(self, times: Sequence[str], completion_times: Sequence[str | None]) -> None:
-        """Keep which of the commit times had completed by the time of the check."""
+        """Store for each commit time whether its instant had completed as of the time of the check."""
         for time, completed in zip(times, completion_times, strict=True):
             self._is_committed[time] = completed is not None and completed <= (self._as_of or "")
 
     def check_commit_times(self, stated: BaseFile, counts: Mapping[str, int]) -> None:
-        """A record's commit is the file's own instant, or one that had completed when that was requested."""
+        """Check that each record's commit is completed, and is the file's own instant or an earlier one."""
         wrong = [time for time in counts if not self._is_committed[time] or time > stated.requested_time]
         if wrong:
             records = sum(counts[time] for time in wrong)
@@ -207,7 +207,7 @@ class Run:
             self._misplaced_count += 1
 
     def find_duplicates(self, base_files: Iterable[BaseFile]) -> None:
-        """Find keys that two files have: keys in wrong buckets, and those of a bucket with two file groups."""
+        """Find keys in two files: keys in wrong buckets, and keys of buckets with two file groups."""
         groups: dict[_Group, list[BaseFile]] = defaultdict(list)
         for stated in base_files:
             if stated.bucket is not None:
@@ -230,7 +230,7 @@ class Run:
                         if keeps:
                             own[key] = stated.path
         except (pa.ArrowException, OSError, KeyError):
-            # That the file, or its key columns, cannot be read is a finding already.
+            # The check of the file has already reported that it, or a key column, cannot be read.
             return
         known |= own
         if duplicates:
@@ -246,13 +246,13 @@ class Run:
         if self._log_files:
             yield f"{self._log_files} log files: only their existence, sizes and names were checked"
         if self._files_of_dropped_tables:
-            yield f"{self._files_of_dropped_tables} files of dropped tables in the folder: never deleted"
+            yield f"{self._files_of_dropped_tables} files of dropped tables, which are never deleted"
         if self._layout.buckets is None:
-            yield "keys that are in two files of a partition: only a bucket index says where a key belongs"
+            yield "duplicate keys across the files of a partition: this check needs a bucket index"
         if self._misplaced_skipped:
             yield (
-                f"duplicates of {self._misplaced_skipped} keys in wrong buckets, because there are too many of "
-                "them"
+                f"duplicates of {self._misplaced_skipped} keys in wrong buckets: only the first "
+                f"{MISPLACED_MAX:,} such keys are compared"
             )
 
 

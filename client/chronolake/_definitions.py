@@ -1,4 +1,4 @@
-"""What a client derives from the definition of a table. No I/O."""
+"""Values that a client derives from the definition of a table. No I/O."""
 
 from __future__ import annotations
 

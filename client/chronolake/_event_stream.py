@@ -1,7 +1,7 @@
 """The position of a follower in the stream of events. No I/O.
 
-Each event is delivered exactly once, by its cursor: after a lost connection the next one starts behind the last
-event that was delivered.
+Each event is delivered exactly once: after a lost connection the next connection starts after the cursor of the
+last delivered event.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
 
 _LIVED_SECONDS = 5.0
-"""After a connection that lasted so long, retries are counted anew."""
+"""After a connection that lasted this long, retries are counted from 0 again."""
 
 
 class Position:
-    """Where a follower is: behind the last event that arrived completely."""
+    """The position of a follower: after the last event that it received completely."""
 
     def __init__(self, start: Call[LoggedEvent], retry_seconds: float) -> None:
         self._call = start
@@ -31,20 +31,20 @@ class Position:
         self._parts: list[str] = []
 
     def connect(self) -> Call[LoggedEvent]:
-        """The call that goes on from here; an event that has arrived in part is forgotten."""
+        """The call that continues from here; an incomplete event is discarded."""
         self._parts.clear()
         self._connected_at = time.monotonic()
         return self._call
 
     def take(self, line: str) -> LoggedEvent | None:
-        """Read a line of the stream; gives the event that it completes."""
+        """Read a line of the stream; returns an event if the line completes one."""
         self._retries = None
         field, _, value = line.partition(":")
         if field == "data":
             self._parts.append(value.removeprefix(" "))
         if line:
             return None
-        # An empty line ends an event; without data it is a sign of life.
+        # An empty line ends an event; without data it is a keep-alive.
         text = "\n".join(self._parts)
         self._parts.clear()
         if not text:
@@ -60,8 +60,8 @@ class Position:
         return self._retries.pause_after(failure)
 
     def pause_after_end(self) -> float:
-        """Seconds until the next try after the server ended the stream, as it does when it is stopped."""
-        ended = errors.ConnectionFailed("the server ended the stream of events at each attempt")
+        """Seconds until the next try after the server ended the stream, as a stopping server does."""
+        ended = errors.ConnectionFailed("the server ended the stream of events at every attempt")
         pause = self.pause_after(ended)
         if pause is None:
             raise ended
@@ -69,12 +69,12 @@ class Position:
 
 
 def page_after(call: Call[EventPage], page: EventPage) -> Call[EventPage] | None:
-    """The call for the page behind ``page``; None when that was the last page for now."""
+    """The call for the page after ``page``; None at the present end of the log."""
     return None if page.caught_up else call.with_query(after=page.cursor)
 
 
 def page_size(limit: int | None) -> int:
-    """The entries of one page: not more than ``limit``."""
+    """The number of entries to request for a page, at most ``limit``."""
     return max(1, min(sys.maxsize if limit is None else limit, calls.base.LIMIT_MAX))
 
 

@@ -1,4 +1,4 @@
-"""Checks one base file with Arrow: against its table's schema and layout, and its entry in the timeline."""
+"""Checks one base file with Arrow, against the table's schema and layout and its entry on the timeline."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _TYPES: Final[Mapping[str, Callable[[pa.DataType], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the files of a table look. ``buckets`` is None without a bucket index.
+    """The layout of a table's files. ``buckets`` is None without a bucket index.
 
-    ``columns`` has the columns of each version of the schema, with their names then; names of key fields and
-    partition fields never change.
+    ``columns`` has the columns of each version of the schema, with the names in that version. Key fields and
+    partition fields are never renamed.
     """
 
     key_fields: Sequence[Field]
@@ -56,7 +56,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """What the timeline says of a base file; ``bucket`` is None without a bucket index."""
+    """The entry of a base file on the timeline; ``bucket`` is None without a bucket index."""
 
     path: str
     partition_path: str
@@ -68,7 +68,7 @@ class BaseFile:
 
 @dataclass(slots=True)
 class Contents:
-    """The result of the check of a file; ``misplaced`` has the keys of other buckets, with these buckets."""
+    """The result of the check of a file; ``misplaced`` has keys of other buckets, each with its bucket."""
 
     findings: list[Finding] = field(default_factory=list)
     records: int = 0
@@ -78,7 +78,7 @@ class Contents:
 
 
 class Tally:
-    """Counts defects of one file, kind by kind, with a few examples."""
+    """Counts the defects of one file by kind, with a few examples."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -86,12 +86,12 @@ class Tally:
         self._examples: dict[FindingKind, list[str]] = {}
 
     def of_file(self, kind: FindingKind, example: str) -> None:
-        """A defect of the file itself."""
+        """Add a defect of the file itself."""
         self._counts.setdefault(kind, 0)
         self._exemplify(kind, example)
 
     def of_records(self, kind: FindingKind, where: pa.Array, example: Callable[[int], str]) -> None:
-        """A defect of the rows that ``where`` marks; ``example`` describes a row."""
+        """Add a defect of the rows for which ``where`` is true; ``example`` describes a row."""
         rows = np.flatnonzero(pc.fill_null(where, False).to_numpy(zero_copy_only=False))
         if len(rows):
             self._counts[kind] = self._counts.get(kind, 0) + len(rows)
@@ -112,7 +112,7 @@ class Tally:
 
 
 def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
-    """Check every record. Holds the keys of the file and one row group. Raises pyarrow's errors."""
+    """Check every record. It holds the keys of the file and one row group. Raises pyarrow's errors."""
     contents, tally = Contents(), Tally(stated.path)
     names = _readable(file.schema_arrow, stated, layout, tally)
     rows = _Rows(stated, layout, tally, contents)
@@ -121,14 +121,14 @@ def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
         rows.check(table)
     rows.check_whole_file()
     if contents.records != stated.records:
-        example = f"{contents.records} records, and {stated.records} on the timeline"
+        example = f"{contents.records} records in the file, {stated.records} on the timeline"
         tally.of_file(FindingKind.WRONG_RECORD_COUNT, example)
     contents.findings = tally.findings()
     return contents
 
 
 def keys_of(file: pq.ParquetFile, layout: Layout) -> Iterator[pa.Array]:
-    """The record keys of a file, as its key fields give them."""
+    """The record keys of a file, computed from its key fields."""
     names = [field.name for field in layout.key_fields]
     for table in _row_groups(file, names):
         yield _keys.record_keys(names, _texts(table, layout.key_fields))
@@ -144,7 +144,7 @@ def _texts(table: pa.Table, fields: Sequence[Field]) -> list[pa.Array]:
 
 
 def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> list[str]:
-    """The columns that the checks of records can read; each other column is a finding."""
+    """The columns that the checks of records can read; a missing or wrong column is added as a finding."""
     readable = []
     expected = [*(Field(name, "string") for name in meta.META), *layout.columns[stated.schema_version]]
     for column in expected:
@@ -152,7 +152,7 @@ def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally)
         if index < 0:
             tally.of_file(FindingKind.MISSING_COLUMN, column.name)
         elif not _is_of_type(schema.field(index).type, column.type):
-            example = f"{column.name} is {schema.field(index).type}, and not {column.type}"
+            example = f"{column.name} is of type {schema.field(index).type}, not {column.type}"
             tally.of_file(FindingKind.WRONG_TYPE, example)
         else:
             readable.append(column.name)
@@ -184,7 +184,7 @@ class _Rows:
         self._seqnos: list[pa.ChunkedArray] = []
 
     def check(self, table: pa.Table) -> None:
-        """Check the records of one row group; checks of missing columns are left out."""
+        """Check the records of one row group; checks that need a missing column are skipped."""
         names = set(table.column_names)
         self._check_places(table, names)
         if {meta.COMMIT_TIME, meta.COMMIT_SEQNO} <= names:
@@ -196,9 +196,10 @@ class _Rows:
 
     def check_whole_file(self) -> None:
         """Check that keys and sequence numbers are unique in the file."""
-        example = "the key {!r} is twice in the file"
+        example = "the key {!r} occurs more than once in the file"
         self._check_unique(FindingKind.DUPLICATE_KEY, self._keys, example)
-        self._check_unique(FindingKind.WRONG_COMMIT_SEQNO, self._seqnos, "{!r} is twice in the file")
+        example = "{!r} occurs more than once in the file"
+        self._check_unique(FindingKind.WRONG_COMMIT_SEQNO, self._seqnos, example)
 
     def _check_places(self, table: pa.Table, names: set[str]) -> None:
         partition_path, _, file_name = self._stated.path.rpartition("/")
@@ -245,7 +246,7 @@ class _Rows:
             given = table[meta.RECORD_KEY]
             wrong = pc.and_kleene(pc.is_valid(keys), pc.fill_null(pc.not_equal(given, keys), True))
             self._tally.of_records(
-                FindingKind.WRONG_RECORD_KEY, wrong, lambda row: f"{given[row].as_py()!r} for {keys[row]}"
+                FindingKind.WRONG_RECORD_KEY, wrong, lambda row: f"{given[row].as_py()!r}, not {keys[row]}"
             )
         if self._layout.buckets is not None and self._stated.bucket is not None:
             self._check_buckets(keys, _keys.buckets(texts, self._layout.buckets), self._stated.bucket)

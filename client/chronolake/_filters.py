@@ -11,11 +11,11 @@ from typing import TypeAlias
 from chronolake_model.filters import Compare, ComparisonOperator, Filter, In, IsNull, Literal, Not, StartsWith
 
 Value: TypeAlias = bool | int | float | str | Decimal | date | datetime
-"""The types of values; a timestamp is compared with aware datetimes, a timestamp_ntz with naive ones."""
+"""The types of values. A timestamp is compared with aware datetimes, a timestamp_ntz with naive ones."""
 
 
 def col(name: str) -> Column:
-    """A column, to be compared: ``col("amount") > 10`` is a filter; ``&``, ``|`` and ``~`` combine filters."""
+    """A column for comparisons: ``col("amount") > 10`` is a filter; ``&``, ``|`` and ``~`` combine filters."""
     return Column(name)
 
 
@@ -46,19 +46,19 @@ class Column:
         return self._compared(ComparisonOperator.GREATER_OR_EQUAL, value)
 
     def is_in(self, values: Iterable[Value]) -> Filter:
-        """The value is one of these."""
+        """A filter: the value is one of ``values``."""
         return In(self._name, [_literal(value) for value in values])
 
     def is_null(self) -> Filter:
-        """There is no value."""
+        """A filter: the value is null."""
         return IsNull(self._name)
 
     def is_not_null(self) -> Filter:
-        """There is a value."""
+        """A filter: the value is not null."""
         return Not(IsNull(self._name))
 
     def starts_with(self, prefix: str) -> Filter:
-        """The value, a string, begins with this."""
+        """A filter: the string begins with ``prefix``."""
         return StartsWith(self._name, prefix)
 
     def _compared(self, operator: ComparisonOperator, value: Value) -> Filter:
@@ -66,7 +66,7 @@ class Column:
 
 
 def _literal(value: Value) -> Literal:
-    """``value`` as JSON writes it; raises ``TypeError`` for a value of another type."""
+    """The JSON form of ``value``; raises ``TypeError`` for a value of another type."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -79,4 +79,4 @@ def _literal(value: Value) -> Literal:
         case date():
             return value.isoformat()
         case _:
-            raise TypeError(f"a column is compared with a value, not with {value!r}; is_null() asks for null")
+            raise TypeError(f"a column cannot be compared with {value!r}; use is_null() for null")

@@ -1,4 +1,4 @@
-"""How a call becomes an HTTP request, and a response an answer or an error; and how long to retry. No I/O."""
+"""Turns calls into HTTP requests, and responses into answers or errors; computes pauses of retries. No I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ URL_DEFAULT = "http://127.0.0.1:7077"
 
 _BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
 _STREAM_SILENT_SECONDS = 60.0
-"""A server sends a comment every fifteen seconds, to show that its stream is alive."""
+"""The longest silence on a stream. The server sends a comment every 15 seconds to keep it alive."""
 _UNAVAILABLE_STATUS = frozenset({502, 503, 504})
 _BODY_SHOWN_CHARS = 200
 _KEY_HEADER = "Idempotency-Key"
@@ -38,7 +38,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where the server is, and how long to wait for it: for one answer, and over all retries."""
+    """The server's URL, and the time limits for one answer and for all retries."""
 
     url: str
     timeout_seconds: float
@@ -46,17 +46,17 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether there are certificates to check.
+        """Whether the connection uses TLS.
 
-        Without certificates httpx loads no store of them, which takes 30 ms in each task of a job.
+        Without TLS httpx need not load the certificate store, which takes 30 ms in each task of a job.
         """
         return not self.url.lower().startswith("http:")
 
 
 class LineSplitter:
-    """Splits a text that comes in pieces into lines, as server-sent events have them.
+    """Splits text that arrives in pieces into the lines of server-sent events.
 
-    Only a line feed ends a line: JSON may contain the other characters at which Python splits (U+2028, U+0085).
+    Only a line feed ends a line: JSON may contain other characters at which Python splits (U+2028, U+0085).
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Retries:
         self._tries = 0
 
     def pause_after(self, failure: errors.ConnectionFailed | errors.ServerUnavailable) -> float | None:
-        """Seconds to pause; None when it is time to give up."""
+        """Seconds to pause; None when the retries are used up."""
         retry_after = failure.retry_after_seconds if isinstance(failure, errors.ServerUnavailable) else 0.0
         pause = retry_after + _BACKOFF.pause_seconds(self._tries, random.uniform(0.5, 1.0))
         self._tries += 1
@@ -85,7 +85,7 @@ class Retries:
 
 @contextlib.contextmanager
 def connection_failures(url: str) -> Iterator[None]:
-    """Turn httpx's errors into ``ConnectionFailed``."""
+    """Turns httpx's errors into ``ConnectionFailed``."""
     try:
         yield
     except httpx.TransportError as exc:
@@ -95,7 +95,7 @@ def connection_failures(url: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def failures_with_key(headers: Mapping[str, str]) -> Iterator[None]:
-    """Add the idempotency key of the command to a failure, so that the caller can query the outcome."""
+    """Adds the idempotency key of the command to a failure, so that the caller can query the outcome."""
     try:
         yield
     except errors.ChronolakeError as failure:
@@ -104,14 +104,14 @@ def failures_with_key(headers: Mapping[str, str]) -> Iterator[None]:
 
 
 def successful(response: httpx.Response) -> httpx.Response:
-    """The response, or its error raised."""
+    """The response if it is a success; else raises its error."""
     if not response.is_success:
         raise error_of(response)
     return response
 
 
 def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
-    """The decoded answer, or its error raised. Fields that this client does not know are ignored."""
+    """The decoded answer; raises its error if it is none. Unknown fields are ignored."""
     successful(response)
     if call.answer is type(None):
         return None
@@ -124,11 +124,11 @@ def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
 
 
 def endpoint_of(url: str | None, timeout_seconds: float, retry_seconds: float) -> Endpoint:
-    """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host. Raises ``ValueError`` for no http URL."""
+    """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host. Raises ``ValueError`` unless it is http."""
     server_url = url or os.environ.get(URL_VARIABLE) or URL_DEFAULT
     parts = urllib.parse.urlsplit(server_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"a server's URL is http://host:port or https://host:port, not {server_url!r}")
+        raise ValueError(f"the server's URL must be http://host:port or https://host:port, not {server_url!r}")
     return Endpoint(server_url.rstrip("/"), timeout_seconds, retry_seconds)
 
 
@@ -152,24 +152,24 @@ def headers_of(call: Call[_Answer], key: str) -> dict[str, str]:
 
 
 def arrow_headers_of(call: Call[Any]) -> dict[str, str]:
-    """The headers of one call, no command, that is to be answered as an Arrow IPC stream."""
+    """The headers of a call, which is not a command, for an answer as an Arrow IPC stream."""
     assert not call.is_command
     return {**headers_of(call, key=""), "Accept": _ARROW_OR_PROBLEM}
 
 
 def table_headers(table_id: str) -> dict[str, str]:
-    """The headers of calls of one table: the server refuses them where another table has the name by now."""
+    """The headers of calls to one table: the server refuses them if the name now belongs to another table."""
     return {"Chronolake-Table-Id": table_id}
 
 
 def followed(call: Call[_Answer], key: str, refused: errors.NotFound) -> tuple[Call[_Answer], str] | None:
     """The call under the present name of its table, and a key for it; None if the table was not renamed.
 
-    The first key is used up by the refusal. The next one follows from it, so that a repeated call is one
+    The refusal has used up the first key. The new key is derived from it, so a repeated call is still the same
     command.
     """
     new_name = refused.context.get("renamed_to")
-    # Only a refusal that says the id is sure of the table: a name alone may have had several.
+    # Without the table id the refusal does not identify the table: several tables may have had the name.
     if not isinstance(new_name, str) or "table_id" not in refused.context:
         return None
     call_again = call.of_table(new_name)
@@ -192,7 +192,7 @@ def actor() -> str:
 
 
 def default_writer() -> str:
-    """The writer unless the caller names one: this process, user@host:pid."""
+    """The default name of the writer: this process, user@host:pid."""
     return f"{actor()}:{os.getpid()}"[:255]
 
 
@@ -209,7 +209,7 @@ def arrow_request(call: Call[Any], endpoint: Endpoint) -> dict[str, Any]:
 
 
 def stream_timeout(endpoint: Endpoint) -> httpx.Timeout:
-    """The timeouts of a streamed answer: longer between two pieces than between request and response."""
+    """The timeouts of a streamed answer: the one between two pieces is longer."""
     return httpx.Timeout(endpoint.timeout_seconds, read=_STREAM_SILENT_SECONDS)
 
 
@@ -217,7 +217,7 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # A container may run under a user id that no passwd file has.
+        # A container may run under a user id without an entry in the passwd file.
         return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
@@ -226,7 +226,7 @@ def _header_text(text: str) -> str:
 
 
 def error_of(response: httpx.Response) -> errors.ChronolakeError:
-    """The error that a response stands for, typed by its problem document."""
+    """The typed error of a response, by its problem document."""
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
     except msgspec.DecodeError:
@@ -244,14 +244,14 @@ def is_event_stream(response: httpx.Response) -> bool:
 
 
 def not_event_stream(response: httpx.Response) -> errors.ChronolakeError:
-    """The error of a response that is no stream of events."""
+    """The error for a response that is not a stream of events."""
     if response.is_success:
         return _unexpected(response, "not a stream of events; is it a Chronolake server?")
     return error_of(response)
 
 
 def _unexpected(response: httpx.Response, why: str) -> errors.ChronolakeError:
-    """The error of an answer that is not from this API, in the form of a problem."""
+    """The error for an answer that is not from this API."""
     excerpt = response.text[:_BODY_SHOWN_CHARS].strip()
     problem = Problem(
         type="about:blank",

@@ -1,7 +1,7 @@
-"""Where records belong: record keys, partition paths and buckets of Arrow columns (docs/writing.md).
+"""Record keys, partition paths and buckets of Arrow columns (docs/writing.md).
 
-Executed over whole columns with numpy, so that a million keys take a second or so. ``chronolake_spark.keys``
-has the same rules as Spark expressions; the test vectors hold them together.
+They are computed over whole columns with numpy: a million keys take about a second. ``chronolake_spark.keys``
+has the same rules as Spark expressions; both are tested with the same vectors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PRIMES: Final = tuple(
     )
 )
 _BYTES_AT_ONCE: Final = 1_048_576
-"""Bytes of texts that are hashed together; each takes some twenty bytes of memory meanwhile."""
+"""Bytes of text that are hashed at once; hashing takes about twenty bytes of memory for each."""
 _DAY_MICROS: Final = 86_400_000_000
 _FIRST_DAY: Final = date.min.toordinal() - date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date.max.toordinal() - date(1970, 1, 1).toordinal()
@@ -39,7 +39,7 @@ _LAST_DAY: Final = date.max.toordinal() - date(1970, 1, 1).toordinal()
 def texts(column: pa.Array | pa.ChunkedArray, type_: str) -> pa.Array:
     """The values of a key field or partition field as text (``large_string``); ``type_`` is the table's type.
 
-    Raises ``ValueError`` for a type that neither may have.
+    Raises ``ValueError`` for a type that is not allowed for these fields.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     name = type_.strip().lower().partition("(")[0].rstrip()
@@ -60,10 +60,10 @@ def texts(column: pa.Array | pa.ChunkedArray, type_: str) -> pa.Array:
 
 
 def record_keys(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:
-    """The record keys of records whose key fields have these texts; null where there is none.
+    """The record keys of records with these texts in their key fields; null for records without a key.
 
-    There is none where all fields are null or empty, and, with several fields, where a value would make the key
-    the same as that of other values.
+    A record has no key if all fields are null or empty. With several fields, it also has none if a value would
+    make the key ambiguous.
     """
     if len(fields) == 1:
         return pc.if_else(_is_missing(fields[0]), None, fields[0])
@@ -77,7 +77,7 @@ def record_keys(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:
 
 
 def partition_paths(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:
-    """The partition paths ``a=1/b=2`` of partition fields with these texts; there is one field at least."""
+    """The partition paths ``a=1/b=2`` of partition fields with these texts; there is at least one field."""
     parts = []
     for name, field in zip(names, fields, strict=True):
         encoded = field.dictionary_encode()
@@ -88,16 +88,17 @@ def partition_paths(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Arra
 
 
 def buckets(fields: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
-    """The bucket of each record, 0 to ``count`` - 1, whose key fields have these texts."""
+    """The bucket, 0 to ``count`` - 1, of each record with these texts in its key fields."""
     hashes = xxhash64(fields).view(np.int64)
     remainders: npt.NDArray[np.int64] = np.mod(hashes, np.int64(count))
     return remainders
 
 
 def xxhash64(fields: Sequence[pa.Array]) -> Hashes:
-    """Spark's xxhash64 of several texts a row: XXH64 of the UTF-8 bytes, each field's hash the next one's seed.
+    """Spark's xxhash64 of several texts per row: XXH64 of the UTF-8 bytes.
 
-    A null leaves the seed as it is. The hashes are unsigned; Spark's ``bigint`` has the same bits.
+    The hash of each field is the seed of the next; a null does not change it. The hashes are unsigned; Spark's
+    ``bigint`` has the same bits.
     """
     hashes = np.full(len(fields[0]), HASH_SEED, dtype=np.uint64)
     for field in fields:
@@ -130,8 +131,8 @@ def _local_time_text(micros: int) -> str:
 
 
 def _date_text(days: int) -> str:
-    """``yyyy-MM-dd`` of the proleptic calendar; years of five digits have a plus sign."""
-    # 400 years are 146,097 days: move into the years that Python knows, and count back.
+    """``yyyy-MM-dd`` of the proleptic Gregorian calendar; years of five digits have a plus sign."""
+    # The calendar repeats every 400 years, which are 146,097 days: compute in the range of Python's dates.
     cycles, day = divmod(days - _FIRST_DAY, 146_097)
     known = date.fromordinal(day + 1)
     year = known.year + 400 * cycles
@@ -168,7 +169,7 @@ def _any(masks: Sequence[pa.Array]) -> pa.Array:
 
 
 def _hash_into(hashes: Hashes, field: pa.Array) -> None:
-    """Replace each hash by that of the row's text, with the hash as its seed; of a null it stays."""
+    """Replace each hash by that of the row's text, with the old hash as the seed; a null does not change it."""
     offsets = np.frombuffer(field.buffers()[1], dtype=np.int64)[field.offset : field.offset + len(field) + 1]
     body = field.buffers()[2]
     octets = np.frombuffer(body, dtype=np.uint8) if body is not None else np.empty(0, np.uint8)
@@ -179,9 +180,9 @@ def _hash_into(hashes: Hashes, field: pa.Array) -> None:
             rows = np.flatnonzero(valid & (lengths == length))
             at_once = max(1, _BYTES_AT_ONCE // (length + 1))
             for start in range(0, len(rows), at_once):
-                some = rows[start : start + at_once]
-                matrix = octets[offsets[some][:, None] + np.arange(length)]
-                hashes[some] = _xxh64(matrix, hashes[some])
+                batch = rows[start : start + at_once]
+                matrix = octets[offsets[batch][:, None] + np.arange(length)]
+                hashes[batch] = _xxh64(matrix, hashes[batch])
 
 
 def _xxh64(octets: npt.NDArray[np.uint8], seeds: Hashes) -> Hashes:

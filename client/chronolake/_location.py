@@ -1,6 +1,6 @@
-"""Where a table's files are, for clients: opened when first needed, claimed, and deleted through the guard.
+"""A client's access to a table's storage: opened on first use, claimed, with deletions through the guard.
 
-All of it blocks. The client for an event loop calls it in threads.
+All calls block. The asyncio client runs them in threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
 class Location:
     """The storage of a table. Threads may share it.
 
-    ``metastore`` is asked in the thread that deletes.
+    ``metastore`` is called in the thread that deletes.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Location:
 
     @property
     def options(self) -> dict[str, str]:
-        """The storage options: those of the client come before those of the table's properties."""
+        """The storage options: those of the client override those of the table's properties."""
         return options_of(self._definition.properties, self._options)
 
     @functools.cached_property
@@ -57,9 +57,9 @@ class Location:
 
     @functools.cached_property
     def checked_storage(self) -> Storage:
-        """The storage, once its folder, or its bucket, was found to exist; for deletions.
+        """The storage, for deletions: its folder or bucket was checked to exist.
 
-        Raises ``StorageFailed``: without the folder every file looks as if it had been deleted already.
+        Raises ``StorageFailed``: without the folder, every file would seem to be deleted already.
         """
         try:
             storage = self.storage
@@ -75,7 +75,7 @@ class Location:
 
     @functools.cached_property
     def claimed(self) -> bool:
-        """True, once the base path is claimed for this table. Raises ``StorageFailed``."""
+        """Claim the base path on first access; then True. Raises ``StorageFailed``."""
         self.claim()
         return True
 
@@ -93,9 +93,9 @@ class Location:
     def claim_if_present(self) -> None:
         """Claim the base path once, if it is a local folder that exists; else do nothing.
 
-        For writers that access the storage by themselves, perhaps from another machine. Raises
-        ``StorageFailed`` when the folder is another table's. A folder that this process may not write is
-        skipped.
+        This is for writers whose tasks access the storage themselves, perhaps from another machine. A folder
+        that this process may not write is skipped. Raises ``StorageFailed`` when the folder is claimed for
+        another table.
         """
         folder = _local_folder(self._definition.base_path)
         if folder is None or not os.path.isdir(folder):
@@ -114,7 +114,7 @@ class Location:
 
     @property
     def markers_type(self) -> MarkersType:
-        """Where the markers of the table's writes are, unless a write says otherwise."""
+        """Where the markers of the table's writes are kept by default."""
         return MarkersType(self._definition.properties.get(TYPE_PROPERTY, MarkersType.SERVER))
 
     def stored_markers(self, requested_time: str) -> StoredMarkers:
@@ -127,14 +127,14 @@ class Location:
         return [file for file, size in zip(files, sizes, strict=True) if size is not None]
 
     def delete(self, deleting: Deleting, files: Sequence[DeletedFile]) -> dict[str, str]:
-        """Delete files, see ``Guard.delete``: why some could not be deleted, by path.
+        """Delete files, see ``Guard.delete``; returns the failures by path.
 
         Raises ``StorageFailed`` when the storage cannot be accessed at all.
         """
         return self.delete_paths(deleting, [file.path for file in files])
 
     def delete_paths(self, deleting: Deleting, paths: Iterable[str]) -> dict[str, str]:
-        """As ``delete``, of files that are named by their paths."""
+        """As ``delete``, for files given by their paths."""
         with storages.storage_failures():
             deletions = list(self.guard.delete(deleting, paths))
         return {deletion.path: deletion.failure for deletion in deletions if deletion.failure is not None}
@@ -143,9 +143,9 @@ class Location:
 class StoredMarkers:
     """The direct markers of one instant, in the table's storage. Methods raise ``StorageFailed``.
 
-    They are Hudi's: an empty object each, ``<base path>/.hoodie/.temp/<requested time>/<marker's name>``, for
-    writers whose executors cannot reach the server. So such a writer does not learn that its instant was rolled
-    back, and there is no early conflict detection.
+    Each is an empty object as in Hudi: ``<base path>/.hoodie/.temp/<requested time>/<marker's name>``. They are
+    for writers whose executors cannot reach the server. So creating one does not tell the writer that its
+    instant was rolled back, and there is no early conflict detection.
     """
 
     def __init__(self, location: Location, requested_time: str) -> None:
@@ -155,10 +155,10 @@ class StoredMarkers:
         self._folder = f"{MARKERS_FOLDER}/{requested_time}"
 
     def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
-        """Create markers, durably. Raises ``InvalidMarker``, and creates none.
+        """Create markers durably; the first call claims the table's base path.
 
-        When the store fails in the middle, the markers that exist by then stay: repeat the call. The first call
-        claims the table's base path.
+        Raises ``InvalidMarker``: then none is created. If the storage fails midway, the markers created so far
+        remain: repeat the call.
         """
         requested = [*markers]
         for marker in requested:
@@ -179,18 +179,18 @@ class StoredMarkers:
         return self._list(self._location.storage)[0]
 
     def list_for_deletion(self) -> list[Marker]:
-        """As ``list_all``; raises ``StorageFailed`` where the table's folder does not exist."""
+        """As ``list_all``; raises ``StorageFailed`` when the table's folder does not exist."""
         return self._list(self._location.checked_storage)[0]
 
     def exists(self, marker: Marker) -> bool:
-        """Whether there is this marker. Raises ``ValueError`` for what cannot be a marker."""
+        """Whether this marker exists. Raises ``ValueError`` if it is not a valid marker."""
         check_marker(marker)
         return self._location.storage.size_bytes(self._path(marker)) is not None
 
     def delete_all(self) -> int:
-        """Delete all markers: how many there were. The caller knows that the instant has ended.
+        """Delete all markers, and return their number. The caller must make sure that the instant has ended.
 
-        Raises ``StorageFailed`` when other files stay in the folder: they are not deleted.
+        Raises ``StorageFailed`` when the folder also has other files: they are not deleted.
         """
         markers, others = self._list(self._location.checked_storage)
         if not markers and not others:
@@ -199,13 +199,13 @@ class StoredMarkers:
         failures += [f"{path}: it is not a marker of the instant {self._requested_time}" for path in others]
         if failures:
             raise errors.StorageFailed(
-                f"{len(failures)} files stay in {self._folder}, of {len(markers) + len(others)}. "
-                f"The first: {failures[0]}. Look at them, and delete them by hand if they are not needed"
+                f"{len(failures)} of {len(markers) + len(others)} files in {self._folder} were not deleted. "
+                f"The first: {failures[0]}. Check them, and delete them by hand if they are not needed"
             )
         return len(markers)
 
     def delete(self, markers: Iterable[Marker]) -> list[str]:
-        """Delete some of the markers: the failures, a line each."""
+        """Delete some of the markers; returns a line for each failure."""
         with storages.storage_failures():
             deletions = list(self._location.guard.delete_markers(self._requested_time, markers))
         return [
@@ -243,7 +243,8 @@ class StoredMarkers:
             raise _invalid(str(exc)) from exc
         if name.requested_time != self._requested_time:
             raise _invalid(
-                f"{marker.file_name!r} is of the instant {name.requested_time}, not of {self._requested_time}"
+                f"{marker.file_name!r} is a file of the instant {name.requested_time}, not of "
+                f"{self._requested_time}"
             )
 
 
@@ -256,7 +257,7 @@ def _local_folder(base_path: str) -> str | None:
     try:
         return opening.local_path(base_path)
     except ValueError:
-        # A table of an earlier release: nothing is deleted at a base path that cannot be compared.
+        # A table of an earlier release, whose base path cannot be compared: its files are never deleted.
         return None
 
 

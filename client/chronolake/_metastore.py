@@ -1,4 +1,4 @@
-"""What the guard of deletions asks the server, in the thread that deletes (``chronolake_storage.guard``)."""
+"""The requests of the deletion guard (``chronolake_storage.guard``), sent in the thread that deletes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Send = Callable[[Call[Any]], Any]
 
 
 class RestMetastore:
-    """The metastore of a table, asked over REST."""
+    """The metastore of a table, over REST."""
 
     def __init__(self, send: Send, definition: Table) -> None:
         self._send = send
@@ -49,16 +49,16 @@ class RestMetastore:
         reasons: dict[str, str] = {}
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
-            answer: Deletable = self._send(self._question(deleting, files))
+            answer: Deletable = self._send(self._deletable_call(deleting, files))
             if answer.table_id != self._table_id:
                 raise ClaimRefused(
-                    f"{self._name!r} is the name of another table by now: of {answer.table_id}, not of "
+                    f"the name {self._name!r} now belongs to another table, {answer.table_id} and not "
                     f"{self._table_id}; open the table again"
                 )
             reasons |= {refused.path: f"it may not be deleted: {refused.reason}" for refused in answer.refused}
         return reasons
 
-    def _question(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
+    def _deletable_call(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
         if deleting.by is None:
             return calls.deletions.deletable_orphans(
                 self._name, FindDeletableOrphans(files, deleting.unknown_instants)

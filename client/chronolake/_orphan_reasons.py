@@ -1,4 +1,4 @@
-"""Why a file in storage is not published; and the totals of a report. No I/O."""
+"""The reasons why a file in storage is not published, and reports of such files. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chronolake_storage.guard import requested_time_of
 
 
 def reason_of(instant: Instant, as_of: str | None, now: datetime) -> OrphanReason:
-    """Why a file of this instant was not published by ``as_of``."""
+    """The reason why a file of this instant was not published as of ``as_of``."""
     match instant.state:
         case State.ROLLED_BACK:
             return OrphanReason.ROLLED_BACK
@@ -31,17 +31,17 @@ def reason_of(instant: Instant, as_of: str | None, now: datetime) -> OrphanReaso
 
 
 def instant_of(path: str) -> str | None:
-    """The requested time in the name of a file; None when it is not the name of a data file."""
+    """The requested time in the name of a data file; None for other files."""
     return requested_time_of(path.rpartition("/")[2])
 
 
 def by_instant(path: str) -> tuple[str, str]:
-    """A sort key that keeps the files of an instant together: its markers are read once."""
+    """A sort key that keeps the files of an instant together, so that its markers are read once."""
     return instant_of(path) or "", path
 
 
 def report_of(table: str, as_of: str | None, files_listed: int, orphans: Iterable[Orphan]) -> Orphans:
-    """The report, by reason and path."""
+    """The report, with orphans in the order of reason and path."""
     ordered = sorted(orphans, key=lambda orphan: (orphan.reason, orphan.path))
     return Orphans(table, as_of, files_listed, totals_of(ordered), ordered)
 
@@ -67,7 +67,7 @@ def deletable_paths(report: Orphans, *, unknown_instants: bool) -> dict[str, lis
 
 
 def with_deletions(report: Orphans, failures: Mapping[str, str | None]) -> Orphans:
-    """The report after deletions: ``failures`` has each path that was to be deleted; None when it was."""
+    """The report after deletions: ``failures`` has each path that was tried, with None if it was deleted."""
     orphans = [
         msgspec.structs.replace(orphan, deleted=failures[orphan.path] is None, failure=failures[orphan.path])
         if orphan.path in failures

@@ -1,4 +1,4 @@
-"""The state of one write: its instant, its files, and its commands without an answer. No I/O."""
+"""The state of one write: its instant, its files, and its unanswered commands. No I/O."""
 
 from __future__ import annotations
 
@@ -54,15 +54,16 @@ PLAN_KEEPING_ACTIONS: Final = frozenset(
         Action.ROLLBACK,
     }
 )
-"""Actions whose instants go back to requested when their execution fails, to be executed again."""
+"""Actions whose instants return to requested when an execution fails, so that they can be executed again."""
 
 STAGED_FROM: Final = 5_000
-"""A write with more files reports them before it completes, so that other writers do not wait for it."""
+"""A write with more files stages them before it completes, so that other writers do not wait for it."""
 STAGED_AT_ONCE: Final = 2_000
+"""The files in one staging request."""
 RECONCILIATIONS_MAX: Final = 5
-"""How often left-over files are deleted before one completion: late attempts may mark others meanwhile."""
+"""How often a completion deletes left-over files: late attempts of tasks may mark more of them."""
 BEST_EFFORT_SECONDS = 10.0
-"""How long a rollback is retried when its block has failed: without it, the lease ends by itself."""
+"""How long the rollback of a failed block is retried. Without a rollback the lease expires."""
 
 
 class Progress:
@@ -71,7 +72,7 @@ class Progress:
     def __init__(self, instant: Instant) -> None:
         self._lock = threading.Lock()
         self._instant = instant
-        # It stays when another writer takes the instant over: then the server refuses this one.
+        # Kept even if another writer takes the instant over: then the server refuses the commands of this one.
         self._writer = instant.writer
         self._stats: list[WriteStat] = []
         self._replaced: list[FileGroupName] = []
@@ -89,7 +90,7 @@ class Progress:
 
     @property
     def writer(self) -> str:
-        """The writer that commands name."""
+        """The writer in whose name commands are sent."""
         return self._writer
 
     @property
@@ -104,12 +105,12 @@ class Progress:
             self._stats.append(stat)
 
     def replace(self, file_group: FileGroupName) -> None:
-        """Add a file group that is to be replaced."""
+        """Add a file group that the write replaces."""
         with self._lock:
             self._replaced.append(file_group)
 
     def touched(self) -> list[TouchedFileGroup]:
-        """The file groups of the added files, and those that are to be replaced; each once."""
+        """The file groups of the added files and the replaced file groups, each once."""
         with self._lock:
             touched = [
                 TouchedFileGroup(stat.partition_path, stat.file_id, _touch_of(stat)) for stat in self._stats
@@ -121,7 +122,7 @@ class Progress:
         return list(dict.fromkeys(touched))
 
     def update(self, instant: Instant) -> Instant:
-        """Keep the instant of an answer, unless that of a later answer is known."""
+        """Keep the instant of an answer, unless a later version of it is known."""
         # The answer to a heartbeat may arrive after the answer to complete.
         with self._lock:
             if instant.version >= self._instant.version:
@@ -129,24 +130,24 @@ class Progress:
         return instant
 
     def key_of(self, call: Call[Any]) -> str:
-        """The idempotency key of a command; it is the same one until the server has answered.
+        """The idempotency key of a command; it stays the same until the server has answered.
 
-        So a caller may repeat a command that ended in ``ConnectionFailed``: the server executes it once.
+        So a caller can repeat a command after ``ConnectionFailed``: the server executes it once.
         """
         with self._lock:
             return self._unanswered.setdefault(call, new_key())
 
     def forget_key(self, call: Call[Any]) -> None:
-        """The server executed or refused ``call``: the next call that equals it is another command."""
+        """Forget the key of an answered ``call``: the next equal call is another command."""
         with self._lock:
             self._unanswered.pop(call, None)
 
     def is_settled(self) -> bool:
-        """Whether there is nothing left to complete: it has completed, or the caller gave it up."""
+        """Whether nothing is left to complete: the instant has completed, or the caller gave it up."""
         return self._instant.state is State.COMPLETED or self.is_given_up
 
     def is_gone(self, exc: BaseException, lost: errors.RequestRefused | None) -> bool:
-        """Whether there is nothing left to roll back after ``exc``."""
+        """Whether nothing is left to roll back after ``exc``."""
         is_lost = lost is not None or isinstance(exc, errors.InstantRolledBack | errors.LeaseLive)
         return is_lost or self.is_given_up or not self._instant.state.is_pending
 
@@ -157,14 +158,11 @@ class Progress:
         return not (isinstance(exc, errors.WriteConflict) and exc.context.get("rebase_on") is not None)
 
     def inflight_call(self) -> Call[Instant]:
-        """Go to inflight."""
+        """Move the instant to inflight."""
         return calls.instants.to_inflight(*self._name)
 
     def staging_calls(self, write_stats: Iterable[WriteStat]) -> list[Call[StagedWriteStats]]:
-        """Calls that report the added files, and ``write_stats``, before they are published.
-
-        None unless there are more than ``STAGED_FROM``.
-        """
+        """The calls that stage the added files and ``write_stats``; none for up to ``STAGED_FROM`` files."""
         stats = [*self.stats, *write_stats]
         if len(stats) <= STAGED_FROM:
             return []
@@ -176,11 +174,11 @@ class Progress:
         ]
 
     def staged_under(self, call: Call[StagedWriteStats]) -> int | None:
-        """The version under which ``call`` has staged; None as long as it has not."""
+        """The version under which ``call`` has staged its files; None if it has not."""
         return self._staged.get(call)
 
     def has_staged(self, call: Call[StagedWriteStats], version: int) -> int:
-        """Keep the version: a repeated completion does not stage the same files again."""
+        """Keep the version, so that a repeated completion does not stage the same files again."""
         self._staged[call] = version
         return version
 
@@ -192,7 +190,7 @@ class Progress:
         schema_version: int | None = None,
         staged: Sequence[int] = (),
     ) -> Call[Instant]:
-        """Publish the ``staged`` files, or else the added files and ``write_stats``."""
+        """Publish the ``staged`` files, or if there are none, the added files and ``write_stats``."""
         with self._lock:
             body = CompleteInstant(
                 [] if staged else [*self._stats, *write_stats],
@@ -206,7 +204,7 @@ class Progress:
         return calls.instants.complete(*self._name, body)
 
     def member(self) -> CompleteOne:
-        """This write as one of several that complete together."""
+        """The part of this write in a command that completes several writes together."""
         table, requested_time = self._name
         with self._lock:
             return CompleteOne(
@@ -221,19 +219,19 @@ class Progress:
             )
 
     def return_call(self, reason: str) -> Call[Instant]:
-        """Stop executing the plan, and keep it."""
+        """Return the plan to requested."""
         return calls.instants.return_to_requested(
             *self._name, ReturnToRequested(self._writer, _storable(reason))
         )
 
     def conflicts_call(self, file_groups: Sequence[TouchedFileGroup]) -> Call[Conflicts]:
-        """Ask whether touching these file groups would conflict."""
+        """Find a conflict over these file groups."""
         return calls.instants.find_conflicts(*self._name, FindConflicts(list(file_groups)))
 
     def rollback_call(self, reason: str, *, execute: bool) -> Call[Instant]:
-        """Roll the instant back, in its writer's name: the writer's own lease does not prevent that.
+        """Roll the instant back in its writer's name, whose own lease does not prevent it.
 
-        Without ``execute``, the rollback waits for another executor, which deletes its files.
+        Without ``execute``, the rollback waits for another executor to delete the files.
         """
         body = RollbackInstant(self._writer, _storable(reason), execute=execute)
         return calls.instants.rollback(*self._name, body)
@@ -247,39 +245,39 @@ class Progress:
         return calls.markers.create(*self._name, CreateMarkers(list(markers), self._writer))
 
     def hand_over_calls(self, markers: Sequence[Marker]) -> list[Call[CreatedMarkers]]:
-        """Create markers with the server that were in storage only."""
+        """Create direct markers on the server too."""
         return [
             self.mark_call(markers[first : first + MARKERS_MAX])
             for first in range(0, len(markers), MARKERS_MAX)
         ]
 
     def markers_call(self) -> Call[MarkerPage]:
-        """Its markers; those of a rollback are of its target."""
+        """List the markers of the instant; for a rollback those of its target."""
         return calls.markers.list_all(self._instant.table, self.marked_by, unpublished=False)
 
     @property
     def marked_by(self) -> str:
-        """The instant whose markers count: of a rollback its target."""
+        """The requested time of the instant whose markers count: for a rollback its target."""
         return self._instant.target or self._instant.requested_time
 
     @property
     def deleting(self) -> Deleting:
-        """In whose name its files are deleted."""
+        """The instant and writer in whose name files are deleted."""
         return deleting_by(self._instant, self._writer)
 
     @property
     def has_direct_markers(self) -> bool:
-        """Whether its markers are in storage."""
+        """Whether its markers are direct markers in storage."""
         return self._instant.plan is not None and self._instant.plan.direct_markers
 
     @property
     def deletes_markers(self) -> bool:
-        """Whether its direct markers are deleted once it has completed: not if its plan names the files."""
+        """Whether its direct markers are deleted after it has completed: not if its plan lists the files."""
         return self.has_direct_markers and self.sources != [Source.PLAN]
 
     @property
     def is_planned_deletion(self) -> bool:
-        """Whether it deletes files, and publishes none: a rollback, or a clean that the server has planned."""
+        """Whether it only deletes files: a rollback, or a clean that the server has planned."""
         return self._is_planned_clean or self.is_rollback
 
     @property
@@ -289,7 +287,7 @@ class Progress:
 
     @property
     def sources(self) -> list[Source]:
-        """Where the files are listed that it deletes before it completes."""
+        """The lists of files that it must delete before it completes."""
         return sources_of(
             self._instant.action,
             is_planned=self._is_planned_clean,
@@ -298,7 +296,7 @@ class Progress:
         )
 
     def planned_files_call(self) -> Call[PlannedFiles]:
-        """The files that its plan names, to be deleted."""
+        """List the files in its plan."""
         return calls.plans.files(*self._name)
 
     @property
@@ -306,7 +304,7 @@ class Progress:
         return self._instant.plan is not None and self._instant.plan.cleaned_before is not None
 
     def reported_deletions_call(self) -> Call[DeletedFilePage]:
-        """The files that were reported as deleted."""
+        """List the files that were reported deleted."""
         return calls.deletions.list_all(*self._name)
 
     def written_files(self, write_stats: Iterable[WriteStat] = ()) -> set[DeletedFile]:
@@ -314,7 +312,7 @@ class Progress:
         return {DeletedFile(stat.partition_path, stat.file_name) for stat in (*self.stats, *write_stats)}
 
     def deletion_calls(self, files: Iterable[DeletedFile]) -> list[Call[ReportedDeletions]]:
-        """Report files as deleted, some thousand at a time."""
+        """The calls that report files as deleted, ``DELETIONS_MAX`` in each."""
         reported = list(files)
         return [
             calls.deletions.report(
@@ -324,14 +322,14 @@ class Progress:
         ]
 
     def refresh_call(self) -> Call[Instant]:
-        """Ask how it stands."""
+        """Fetch the instant."""
         return calls.instants.get(*self._name)
 
     def note_on(self, exc: BaseException, failure: errors.ChronolakeError) -> None:
-        """Add a note to ``exc``, the cause of a rollback that failed."""
+        """Add a note about the failed rollback to ``exc``, the error that caused the rollback."""
         name = f"instant {self._instant.requested_time} of {self._instant.table}"
         if self.is_given_up:
-            exc.add_note(f"chronolake: files of the {name} wait to be deleted: {failure}")
+            exc.add_note(f"chronolake: files of {name} could not be deleted yet: {failure}")
         else:
             exc.add_note(f"chronolake: {name} was not rolled back: {failure}")
 
@@ -341,7 +339,7 @@ class Progress:
 
 
 def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
-    """In whose name an instant deletes: a rollback files of its target, a clean files of earlier instants."""
+    """The name in which an instant deletes: a rollback files of its target, a clean files of earlier ones."""
     match instant.action:
         case Action.CLEAN:
             return Deleting(instant.requested_time, None, writer)
@@ -352,7 +350,7 @@ def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
 
 
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
-    """Publish several writes: all of them, or none."""
+    """Complete several writes together: all of them, or none."""
     return calls.instants.complete_together(CompleteTogether([member.member() for member in members]))
 
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _INT16, _INT32, _INT64 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<q")
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""The end of an Arrow IPC stream. A stream without it was broken off."""
+"""The end of an Arrow IPC stream. A stream without it is incomplete."""
 
 
 def whole_table(content: bytes) -> pa.Table:
-    """The table of a whole stream. Raises ``ConnectionFailed`` when it was broken off."""
+    """The table of a whole stream. Raises ``ConnectionFailed`` when it is incomplete."""
     pa = pyarrow()
     if not content.endswith(END):
         raise broken_off()
@@ -25,10 +25,10 @@ def whole_table(content: bytes) -> pa.Table:
 
 
 class MessageSplitter:
-    """Splits an Arrow IPC stream into messages: pyarrow's own reader would block for the next piece.
+    """Splits an Arrow IPC stream into messages. pyarrow's own reader would block until the next piece arrives.
 
-    A message is -1 and the length of its metadata as two int32, the metadata, and a body, whose length is in
-    the metadata. One without metadata ends the stream.
+    A message consists of -1 and the length of its metadata as two int32, the metadata, and a body, whose length
+    is in the metadata. A message without metadata ends the stream.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class MessageSplitter:
         """The messages that ``chunk`` completes; an incomplete last one is kept for the next chunk."""
         self._chunks.append(chunk)
         self._size += len(chunk)
-        # Chunks are joined when a message is complete, and not with each chunk: so each byte is copied once.
+        # Chunks are joined only when a message may be complete, so bytes are not copied with each chunk.
         while self._size >= self._required and not self.has_ended:
             buffer = memoryview(b"".join(self._chunks))
             self._required = _required_bytes(buffer)
@@ -56,7 +56,7 @@ class MessageSplitter:
 
 
 def _required_bytes(buffer: memoryview) -> int:
-    """The length of the first message, as far as its present bytes tell."""
+    """The length of the first message, or of its metadata if the metadata is incomplete."""
     body_begins = len(END) + int(_INT32.unpack_from(buffer, 4)[0])
     if body_begins == len(END) or len(buffer) < body_begins:
         return body_begins
@@ -75,12 +75,12 @@ def _body_length(metadata: bytes) -> int:
 
 
 def broken_off() -> errors.ConnectionFailed:
-    """The error of a stream without its end."""
-    return errors.ConnectionFailed("the server ended its answer too early; send the request again")
+    """The error for an incomplete stream."""
+    return errors.ConnectionFailed("the answer of the server is incomplete; send the request again")
 
 
 def pyarrow() -> Any:
-    """The package pyarrow. Raises ``ImportError``, and says how to install it."""
+    """The package pyarrow. Raises ``ImportError``, which says how to install it."""
     try:
         import pyarrow  # noqa: PLC0415  # an extra
         import pyarrow.ipc  # noqa: PLC0415

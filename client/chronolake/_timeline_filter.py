@@ -1,4 +1,4 @@
-"""The filters of a timeline, named as Hudi's. Each gives another timeline; nothing is sent yet."""
+"""The filters of a timeline, named as in Hudi. Each returns another timeline; nothing is sent yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Choice = TypeVar("_Choice", State, Action, Operation)
 
 
 class TimelineFilter(Generic[_Transport]):
-    """A table's timeline, or a part of it; each method gives another timeline."""
+    """A table's timeline, or a part of it; each method returns another timeline."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class TimelineFilter(Generic[_Transport]):
         operation: Operation | Iterable[Operation] = (),
         writer: str | None = None,
     ) -> Self:
-        """Only these states, actions, operations, this writer's.
+        """Only instants with one of these states, actions and operations, and of this writer.
 
-        A pending compaction, log compaction or clustering has that action; once completed it is a commit, a
-        deltacommit or a replacecommit, and its operation says which. Raises ``ValueError`` when no instant can
-        pass.
+        A pending compaction, log compaction or clustering has that action. Once completed, its action is
+        commit, deltacommit or replacecommit, and its operation still tells it. Raises ``ValueError`` when no
+        instant can pass.
         """
         before = self._filter
         if writer is not None and before.writer is not None and writer != before.writer:
-            raise ValueError(f"an instant has one writer: not {before.writer!r} and {writer!r} too")
+            raise ValueError(f"no instant has both the writer {before.writer!r} and the writer {writer!r}")
         return self._with(
             state=_both(before.state, as_tuple(state)),
             action=_both(before.action, as_tuple(action)),
@@ -81,11 +81,11 @@ class TimelineFilter(Generic[_Transport]):
         return self._with(order_by=TimeOrder.REQUESTED_TIME)
 
     def before_or_on(self, time: Moment) -> Self:
-        """Only instants at this time or before: requested time, unless ``by_completion_time`` came before."""
+        """Only instants at this requested time or before; after ``by_completion_time``, completion time."""
         return self._bounded(self._bound_name("to"), min, time)
 
     def after(self, time: Moment) -> Self:
-        """Only instants after this time, compared as by ``before_or_on``."""
+        """Only instants after this time, compared as in ``before_or_on``."""
         return self._bounded(self._bound_name("from"), max, time)
 
     def reverse(self) -> Self:
@@ -133,5 +133,5 @@ def _both(before: tuple[_Choice, ...], now: tuple[_Choice, ...]) -> tuple[_Choic
         return before or now
     common = tuple(word for word in before if word in now)
     if not common:
-        raise ValueError(f"no instant is {' or '.join(before)}, and {' or '.join(now)} too")
+        raise ValueError(f"no instant is both {' or '.join(before)} and {' or '.join(now)}")
     return common

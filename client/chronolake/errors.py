@@ -1,15 +1,15 @@
-"""What may go wrong, as one tree; each error has a stable ``code``.
+"""The errors of the client, as one tree; each has a stable ``code``.
 
     ChronolakeError
-    ├── ConnectionFailed            no answer came: unreachable, broken off, timed out
-    ├── ServerError                 the server failed, or answered something that is not this API
+    ├── ConnectionFailed            no answer: server unreachable, connection lost, or timeout
+    ├── ServerError                 the server failed, or the answer is not from this API
     ├── StorageFailed               the table's storage, not the server, refused or failed
-    ├── ServerUnavailable           502, 503, 504: not now; the client has retried already
+    ├── ServerUnavailable           502, 503, 504: temporary; the client has retried already
     │   ├── Overloaded
-    │   ├── TooManyStreams          429: this client has as many streams open as it may
+    │   ├── TooManyStreams          429: the limit of open streams is reached
     │   └── DatabaseUnavailable
-    └── RequestRefused              a definite no: nothing was changed
-        ├── InvalidRequest          the request is at fault: mend it
+    └── RequestRefused              the server refused the request: nothing was changed
+        ├── InvalidRequest          the request is invalid: correct it
         │   ├── IdempotencyKeyReused
         │   ├── InvalidTable
         │   ├── InvalidWriteStat
@@ -23,25 +23,25 @@
         │   ├── TableNotFound
         │   ├── InstantNotFound
         │   ├── SchemaNotFound
-        │   ├── ReaderNotFound      its lease has ended, and a clean may have come
+        │   ├── ReaderNotFound      its lease has ended, and a clean may have deleted files
         │   └── OutcomeNotFound
-        └── Conflict                the request is fine, the present state is against it
+        └── Conflict                the request is valid, but the present state does not allow it
             ├── NamespaceExists
             ├── NamespaceNotEmpty
             ├── TableExists
-            ├── BasePathTaken       choose another one, or reuse that of a dropped table
-            ├── BasePathShared      nothing is deleted, as other files may be another table's
-            ├── MetastoreMoved      nothing is deleted before an operator claims the tables
+            ├── BasePathTaken       choose another base path, or reuse that of a dropped table
+            ├── BasePathShared      no file is deleted: it may belong to another table
+            ├── MetastoreMoved      no file is deleted before an operator claims the tables
             ├── IllegalTransition
             ├── LeaseLive
             ├── WriteConflict
-            ├── UnreconciledMarkers     delete what they name, report it, and complete again
-            ├── UndeletedFiles      delete them, report it, and complete again
+            ├── UnreconciledMarkers delete the marked files, report it, and complete again
+            ├── UndeletedFiles      delete the files, report it, and complete again
             ├── Savepointed
             ├── IncompatibleSchema
             ├── SchemaChanged       another change came first: read the schema, and try again
             ├── InstantRolledBack   the writer must stop
-            └── HistoryCleaned      the table is not served as of that time any more: use a later one
+            └── HistoryCleaned      files of that time were cleaned: use a later time
 
 After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have been
 executed: ``Client.outcome(error.idempotency_key)`` says which.
@@ -61,26 +61,26 @@ STORAGE_FAILED = "storage-failed"
 """The code of an error of a table's storage."""
 
 UNEXPECTED_ANSWER = "unexpected-answer"
-"""The code of an answer that is not this API's: another server, a proxy's page, or a newer server."""
+"""The code of an answer that is not from this API: from another server, a proxy, or a newer server."""
 
 
 class ChronolakeError(Exception):
     """Any expected failure of this client.
 
-    ``problem`` is the server's problem document (RFC 9457); None when no answer came. ``idempotency_key`` is
-    that of the command that failed; None when it was no command.
+    ``problem`` is the server's problem document (RFC 9457); None without an answer. ``idempotency_key`` is that
+    of the failed command; None if it was not a command.
     """
 
     idempotency_key: str | None = None
 
     def __init__(self, message: str, problem: Problem | None = None) -> None:
-        # The message alone goes into args: so the error pickles (the rest travels in its __dict__).
+        # Only the message is in args, so that the error can be pickled (other fields are in its __dict__).
         super().__init__(message)
         self.problem = problem
 
     @property
     def code(self) -> str:
-        """The stable code: one of ``ProblemCode``, of a newer server, or of this module."""
+        """The stable code: one of ``ProblemCode`` or of this module, or one of a newer server."""
         return CONNECTION_FAILED if self.problem is None else self.problem.code
 
     @property
@@ -90,7 +90,7 @@ class ChronolakeError(Exception):
 
 
 class StorageFailed(ChronolakeError):
-    """The storage of a table refused or failed, also when retried."""
+    """The storage of a table refused or failed, also after retries."""
 
     @property
     def code(self) -> str:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
@@ -99,7 +99,7 @@ class StorageFailed(ChronolakeError):
 
 
 class ConnectionFailed(ChronolakeError):
-    """No answer came, also when retried; a command may or may not have been executed."""
+    """No answer came, also after retries; a command may or may not have been executed."""
 
 
 class ServerError(ChronolakeError):
@@ -110,15 +110,15 @@ class ServerUnavailable(ChronolakeError):
     """The server, or a gateway before it, cannot serve now; the client has retried already."""
 
     retry_after_seconds: float = 0.0
-    """How long the client shall wait, as the server said; 0 when it did not."""
+    """The server's Retry-After in seconds; 0 if it gave none."""
 
 
 class Overloaded(ServerUnavailable):
-    """The server has more requests waiting than it accepts."""
+    """The request queue of the server is full."""
 
 
 class TooManyStreams(ServerUnavailable):
-    """This client's address has as many streams of events open as it may."""
+    """This client's address has reached the limit of open event streams."""
 
 
 class DatabaseUnavailable(ServerUnavailable):
@@ -126,11 +126,11 @@ class DatabaseUnavailable(ServerUnavailable):
 
 
 class RequestRefused(ChronolakeError):
-    """A definite no: the request changed nothing."""
+    """The server refused the request, which changed nothing."""
 
 
 class InvalidRequest(RequestRefused):
-    """The request itself is at fault."""
+    """The request itself is invalid."""
 
 
 class IdempotencyKeyReused(InvalidRequest):
@@ -146,27 +146,27 @@ class InvalidWriteStat(InvalidRequest):
 
 
 class InvalidMarker(InvalidRequest):
-    """A marker is of no data file that its instant could write."""
+    """A marker does not name a data file that its instant can write."""
 
 
 class InvalidDeletion(InvalidRequest):
-    """A file that was reported as deleted has no marker, or is published; ``context`` names it."""
+    """A file reported as deleted has no marker, or is published; ``context`` names it."""
 
 
 class InvalidPlan(InvalidRequest):
-    """The plan, or the file groups that are named, do not fit the table."""
+    """The plan or its file groups do not fit the table."""
 
 
 class InvalidFilter(InvalidRequest):
-    """A filter names a column that the table does not have, or a literal that is not of its type."""
+    """A filter names an unknown column, or has a literal that is not of the column's type."""
 
 
 class ActionNotSupported(InvalidRequest):
-    """The table does not take this action."""
+    """The table does not support this action."""
 
 
 class NotFound(RequestRefused):
-    """What the request names does not exist."""
+    """The object of the request does not exist."""
 
 
 class NamespaceNotFound(NotFound):
@@ -186,19 +186,19 @@ class SchemaNotFound(NotFound):
 
 
 class ReaderNotFound(NotFound):
-    """The table has no such lease of a reader: it has ended, and a clean may have deleted files of its time."""
+    """The table has no such reader lease: it has ended, and a clean may have deleted files of its time."""
 
 
 class OutcomeNotFound(NotFound):
-    """No request with this idempotency key was executed so far; one under way may be executed later."""
+    """No request with this idempotency key was executed so far; one in flight may be executed later."""
 
 
 class Conflict(RequestRefused):
-    """The request is fine in itself, but the present state is against it."""
+    """The request is valid, but the present state does not allow it."""
 
 
 class NamespaceExists(Conflict):
-    """There is a namespace of this name already."""
+    """A namespace of this name exists already."""
 
 
 class NamespaceNotEmpty(Conflict):
@@ -206,23 +206,23 @@ class NamespaceNotEmpty(Conflict):
 
 
 class TableExists(Conflict):
-    """There is a table of this name already."""
+    """A table of this name exists already."""
 
 
 class BasePathTaken(Conflict):
-    """The base path is another table's, or overlaps with one; a dropped table's can be reused."""
+    """The base path overlaps with that of another table; that of a dropped table can be reused."""
 
 
 class BasePathShared(Conflict):
-    """Nothing of the table is deleted: its base path overlaps with another table's, or cannot be compared."""
+    """No file of the table is deleted: its base path overlaps with another table's, or cannot be compared."""
 
 
 class MetastoreMoved(Conflict):
-    """Nothing is deleted: the metastore's database was copied, restored or promoted, and not claimed since."""
+    """No file is deleted: the metastore's database was copied, restored or promoted, and not claimed since."""
 
 
 class IllegalTransition(Conflict):
-    """The instant's present state, named in ``context``, does not allow this."""
+    """The present state of the instant does not allow this; ``context`` has the state."""
 
 
 class LeaseLive(Conflict):
@@ -234,11 +234,11 @@ class WriteConflict(Conflict):
 
 
 class UnreconciledMarkers(Conflict):
-    """Files that the instant marked are neither published nor reported as deleted; ``context`` names them."""
+    """Marked files of the instant are neither published nor reported as deleted; ``context`` lists them."""
 
 
 class UndeletedFiles(Conflict):
-    """Files that the plan of a clean names are not reported as deleted; ``context`` says how many."""
+    """Files in the plan of a clean are not reported as deleted; ``context`` has their number."""
 
 
 class Savepointed(Conflict):
@@ -246,19 +246,19 @@ class Savepointed(Conflict):
 
 
 class IncompatibleSchema(Conflict):
-    """The table's schema does not allow this change; the message says why, and which changes it allows."""
+    """The table's schema does not allow this change; the message has the reason and the allowed changes."""
 
 
 class SchemaChanged(Conflict):
-    """The table's schema is of another version than was expected; ``context`` has the present one."""
+    """The table's schema does not have the expected version; ``context`` has the present one."""
 
 
 class InstantRolledBack(Conflict):
-    """The instant was rolled back: its writer must stop, nothing that it wrote will be seen."""
+    """The instant was rolled back: its writer must stop, and its files are never published."""
 
 
 class HistoryCleaned(Conflict):
-    """The table is not served as of that time any more; ``context`` has its ``first_servable_time``."""
+    """The table cannot be read as of that time any more; ``context`` has its ``first_servable_time``."""
 
 
 _CLASS_OF: dict[str, type[ChronolakeError]] = {
@@ -317,7 +317,7 @@ _CLASS_OF_STATUS: dict[int, type[ChronolakeError]] = {
 
 
 def error_of(problem: Problem) -> ChronolakeError:
-    """The typed error of ``problem``; for a code that only a newer server knows, the status decides."""
+    """The typed error of ``problem``; for the unknown code of a newer server, the status decides."""
     return class_of(problem)(f"{problem.title}: {problem.detail}", problem)
 
 

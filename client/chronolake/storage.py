@@ -1,8 +1,7 @@
-"""A table's storage: finds, lists and creates the files below its base path. Only the guard deletes files.
+"""The storage of a table: finds, lists and creates the files below its base path. Only the guard deletes files.
 
-Paths are relative to the base path. Object stores are reached through obstore, data files through pyarrow's
-file systems; both come with ``chronolake[arrow]``. A request that a store refuses for a moment only
-(503 SlowDown) is retried.
+Paths are relative to the base path. Object stores are accessed through obstore, and data files through
+pyarrow's file systems; both come with ``chronolake[arrow]``. A temporary refusal (503 SlowDown) is retried.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 def open_storage(base_path: str, options: Mapping[str, str] | None = None) -> Storage:
     """The storage below ``base_path``: a local path, or a URI (``file``, ``s3``, ``gs``, …).
 
-    ``options`` have the names of ``chronolake_model.storage.S3_OPTIONS``. No request is sent yet,
-    but one for the region of a bucket of AWS that is not configured. Raises ``ValueError``, ``ImportError``.
+    ``options`` have the names in ``chronolake_model.storage.S3_OPTIONS``. No request is sent yet, except one
+    for the region of an AWS bucket if no region is configured. Raises ``ValueError``, ``ImportError``.
     """
     with storage_failures():
         return Storage(opening.open_files(base_path, options))
@@ -69,35 +68,35 @@ class Storage:
         self.files = files
 
     def check(self) -> None:
-        """Raise ``StorageFailed`` unless the folder itself is there, or its bucket."""
+        """Raise ``StorageFailed`` unless the folder, or the bucket, exists."""
         with storage_failures():
             self.files.check()
 
     def make_folder(self) -> None:
-        """Make the folder itself, where there are folders."""
+        """Create the folder, if the storage has folders."""
         with storage_failures():
             self.files.make_folder()
 
     def size_bytes(self, path: str) -> int | None:
-        """The size of a file; None when it is not there."""
+        """The size of a file; None if it does not exist."""
         return next(self.sizes([path]))
 
     def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
-        """The sizes of several files, in order; many requests at a time. Consume it."""
+        """The sizes of several files, in order, with many concurrent requests. Consume the iterator."""
         with storage_failures():
             yield from self.files.sizes(paths)
 
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
-        """All files below ``folder``. Hudi's own folder of the table is left out, unless it is ``folder``."""
+        """All files below ``folder``. The folder ``.hoodie`` is left out, unless ``folder`` is in it."""
         with storage_failures():
             yield from self.files.listing(folder)
 
     def create_empty(self, path: str) -> bool:
-        """Make an empty file, unless there is one of this name: then False, and it is left as it is."""
+        """Create an empty file. Returns False if a file of this name exists, which is left unchanged."""
         return self.create_all_empty([path])[0]
 
     def create_all_empty(self, paths: Iterable[str]) -> list[bool]:
-        """Make several empty files, as ``create_empty``."""
+        """Create several empty files, as ``create_empty``."""
         with storage_failures():
             return list(self.files.create_all_empty(paths))
 
@@ -112,7 +111,7 @@ def storage_failures() -> Iterator[None]:
 
 
 def _s3(pafs: Any, bucket: str, options: dict[str, str], tries_max: int) -> Any:
-    # pyarrow takes an endpoint from the environment in other functions, but not in this one.
+    # Unlike other functions of pyarrow, S3FileSystem does not read the endpoint from the environment.
     endpoint = options.pop("endpoint_override", None) or _variable(_ENDPOINTS)
     scheme, separator, host = endpoint.rpartition("://")
     if host:
@@ -123,7 +122,7 @@ def _s3(pafs: Any, bucket: str, options: dict[str, str], tries_max: int) -> Any:
         except OSError as exc:
             raise _failed(f"s3://{bucket}", exc) from exc
     tries = pafs.AwsStandardS3RetryStrategy(max_attempts=tries_max)
-    # An empty object, or a small one, is one request then and not a multipart upload.
+    # With delayed open, a small object is one request and not a multipart upload.
     return pafs.S3FileSystem(**options, retry_strategy=tries, allow_delayed_open=True)
 
 

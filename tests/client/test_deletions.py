@@ -247,7 +247,7 @@ def test_a_rollback_whose_files_cannot_be_deleted_waits(server_url: str, namespa
             raise ZeroDivisionError
 
         [note] = raised.value.__notes__
-        assert "wait to be deleted" in note
+        assert "could not be deleted yet" in note
         [waiting] = stored.table.timeline.rollbacks()
         assert waiting.state is State.REQUESTED
         with pytest.raises(errors.StorageFailed):
