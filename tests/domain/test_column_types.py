@@ -1,8 +1,33 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
-from chronolake_metastore.domain import column_types
+from chronolake_model import column_types
+from chronolake_model.column_types import (
+    PRIMITIVES,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+primitive_types = st.sampled_from(sorted(PRIMITIVES)).map(PrimitiveType)
+decimal_types = st.integers(1, 38).flatmap(
+    lambda precision: st.builds(DecimalType, st.just(precision), st.integers(0, precision))
+)
+
+
+def nested_types(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
+    struct_fields = st.builds(StructField, st.text("ab `,:<>_1\u00e9", min_size=1), children)
+    structs = st.lists(struct_fields, min_size=1, max_size=3).map(lambda fields: StructType(tuple(fields)))
+    return st.builds(ArrayType, children) | st.builds(MapType, children, children) | structs
+
+
+data_types = st.recursive(primitive_types | decimal_types, nested_types, max_leaves=8)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +116,14 @@ def test_a_wider_type_holds_every_value_of_the_narrower_one(wider: str, than: st
 )
 def test_no_other_type_is_wider(other: str, than: str) -> None:
     assert not column_types.is_wider(other, than)
+
+
+@given(data_types)
+def test_a_type_that_is_spelled_parses_as_itself(data_type: DataType) -> None:
+    assert column_types.parse(column_types.spell(data_type)) == data_type
+
+
+def test_types_parse_without_regard_to_case_and_space() -> None:
+    data_type = column_types.parse("Map< STRING ,struct<`a ``b` :Decimal(5,2)>>")
+
+    assert column_types.spell(data_type) == "map<string,struct<`a ``b`:decimal(5,2)>>"

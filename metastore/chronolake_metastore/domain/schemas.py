@@ -12,11 +12,11 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import column_types, tables
+from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
 from chronolake_metastore.domain.tables import Definition, Table
-from chronolake_model import schemas as wire
+from chronolake_model import column_types, schemas as wire
 from chronolake_model.tables import COLUMNS_MAX, SCHEMA_BYTES_MAX, Field, SchemaField, refuse_larger
 from chronolake_model.times import Micros, to_datetime
 

@@ -11,12 +11,12 @@ from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import base_paths, column_types, properties
+from chronolake_metastore.domain import base_paths, properties
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import base_paths as keys, record_keys, tables as wire
+from chronolake_model import base_paths as keys, column_types, record_keys, tables as wire
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
