@@ -18,11 +18,13 @@ from chronolake_metastore.commands.group import Result
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import BeginInstant
+from chronolake_metastore.domain.proof import Check
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.times import Micros, format_time
 from tests.store.history import History, completion
+from tests.store.tampering import tamper
 
 NAMES = ("shop.a", "shop.b", "shop.c")
 NUMBERS = itertools.count()
@@ -86,6 +88,41 @@ def test_tables_that_swap_their_names_are_replayed(lake: History) -> None:
     assert [outcome(result) for result in results] == ["200"] * 4
     assert report.findings == []
     assert set(rebuilt.repaired.values()) <= {0}
+
+
+SWAP_IN_PROJECTION = [
+    f"UPDATE lake_table SET name = '{new}' WHERE name = '{old}'" for old, new in ("ax", "ca", "xc")
+]
+SWAP_IN_DEFINITIONS = """
+    UPDATE lake_table SET definition = jsonb_set(definition, '{name}', to_jsonb(namespace || '.' || name))
+"""
+
+
+@pytest.mark.parametrize("changes", [SWAP_IN_PROJECTION, [*SWAP_IN_PROJECTION, SWAP_IN_DEFINITIONS]])
+def test_names_that_were_swapped_in_the_projection_are_detected_and_repaired(
+    lake: History, changes: list[str]
+) -> None:
+    for name in NAMES[:2]:
+        lake.make_table(name)
+        lake.write(name, 0)
+    lake.done(rename("shop.b", "shop.c"))
+    holders = Metastore(lake.dsn).holders
+    tamper(lake.dsn, *changes)
+    swapped = Metastore(lake.dsn).holders
+
+    findings = asyncio.run(verification.verify(Settings(dsn=lake.dsn))).findings
+    rebuilt = asyncio.run(rebuilding.rebuild(Settings(dsn=lake.dsn)))
+
+    assert swapped == {"shop.a": holders["shop.c"], "shop.c": holders["shop.a"]}
+    assert [(finding.check, finding.table) for finding in findings] == [
+        (Check.PROJECTION, "shop.a"),
+        (Check.PROJECTION, "shop.c"),
+    ]
+    assert {projection: rows for projection, rows in rebuilt.repaired.items() if rows} == {"lake_table": 2}
+    assert Metastore(lake.dsn).holders == holders
+    assert asyncio.run(verification.verify(Settings(dsn=lake.dsn))).findings == []
+    [answer] = lake.send(begin("shop.c"))
+    assert isinstance(answer, Answer) and answer.table_id == holders["shop.c"]
 
 
 def test_auditors_see_each_name_and_property_that_a_table_had(lake: History) -> None:

@@ -21,6 +21,7 @@ from chronolake_metastore.domain.events import (
     FilesDeleted,
     InstantCompleted,
     StoredEvent,
+    TableAltered,
     TableCreated,
     WriteStatsStaged,
     decode,
@@ -208,8 +209,13 @@ class _Verification:
             finding = Finding(Check.PAYLOAD, name, stored.version, str(exc), stored.type, stored.payload[:200])
             self.add_finding(finding, stored.table_id)
             return None
-        if isinstance(event.payload, TableCreated):
-            self._names[event.table_id] = event.payload.definition.name
+        match event.payload:
+            case TableCreated() as created:
+                self._names[event.table_id] = created.definition.name
+            case TableAltered(new_name=str(new_name)):
+                self._names[event.table_id] = new_name
+            case _:
+                pass
         return event
 
     def _is_damaged(self, table_id: UUID) -> bool:
