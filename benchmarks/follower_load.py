@@ -1,4 +1,4 @@
-"""Followers of a server's event stream, in a process of their own: most of them do not read what they get.
+"""Followers of a server's event stream, in a process of their own: most of them do not read.
 
 ``python -m benchmarks.follower_load PORT FOLLOWERS READING [AFTER]`` opens the streams, prints ``ready``, and
 keeps them open until its standard input ends. A hundred share an address of loopback, so that the bound on
@@ -55,7 +55,7 @@ def large_metadata(size: int) -> list[dict[str, str]]:
 def open_stream(port: int, number: int, after: str | None = None) -> socket.socket:
     """A connection on which a stream of events was asked for."""
     line = socket.socket()
-    # A client with little room: what the server has to keep is the server's to bound.
+    # A client with a small receive buffer: the server must bound the bytes that it keeps.
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
     line.settimeout(CONNECT_SECONDS)
     line.bind((f"127.0.0.{2 + number // FOLLOWERS_OF_ADDRESS}", 0))

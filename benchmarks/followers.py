@@ -1,4 +1,4 @@
-"""What followers of the event stream cost: the time of a read beside 1,000 of them, and the server's memory.
+"""The cost of followers of the event stream: the time of a read beside 1,000 of them, and the server's memory.
 
 ``make bench-followers``; ``FOLLOWERS=200`` makes it smaller; ``CHECK=1`` exits 1 when a target is missed.
 """

@@ -1,4 +1,4 @@
-"""A table with a million completed instants beside one with a thousand: what the length of the past costs."""
+"""A table with a million completed instants beside one with a thousand: the cost of a long timeline."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _seed(dsn: str, name: str, instants: int) -> None:
 
 
 def _cycles(seconds: float) -> Row:
-    """Cycles on both tables in turn: what else the machine does falls on both."""
+    """Cycles on both tables in turn: other load of the machine affects both."""
     rates: dict[str, list[float]] = {"long": [], "short": []}
     for _ in range(ROUNDS):
         for name, measured in rates.items():

@@ -18,7 +18,7 @@ MARKERS_OF_PARTITION = 1_000
 
 
 class Figures(msgspec.Struct):
-    """What one run came to; the latency is of one request, in milliseconds."""
+    """The result of one run; the latency is of one request, in milliseconds."""
 
     requests: int
     markers: int

@@ -81,7 +81,7 @@ def _lists(client: httpx.Client) -> Iterator[Row]:
     name = f"{MARKERS:,} markers of one instant in lists of {LIST}, {LISTS_AT_A_TIME} connections"
     yield reporting.at_least(name, figures.markers_per_second, 50_000, "markers/s")
     yield _latency(f"a list of {LIST}", figures)
-    # What is rolled back by other names than its markers' is free of them at once.
+    # A rollback with named files releases the markers of its target at once.
     undo = {"writer": "w", "files_to_delete": [base_file_name(bucket_file_id(0), "0-0-0", instant)]}
     client.post(f"/v1/tables/{TABLE}/instants/{instant}/rollback", json=undo).raise_for_status()
     with running.LongestRequest(_begin) as longest_begin:

@@ -47,7 +47,7 @@ GROUP = 200
 
 
 def main() -> None:
-    """Make the log, run the programs, print what they took."""
+    """Make the log, run the programs, print their times and memory."""
     folder = tempfile.mkdtemp(prefix="chronolake-bench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     dsn = embedded.start(Path(folder)).dsn
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _run(*arguments: str) -> tuple[str, int]:
-    """What a program said, and the most memory that any program has taken so far, in MB."""
+    """The output of a program, and the peak memory of all programs so far, in MB."""
     done = subprocess.run(
         [sys.executable, "-m", "chronolake_metastore", *arguments], capture_output=True, text=True, check=True
     )

@@ -22,7 +22,7 @@ FILES_PER_CYCLE = 3
 
 
 class Figures(msgspec.Struct):
-    """What one run of the load came to. Latencies are of whole cycles, in milliseconds.
+    """The result of one run of the load. Latencies are of whole cycles, in milliseconds.
 
     Where writers only begin, a cycle is one request, however many instants it begins.
     """

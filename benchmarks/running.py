@@ -1,4 +1,4 @@
-"""What a benchmark runs against and with: a PostgreSQL of its own, a server, pgbench, the load."""
+"""The environment of a benchmark: a PostgreSQL of its own, a server, pgbench, the load."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def pgbench(dsn: str, script: str, clients: int, seconds: float, tables: int = 1
 
 
 def load(tables: str, number: int, writers: int, seconds: float, begins: int = 0) -> Figures:
-    """What writers over REST come to on the tables ``<tables>0`` and so on; see ``rest_load``."""
+    """The results of writers over REST on the tables ``<tables>0`` and so on; see ``rest_load``."""
     arguments = ["127.0.0.1", str(PORT), tables, str(number), str(writers), str(seconds), str(begins)]
     command = [sys.executable, "-m", "benchmarks.rest_load", *arguments]
     return msgspec.json.decode(subprocess.run(command, check=True, capture_output=True).stdout, type=Figures)

@@ -1,6 +1,6 @@
 """The files of a table of a million slices: read whole, by partition, in the past; and 100,000 written at once.
 
-``make bench-slices`` builds its tables once and keeps them in ``.bench``, 5 GB, until what seeds them changes.
+``make bench-slices`` builds its tables once and keeps them in ``.bench``, 5 GB, until the seed changes.
 ``CASES=ab`` runs these alone; ``FILES=10000`` completes fewer at once; ``PARTITIONS=100`` has a tenth of the
 slices; ``CHECK=1`` exits 1 when a target is missed.
 """
@@ -44,7 +44,7 @@ MIDDLE = "20260103020000020"
 DAY = (date(2024, 1, 1) + timedelta(PARTITIONS * 2 // 5)).isoformat()
 PARTITION = f"day={DAY}"
 NARROW = filter_text.parse(f"day = '{DAY}' and id >= 500000 and id < 510000")
-"""What 10 of the 1,000 slices of a partition could match."""
+"""A filter that 10 of the 1,000 slices of a partition could match."""
 CASES = os.environ.get("CASES", "abcde")
 FILES = int(os.environ.get("FILES", "100000"))
 ROUNDS = 5
@@ -170,7 +170,7 @@ class Bench:
         yield reporting.at_most(name, then / latest, 3.0, "x")
 
     def large_complete(self) -> Iterator[Row]:
-        """(d): what other writers of a table feel while very many files are completed at once."""
+        """(d): the latency of other writers of a table while very many files are completed at once."""
         name = f"bench.large{time.time_ns()}_"
         running.make_table(self._client, f"{name}0", tick="1us", index={"type": "simple"})
         large = _LargeInstant(self._client, f"{name}0")
@@ -261,7 +261,7 @@ def _beside(step: Callable[[], None], load: Callable[[], Figures]) -> tuple[floa
 
 
 def _in_turn(*measured: Callable[[], None]) -> list[float]:
-    """The median seconds of each, run in turn: what else the machine does falls on all of them."""
+    """The median seconds of each, run in turn: other load of the machine affects all of them."""
     taken: list[list[float]] = [[] for _ in measured]
     for _ in range(ROUNDS):
         for number, measure in enumerate(measured):

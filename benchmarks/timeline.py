@@ -1,8 +1,8 @@
 """The timeline under load, against plain SQL on the same PostgreSQL in the same run.
 
 A cycle is begin and complete with three write stats, idempotent and durable. ``make bench-timeline`` runs all
-cases; ``SECONDS=30`` runs each for longer, in ``ROUNDS`` slices that take turns, so that what else the machine
-does falls on all of them; ``CASES=bc`` runs these alone; ``INSTANTS=100000`` makes the long timeline shorter;
+cases; ``SECONDS=30`` runs each for longer, in ``ROUNDS`` slices that take turns, so that other load affects
+all of them; ``CASES=bc`` runs these alone; ``INSTANTS=100000`` makes the long timeline shorter;
 ``CHECK=1`` exits 1 when a target is missed.
 """
 
@@ -97,7 +97,7 @@ def _calm(case: str, runs: Sequence[Figures]) -> Iterator[Row]:
 
 
 def _skew_wait(dsn: str) -> Iterator[Row]:
-    """(e): what a lock and a wait for clock skew cost."""
+    """(e): the cost of a lock and of a wait for clock skew."""
     waiting = running.pgbench(dsn, "plain_begin_and_wait", WRITERS, max(5, SLICE))
     yield Row(f"(e) plain SQL, a lock and 200 ms of waiting, {WRITERS} clients", f"{waiting:,.1f} begins/s")
     ours = _rate([running.load("bench.begun", 1, WRITERS, SLICE, begins=1)])

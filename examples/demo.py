@@ -42,7 +42,7 @@ console = Console(highlight=False)
 
 
 class DemoFailed(Exception):
-    """The demo cannot continue. The message says why, and what to do."""
+    """The demo cannot continue. The message says why, and gives a remedy."""
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def parsed_options() -> argparse.Namespace:
 
 
 class Job:
-    """What to load: a table's name, and the options of ``chronolake ingest``."""
+    """A table to load: its name, and the options of ``chronolake ingest``."""
 
     def __init__(self, table: str, source: str, **options: str | None) -> None:
         self.table = table

@@ -50,7 +50,7 @@ def _plain(type_: pa.DataType) -> pa.DataType:
 
 
 def _changes(orders: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The files, by name: which orders (by their number), how many days after the order, and what happened."""
+    """The files, by name: which orders (by their number), how many days after the order, and the change."""
     known, new = _except_every(orders, 10), _every(orders, 10)
     half = len(new) // 2
     yield "first-load", _as_changes(known, days=0)

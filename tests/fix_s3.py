@@ -1,4 +1,4 @@
-"""A real S3 API on loopback: moto, behind a gateway that answers with S3's own errors as it is told to."""
+"""A real S3 API on loopback: moto, behind a gateway that injects S3's own errors."""
 
 from __future__ import annotations
 

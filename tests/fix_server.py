@@ -84,7 +84,7 @@ class ServerProcess:
             self._process = None
 
     def log(self) -> str:
-        """What it has logged."""
+        """The log of the server."""
         return self._log.read_text()
 
     def _wait_until_ready(self) -> None:

@@ -14,7 +14,7 @@ from tests.fix_s3 import S3
 
 
 class Store(msgspec.Struct, frozen=True):
-    """Where a table lies, and what it takes to get there."""
+    """Where a table lies, and the options to reach it."""
 
     base_path: str
     options: dict[str, str] | None
@@ -26,7 +26,7 @@ class Store(msgspec.Struct, frozen=True):
         return opening.open_files(self.base_path, self.options)
 
     def delete(self, *paths: str) -> None:
-        """Delete files behind everybody's back, as an operator may."""
+        """Delete files without the guard and the server, as an operator may."""
         assert all(outcome.failure is None for outcome in self.files().delete_unguarded(paths))
 
 

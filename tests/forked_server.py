@@ -20,7 +20,7 @@ _CONTEXT.set_forkserver_preload(["chronolake_metastore.cli.main"])
 
 
 class ForkedServer:
-    """What ``subprocess.Popen`` offers, as far as tests use it."""
+    """The part of ``subprocess.Popen`` that the tests use."""
 
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         # Daemonic: if the tests end without stopping it, it ends with them.

@@ -1,4 +1,4 @@
-"""A table of every type, its records, the files that hold them, and filters: what pruning is tested with.
+"""A table of every type, its records, the files that hold them, and filters: the inputs of the pruning tests.
 
 The reader here is the naive one: it evaluates a filter on each record, as SQL does.
 """
@@ -232,7 +232,7 @@ def _folder(value: Any) -> str:
 
 
 def stats(rows: Sequence[Record]) -> Stats:
-    """All that can be said of a file with these records, exactly."""
+    """The exact stats of a file with these records."""
     return Stats(len(rows), {FIELD_IDS[name]: _range([row[name] for row in rows], name) for name in TYPES})
 
 
@@ -246,12 +246,12 @@ def _range(values: Sequence[Any], column: str) -> Range:
 
 
 def vaguer(known: Stats) -> st.SearchStrategy[Stats]:
-    """The same stats with less said."""
+    """The same stats with some left out."""
     return st.integers(0, 2**32).map(lambda seed: vague(known, random.Random(seed)))
 
 
 def vague(known: Stats, chance: random.Random) -> Stats:
-    """The same stats with bounds moved outwards, and whatever may be left away."""
+    """The same stats with bounds moved outwards, and any optional part left out."""
     ranges = {}
     for field_id, exact in known.ranges.items():
         least, greatest = exact.least, exact.greatest

@@ -1,4 +1,4 @@
-"""What ``make check`` says of its parts. It runs beside the tests in ``make test``, not in one of them."""
+"""The messages of ``make check``. These tests run in ``make test``, beside the check and not inside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the size check of ``make check`` refuses."""
+"""The refusals of the size check of ``make check``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Generates ``chronolake._sync`` from ``chronolake._async``; ``make check`` compares it with the present one.
 
 The rules go by tokens, so comments and layout stay. ``async`` and ``await`` are left out, and names that begin
-with ``Async`` lose that. What differs beyond words stands in ``chronolake._concurrency``, one module for each
-world with the same names. See docs/decisions/0035-one-client.md.
+with ``Async`` lose that. Code that differs otherwise stands in ``chronolake._concurrency``: two modules with
+the same names, one for each client. See docs/decisions/0035-one-client.md.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROSE: Final = (
     (re.compile(r"\bconnect_async\b"), "connect"),
     (re.compile(r"Tasks of one event loop"), "Threads"),
 )
-"""What is replaced in docstrings and comments; a paragraph that begins with "Async only" is left out."""
+"""Replacements in docstrings and comments; a paragraph that begins with "Async only" is left out."""
 
 _LAYOUT: Final = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
 _ASYNC_PREFIX: Final = re.compile(r"Async(?=[A-Z])")
@@ -97,7 +97,7 @@ def to_sync(source: str) -> str:
 
 
 class Text:
-    """The tokens of a module, and what is to be replaced at which offsets."""
+    """The tokens of a module, and the replacements by offset."""
 
     def __init__(self, source: str) -> None:
         self._tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
@@ -106,7 +106,7 @@ class Text:
             self._lines.append(self._lines[-1] + len(line))
 
     def edits(self) -> Iterator[Edit]:
-        """What is to be replaced; no two overlap."""
+        """The replacements; no two overlap."""
         for index, token in enumerate(self._tokens):
             start, end = self._offset(token.start), self._offset(token.end)
             if token.type == tokenize.COMMENT or _is_docstring(token):

@@ -32,7 +32,7 @@ def main(parts: Sequence[Sequence[str]] = PARTS) -> int:
 
 
 def passes(part: Sequence[str]) -> bool:
-    """Run a program of this environment, and print what it said if it failed."""
+    """Run a program of this environment, and print its output if it failed."""
     program, *arguments = part
     ended = subprocess.run(
         [Path(sys.executable).with_name(program), *arguments],

@@ -77,7 +77,7 @@ def clicks(client: chronolake.Client, table: chronolake.Table) -> chronolake.Tab
 
 @pytest.fixture
 def gateway(server_url: str) -> Iterator[Gateway]:
-    """A gateway before the server that fails as it is told to."""
+    """A gateway in front of the server that injects the requested faults."""
     with Gateway(server_url) as gateway:
         yield gateway
 
@@ -92,7 +92,7 @@ def troubled(gateway: Gateway, table: chronolake.Table) -> Iterator[chronolake.T
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command line, with no server but what it names."""
+    """Runs a command line; the server is the one that the command line names."""
     monkeypatch.delenv("CHRONOLAKE_URL", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr("chronolake.cli.context.RETRY_SECONDS", 0.0)

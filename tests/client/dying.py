@@ -22,7 +22,7 @@ Moment = Literal["before deleting", "before reporting", "before the second part"
 
 
 class Task(msgspec.Struct):
-    """What to end: completed with ``write_stats``, or rolled back when there are none."""
+    """Ends an instant: completes it with ``write_stats``, or rolls it back when there are none."""
 
     url: str
     table: str

@@ -38,7 +38,7 @@ def main(url: str, table: str, last_step: str) -> None:
 
     with chronolake.connect(url) as client:
         opened_table = client.table(table)
-        setattr(deletions, "FILES_AT_ONCE", 1)  # noqa: B010  # it is Final for everybody else
+        setattr(deletions, "FILES_AT_ONCE", 1)  # noqa: B010  # it is Final outside this test
         setattr(Location, "delete", dying(Location.delete))  # noqa: B010
         setattr(Transport, "send", dying(Transport.send))  # noqa: B010
         opened_table.clean(retain_commits=1, writer=WRITER)

@@ -18,7 +18,7 @@ from chronolake_model.problems import ProblemCode, problem
 
 
 class Fault(enum.Enum):
-    """What goes wrong with one request."""
+    """A fault that the gateway injects into one request."""
 
     LOSE_REQUEST = enum.auto()
     LOSE_ANSWER = enum.auto()

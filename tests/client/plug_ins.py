@@ -10,11 +10,11 @@ from chronolake.cli import context, output
 
 
 def greet(whom: Annotated[str, typer.Argument()]) -> None:
-    """Greet somebody."""
+    """Print a greeting."""
     with context.client() as client:
         output.show({"hello": whom, "url": client.url}, lambda console: console.print(f"hello {whom}"))
 
 
 def late() -> None:
-    """Need what is not installed."""
+    """Require a package that is not installed."""
     import no_such_package  # type: ignore[import-not-found]  # noqa: F401, PLC0415

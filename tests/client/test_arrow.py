@@ -1,4 +1,4 @@
-"""The client's answers as Arrow: the same as its others, awaited too; and what is said without pyarrow."""
+"""The client's answers as Arrow, blocking and async: equal to its others; and the error without pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The awaited client: the same calls over the same server; here what differs, the waiting and the lease."""
+"""The async client over the same server. Tested here: its differences, waiting and lease renewal."""
 
 from __future__ import annotations
 
@@ -208,5 +208,5 @@ async def test_writes_complete_together_and_a_savepoint_undoes_them(
 
 async def await_(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110  # what the renewal learns announces itself by no event
+        while not condition():  # noqa: ASYNC110  # the renewal signals no event for a new expiry
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What the client for an event loop does in storage, as the blocking one does."""
+"""The async client in storage: the same results as the blocking client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol as values: what is asked for is what is sent, and pages make one answer."""
+"""The protocol as values: each call is sent as given, and pages make one answer."""
 
 from __future__ import annotations
 

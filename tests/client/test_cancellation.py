@@ -1,4 +1,4 @@
-"""A task that is cancelled in the middle of ``complete``: what is published stays published."""
+"""A task that is cancelled in the middle of ``complete``: published files stay published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing stays in storage that nobody will read: who completes, and who gives up, deletes what was marked."""
+"""No unreadable file stays in storage: a writer that completes or gives up deletes its other marked files."""
 
 from __future__ import annotations
 

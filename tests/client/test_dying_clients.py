@@ -1,4 +1,4 @@
-"""Clients that are killed while they delete what a write left: who comes next ends it, and nothing is left."""
+"""Clients killed while they delete the files of a write: the next client finishes, and no file is left."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-# ------------------------------------------------------------------------- streams that break anywhere
+# ---------------------------------------------------------------------------------- streams that break anywhere
 
 
 def event(number: int) -> LoggedEvent:
@@ -192,7 +192,7 @@ EVENTS = [event(number) for number in range(6)]
 
 
 def stream_behind(cursor: int) -> str:
-    """What a server sends to whom has seen the events up to ``cursor``."""
+    """The stream that a server sends to a client that has seen the events up to ``cursor``."""
     return ": nothing new\r\ndata: \r\n\r\n: nothing new\r\n\r\n" + "".join(
         f"id: {event.cursor}\r\nevent: {event.type}\r\ndata: {msgspec.json.encode(event).decode()}\r\n\r\n"
         for event in EVENTS[cursor + 1 :]

@@ -1,4 +1,4 @@
-"""What holds of markers wherever they are: with the server, in a local folder, in a bucket."""
+"""Rules that hold for all kinds of markers: with the server, in a local folder, in a bucket."""
 
 from __future__ import annotations
 

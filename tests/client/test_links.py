@@ -1,4 +1,4 @@
-"""Rollbacks where somebody has put a link in the way: nothing behind it is deleted, and the rollback waits."""
+"""Rollbacks across a symbolic link: nothing behind the link is deleted, and the rollback waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in storage that nothing published accounts for: found, told apart, deleted where that is safe."""
+"""Orphans in storage: listed, classified, and deleted where that is safe."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def members(class_: type) -> dict[str, Any]:
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """A signature as text, without what is only a matter of awaiting."""
+    """A signature as text, without the words of async."""
     text = str(inspect.signature(function))
     return re.sub(r"Async(?=[A-Z])", "", text)
 

@@ -1,4 +1,4 @@
-"""Cleans that the client executes: what goes from storage, what stays, and what is left when it dies."""
+"""Cleans that the client executes: which files are deleted, which stay, and the state after a crash."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.fix_stores import Store
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 20.0
 DYING_STEPS = 16
-"""Two around each of: the plan, what was reported before, two files that are deleted and reported, the end, the
-next plan. One more would not be reached."""
+"""Two steps around each of: the plan, the earlier reports, two reported deletions, the end, the next plan.
+A further step would not be reached."""
 
 
 def table_in(client: chronolake.Client, name: str, store: Store, **properties: str) -> Stored:

@@ -1,4 +1,4 @@
-"""What the transport decides without a server: pauses, addresses, and the reading of answers."""
+"""Decisions of the transport without a server: pauses, addresses, and the reading of answers."""
 
 from __future__ import annotations
 

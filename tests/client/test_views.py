@@ -1,4 +1,4 @@
-"""What the client and the command line show of file groups and partitions, against a real server."""
+"""File groups and partitions in the client and the command line, against a real server."""
 
 from __future__ import annotations
 

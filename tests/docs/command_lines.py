@@ -40,7 +40,7 @@ def shown(script: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def unknown_words(program: str, arguments: list[str]) -> list[str]:
-    """What of a command line does not exist: the command, or some of its options."""
+    """The parts of a command line that do not exist: the command, or some of its options."""
     commands = server_commands() if program == "chronolake-metastore" else client_commands()
     for length in (2, 1):
         command = commands.get(" ".join(arguments[:length]))

@@ -1,4 +1,4 @@
-"""What the documentation holds: pages, blocks of code, links, headings."""
+"""The contents of the documentation: pages, blocks of code, links, headings."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link to a heading of the page may say after the #."""
+    """The anchors of the page's headings: the texts that a link may have after the #."""
     texts = [match["text"].lower() for match in _HEADING.finditer(prose(page))]
     return {_NOT_IN_ANCHOR.sub("", text).replace(" ", "-") for text in texts}

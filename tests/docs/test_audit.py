@@ -69,7 +69,7 @@ def test_every_column_of_the_tables_as_of_a_moment_is_documented(history: str) -
 
 
 def _columns(dsn: str) -> dict[str, list[str]]:
-    """What the auditor can read: columns by relation."""
+    """The relations that the auditor can read, with their columns."""
     with psycopg.connect(dsn) as connection:
         connection.execute("SET ROLE chronolake_auditor")
         rows = connection.execute(

@@ -1,4 +1,4 @@
-"""The container files name what exists: settings, commands, extras, ports. (No Docker is needed to say so.)"""
+"""The container files name existing settings, commands, extras and ports. (The tests need no Docker.)"""
 
 from __future__ import annotations
 

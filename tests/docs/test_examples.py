@@ -66,7 +66,7 @@ def _script(examples: Sequence[Block], server: ServerProcess, folder: Path) -> s
     """The code of ``examples``, with this server and this folder in the place of those that are shown."""
     code = "\n".join(block.code for block in examples)
     code = code.replace(URL_SHOWN, server.url).replace(FOLDER_SHOWN, str(folder))
-    # A reader sees that a request was refused; a script must be told to.
+    # A reader sees that a request was refused; a script needs a flag.
     return code.replace("curl -sS", "curl -sS --fail-with-body")
 
 

@@ -1,4 +1,4 @@
-"""What a page names is there: links, make targets, commands and their options."""
+"""Everything that a page names exists: links, make targets, commands and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a user can meet is documented."""
+"""Every public name is documented."""
 
 from __future__ import annotations
 

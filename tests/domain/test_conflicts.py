@@ -1,4 +1,4 @@
-"""The table action x action, cell by cell: who completes, against what another has completed or plans to do."""
+"""The conflict table, action x action, cell by cell: an instant against completed and planned ones."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ DEEDS: Final = {
     "log compact": GroupChange.LOG_COMPACT,
 }
 
-# For each one who completes (rows) and each other (columns), when the two touch one file group:
-# four answers for what the other has done: completed before I was requested; pending when I was requested, and
-# completed since; requested after me and completed since; in capitals where that is a conflict.
+# A row for the completing instant, a column for the other; the two change one file group. Each cell has three
+# answers. The other completed before mine was requested; it was pending then and has completed since; it was
+# requested later and has completed since. X is a conflict.
 _COMPLETED: Final = """
              append  write  replace  cluster  compact  log compact
 append       ...     ...    XXX      XXX      ...      ...

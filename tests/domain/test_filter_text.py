@@ -1,4 +1,4 @@
-"""Filters as text: what is written is read back, what is wrong is told with its place."""
+"""Filters as text: a written filter is read back, and an error is reported with its place."""
 
 from __future__ import annotations
 

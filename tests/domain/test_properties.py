@@ -1,4 +1,4 @@
-"""The properties of tables: what each may be, and which pending instants hold."""
+"""The properties of tables: their allowed values, and those that pending instants block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of a schema may do, against a plain model of it, and what it is refused for."""
+"""Schema changes against a plain model: which are made, and which are refused."""
 
 from __future__ import annotations
 

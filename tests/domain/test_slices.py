@@ -1,7 +1,7 @@
 """How files are cut into slices by completion time: RFC-66's worked example, and Hudi's file-system view tests.
 
-What Hudi tests on files of a folder (TestHoodieTableFileSystemView) is said here of times: each case is a
-history of one file group, and what is seen of it.
+Hudi tests files of a folder (TestHoodieTableFileSystemView). Here each case is a history of one file group, by
+times, and the slices that a reader sees of it.
 """
 
 from __future__ import annotations

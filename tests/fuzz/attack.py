@@ -71,7 +71,7 @@ def _instants_of(table: rest.Table) -> list[str]:
 
 
 def _dictionaries(values: dict[str, list[str]]) -> str:
-    """The part of the configuration that has half of the requests be about what there is."""
+    """The part of the configuration that directs half of the requests at existing objects."""
     lines = [""]
     for name, of_name in values.items():
         lines += [f'[dictionaries."{name}"]', f"values = {json.dumps(of_name)}"]

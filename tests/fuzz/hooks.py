@@ -1,4 +1,4 @@
-"""What the generator of requests cannot know from the OpenAPI document alone."""
+"""Facts for the request generator that the OpenAPI document cannot express."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _POLICIES = ("retain_commits", "retain_hours", "retain_versions")
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Any, kwargs: dict[str, Any]) -> None:
-    """Have valid requests be valid in what a schema cannot say.
+    """Make generated requests satisfy the rules that a schema cannot express.
 
-    A cursor is one that a page gave, and the id of a table is its own: no other is valid, whatever it looks
-    like. A clean has one policy, and a range of completion times begins before it ends. The 29th of February is
-    left out, as is NUL, and integers are written without a fraction: the server takes no ``1.0``.
+    A cursor must come from a page, and a table id from a table: no other value is valid, in any form. A clean
+    has one policy, and a range of completion times begins before it ends. The 29th of February and NUL are left
+    out. Integers are written without a fraction, because the server refuses ``1.0``.
 
-    A body that is left out stays untouched. Schemathesis checks again what a hook has set, takes a missing body
-    for an invalid one although it may be missing, and would then expect a refusal.
+    A missing body stays missing. Schemathesis checks the body again after a hook has set it. It takes a missing
+    body for an invalid one, although it is optional, and would expect a refusal.
     """
     if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
         return

@@ -41,7 +41,7 @@ COMMIT_SECONDS_MAX = 0.2
 
 
 class Mutation(enum.StrEnum):
-    """What is wrong with the server."""
+    """The fault of the server."""
 
     OWN_CLOCK = "each server goes by its own clock, and knows only the times that it issued itself"
     FORGETFUL = "the outcome of a request is not looked up, so a retry is carried out again"
@@ -54,7 +54,7 @@ class Mutation(enum.StrEnum):
 
 
 def program(mutation: Mutation) -> Sequence[str]:
-    """What python runs to serve with this mutation."""
+    """The arguments with which python serves with this mutation."""
     return "-P", str(Path(__file__)), mutation.name
 
 

@@ -1,7 +1,7 @@
-"""The history checker: compares what clients wrote down with the log, and says which promises were broken.
+"""The history checker: compares the records of clients with the log, and reports the broken promises.
 
-Pure: no I/O, no clock. It assumes nothing of how the server works: a command was carried out between the moment
-it was first sent and the moment it was first answered, and what was answered happened, once.
+Pure: no I/O, no clock. It assumes nothing about the server's implementation: a command is executed between its
+first request and its first answer, and an acknowledged command takes effect exactly once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check(history: History, log: Log) -> list[Finding]:
 
 
 def _effects(history: History, log: Log) -> dict[str, list[Event]]:
-    """What each command of the clients appended, by its key: one event, or none, if all is well."""
+    """The events that each command of the clients appended, by key: one or none, if all is well."""
     logged: dict[str, list[Event]] = {}
     for event in log:
         logged.setdefault(event.request_id, []).append(event)
@@ -107,7 +107,7 @@ def _check_answered(
 
 
 def _was_rolled_back(command: Command, timeline: Timeline) -> bool:
-    # Who asks to roll back what is rolled back already is told so, and nothing happens.
+    # The rollback of an instant that is already rolled back succeeds and changes nothing.
     return command.kind is Kind.ROLL_BACK and command.instant in timeline.rolled_back
 
 
@@ -142,7 +142,7 @@ def _agrees(command: Command, body: dict[str, Any], event: Event, definitions: n
 def _wrong_tables(
     history: History, effects: dict[str, list[Event]], definitions: names.Definitions
 ) -> Iterator[Finding]:
-    """A command takes effect in the table that had its name then, and in no other than it required."""
+    """A command takes effect in the table that had its name then, and only in the required table."""
     for command in history.commands:
         table_id = _table_id(command, effects)
         for event in effects[command.key]:
@@ -183,7 +183,7 @@ def _clocks(log: Log) -> Iterator[Finding]:
 
 
 def _real_time(history: History, effects: dict[str, list[Event]]) -> Iterator[Finding]:
-    """Whoever calls after another has returned gets a later time, in the same table."""
+    """A call that begins after another has returned gets a later time, in the same table."""
     tables: dict[str, list[tuple[Command, str]]] = {}
     for command in history.commands:
         for event in effects[command.key][:1]:
@@ -218,7 +218,7 @@ def _instants(tables: dict[str, Timeline]) -> Iterator[Finding]:
 
 
 def _final_states(table: str, timeline: Timeline) -> Iterator[Finding]:
-    # Only a restore takes back what has completed; nothing completes what was rolled back.
+    # Only a restore undoes a completed instant; a rolled back instant never completes.
     restored = any(event.action == "restore" for event in timeline.requested.values())
     for instant, rolled_back in timeline.rolled_back.items():
         for completed in timeline.completed.get(instant, ()):
@@ -292,7 +292,7 @@ def _difference(seen: list[tuple[str, str]], timeline: Timeline, read: Read) -> 
 def _never_less(
     fault: Fault, reads: list[Read], known: list[tuple[int, int, str]], timeline: Timeline
 ) -> Iterator[Finding]:
-    """Each read shows at least as many completions as had been known to anybody before it was called."""
+    """Each read shows at least as many completions as any client knew before the read was called."""
     most = (0, "")
     place = 0
     for read in reads:

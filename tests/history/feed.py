@@ -1,4 +1,4 @@
-"""What followers of the feed were given, compared with the log: everything, once, in its order."""
+"""The events that followers received, compared with the log: every event, once, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.history.records import Event, Log, Place, Stretch, by_table
 
 
 def check(stretches: Iterable[Stretch], log: Log) -> Iterator[Finding]:
-    """Each stretch must be the log from where it began to where it ended, and reach what it had to reach."""
+    """Each stretch must equal the log from its begin to its end, and include its required last event."""
     orders: dict[str | None, dict[Place, int]] = {None: _order(log)}
     for table_id, events in by_table(log).items():
         orders[table_id] = _order(sorted(events, key=lambda event: event.version))

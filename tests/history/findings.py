@@ -1,4 +1,4 @@
-"""What can be wrong with a history."""
+"""The faults that the checker looks for in a history."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ STREAMED_MAX = 400
 """Events after which a follower leaves a stream."""
 PAUSE_SECONDS = 0.05
 BREAK_SHARE = 0.03
-"""Turns after which a follower forgets some of what it was given."""
+"""Turns after which a follower forgets some of its events."""
 FORGOTTEN_MAX = 300
 PATIENCE_SECONDS = 10.0
 """How long nothing may come, once nothing more is written, until a follower believes that nothing will."""
@@ -40,7 +40,7 @@ class Follower:
         self.recorder.history.stretches.append(self._stretch)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Follow until told to stop."""
+        """Follow until stopped."""
         while not stopping.is_set():
             if not await self._turn():
                 await asyncio.sleep(PAUSE_SECONDS)

@@ -30,7 +30,7 @@ ONE = frozenset({GROUP})
 
 
 def faults(history: History, log: Log) -> set[Fault]:
-    """What the checker finds."""
+    """The faults that the checker reports."""
     return {finding.fault for finding in check(history, log)}
 
 
@@ -137,7 +137,7 @@ TWO_INSTANTS = log(
 
 
 def history(*commands: Command, reads: list[Read] | None = None, stretch: Stretch | None = None) -> History:
-    """What clients wrote down."""
+    """The records of clients."""
     return History(list(commands), reads or [], [stretch] if stretch else [])
 
 
@@ -161,7 +161,7 @@ def snapshot(as_of: int, *files: tuple[Group, int]) -> Read:
 
 
 def stretch(*versions: int, after: int | None = None, until: int | None = None) -> Stretch:
-    """What a follower was given of ``TWO_INSTANTS``, by versions."""
+    """The events that a follower got of ``TWO_INSTANTS``, by version."""
     places = [event.place for event in TWO_INSTANTS]
     return Stretch(
         "follower",

@@ -1,7 +1,7 @@
-"""Names and properties of tables: what the log says of them, compared with what clients were told.
+"""Names and properties of tables: those of the log, compared with the answers that clients got.
 
 A table has a definition from one change to the next. The moment of a change is not known, only that it lies
-between the moment when its command was sent and the moment when anybody could know of it.
+between the sending of its command and the first moment when any client could see it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _dated(history: History, effects: Mapping[str, list[Event]], definitions: De
 
 
 def _dated_of_table(of_table: list[Definition], moments: Sequence[tuple[int, int, int]]) -> list[Definition]:
-    """``moments`` are version, call and return of commands: what one of them shows holds for all before it."""
+    """``moments`` are version, call and return of commands; each bounds all versions up to its own."""
     dated: list[Definition] = []
     latest_call, place = -1, 0
     for definition in of_table:

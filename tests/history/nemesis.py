@@ -1,4 +1,4 @@
-"""What goes wrong during a round: servers die, freeze and come back, connections to the database are cut."""
+"""The faults of a round: servers die, freeze and come back, connections to the database are cut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Nemesis:
     troubles: Counter[Trouble] = field(default_factory=Counter)
 
     async def run(self, troubles: Sequence[Trouble], stopping: asyncio.Event) -> None:
-        """Trouble them in these ways until told to stop, and until each has come once."""
+        """Inject faults until stopped, and until each kind was injected once."""
         left: list[Trouble] = []
         while troubles and not (stopping.is_set() and all(self.troubles[trouble] for trouble in troubles)):
             left = left or self.rng.sample(troubles, len(troubles))

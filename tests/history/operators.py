@@ -29,7 +29,7 @@ class Operator:
     _commands: int = field(default=0, init=False)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Change tables until told to stop."""
+        """Change tables until stopped."""
         rng = self.recorder.rng
         while not stopping.is_set():
             await asyncio.sleep(rng.uniform(0.0, PAUSE_SECONDS_MAX))

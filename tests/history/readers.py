@@ -33,7 +33,7 @@ class Reader:
     _past: dict[str, list[str]] = field(default_factory=dict, init=False)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Read until told to stop, with a pause: there are more writers than readers."""
+        """Read until stopped, with a pause: there are more writers than readers."""
         while not stopping.is_set():
             table = self.recorder.rng.choice(self.tables)
             looks = (self._snapshot, self._past_snapshot, self._timeline, self._changes)

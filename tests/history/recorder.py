@@ -1,4 +1,4 @@
-"""Sends what a client asks to whichever server answers, and writes down what came of it, and when."""
+"""Sends a client's requests to any server that answers, and records the answers and their moments."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LOST_PAUSE_SECONDS = 0.2
 RETRY_PAUSE_SECONDS = 0.05
 RETRY_PAUSE_SECONDS_MAX = 0.8
 ATTEMPTS_MAX = 100
-"""Enough for servers that take a while to come back; whoever has tried so often gives up."""
+"""Enough for servers that take a while to come back; after so many attempts a client gives up."""
 READS_MAX = 3
-"""How often a query is sent to a table that has another name by now."""
+"""Attempts of a query whose table was renamed meanwhile."""
 TABLE_ID_HEADER = "Chronolake-Table-Id"
 _DECISIONS = frozenset({200, 201, 404, 409, 410, 422})
 _NOT_NOW = frozenset({503})
@@ -44,12 +44,12 @@ class Habits:
     sent_again: float = 0.1
     """Commands that are sent once more although they were answered."""
     given_up: float = 0.1
-    """Attempts without an answer after which the client never learns what became of its command."""
+    """Attempts without an answer after which the client never learns the outcome of its command."""
 
 
 @dataclass
 class Recorder:
-    """What one client sends through. Moments are of this process's monotonic clock.
+    """The connection of one client. Moments are of this process's monotonic clock.
 
     ``names`` are the names of tables as far as the client knows them, by the tables' ids.
     """
@@ -91,7 +91,7 @@ class Recorder:
         return command.answers[0] if command.answers else None
 
     async def look_up(self, command: Command) -> None:
-        """Ask what became of a command that is in the log, but whose answers were lost."""
+        """Look up the outcome of a command that is in the log, but whose answers were lost."""
         for _ in range(ATTEMPTS_MAX):
             attempt = Attempt(self.rng.randrange(len(self.urls)), called=time.monotonic_ns())
             try:
@@ -112,7 +112,7 @@ class Recorder:
             return
 
     async def get(self, path: str, parameters: Parameters, table_id: str | None = None) -> Json | None:
-        """What a server answers to a query; None when it does not.
+        """The answer to a query; None when no server answers.
 
         ``{table}`` in the path, or a parameter ``table``, is the name of the table with this id.
         """
@@ -136,7 +136,7 @@ class Recorder:
         return answer
 
     async def look(self, name: str) -> None:
-        """Ask which table has a name, and write the answer down."""
+        """Request the table of a name, and record the answer."""
         called = time.monotonic_ns()
         try:
             response = await self._http.get(f"{self.rng.choice(self.urls)}/v1/tables/{name}")
@@ -145,8 +145,8 @@ class Recorder:
             return
         if response.status_code == 200:
             shown = response.json()
-            found = (shown["table_id"], True, called, time.monotonic_ns(), shown["properties"])
-            self.history.resolutions.append(Resolution(shown["name"], *found))
+            resolved = (shown["table_id"], True, called, time.monotonic_ns(), shown["properties"])
+            self.history.resolutions.append(Resolution(shown["name"], *resolved))
         elif not self._is_renamed(response, name, None, called):
             self._unexpected(response)
 
@@ -171,7 +171,7 @@ class Recorder:
             await self._lost()
 
     def learn(self, table_id: str, answer: Answer) -> bool:
-        """Take the present name of a table from a refusal; whether the refusal has one."""
+        """Take the present name of a table from a refusal. Returns whether the refusal has one."""
         if answer.status != 404:
             return False
         name = json.loads(answer.body)["context"].get("renamed_to")
@@ -180,7 +180,7 @@ class Recorder:
         return name is not None
 
     def _is_renamed(self, response: httpx.Response, name: str, table_id: str | None, called: int) -> bool:
-        """Write down how a query's name was resolved; whether it was not that of its table."""
+        """Record the resolution of a query's name. Returns whether the table has another name."""
         is_missing = response.status_code == 404 and response.json().get("code") == "table-not-found"
         if is_missing or (response.status_code == 200 and table_id is not None):
             resolution = Resolution(name, table_id, not is_missing, called, time.monotonic_ns())
@@ -190,7 +190,7 @@ class Recorder:
         return is_missing
 
     async def _lost(self) -> None:
-        # Whoever asks at once again takes the processor from the servers that are about to come back.
+        # An immediate retry takes the processor from the servers that are about to come back.
         self.history.unanswered += 1
         await asyncio.sleep(LOST_PAUSE_SECONDS)
 

@@ -1,7 +1,7 @@
-"""What a history is made of: what clients asked and were told, what readers saw, and the log at the end.
+"""The parts of a history: requests and answers of clients, reads of readers, and the log at the end.
 
 Moments are nanoseconds of one process's monotonic clock, so that "returned before the other was called" is
-known of any two calls, whichever servers they went to. Times are instant times, as the server writes them.
+known of any two calls to any servers. Times are instant times, as the server writes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ShownFile = tuple[str, str, str]
 
 
 class Kind(enum.StrEnum):
-    """What a command asks."""
+    """The kind of a command."""
 
     BEGIN = "begin"
     INFLIGHT = "inflight"
@@ -32,7 +32,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """A decision as it was told: a success, or a refusal that is final for its key."""
+    """A decision as the client received it: a success, or a refusal that is final for its key."""
 
     status: int
     body: bytes
@@ -91,11 +91,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Read:
-    """What a reader was shown of the table with this id: what completed in (after, upto].
+    """A read of the table with this id: the instants that completed in (after, upto].
 
     ``instants`` are pairs of requested and completion time, in the order in which they were shown; ``files``
-    are those of a snapshot; what was not asked for is None. A read of the past asked for its ``upto`` and so
-    need not show what is newer.
+    are those of a snapshot; a part that was not requested is None. A read of the past names its ``upto``, so it
+    need not show newer instants.
     """
 
     reader: str
@@ -127,7 +127,7 @@ class Resolution:
 
 @dataclass
 class Stretch:
-    """What a follower of the feed was given between one break and the next, in the order in which it came.
+    """The events that a follower of the feed got between two breaks, in their order of arrival.
 
     It began behind the event ``after``, or at the beginning, and went on at least to the event ``until``.
     ``table_id`` is None for the feed of all tables.
@@ -160,7 +160,7 @@ class History:
     """Answers that no client can do anything with: a server that met a bug of its own."""
 
     def figures(self) -> Counter[str]:
-        """What happened, counted, so that a history in which nothing happened shows."""
+        """Counts of everything in the history, so that an empty history is noticed."""
         figures: Counter[str] = Counter()
         for command in self.commands:
             figures[f"{command.kind} sent"] += 1
@@ -180,7 +180,7 @@ class History:
 
 @dataclass(frozen=True)
 class Change:
-    """What an event changes of a table: its name, unless that is None, and the properties set and removed."""
+    """The change of a table by an event: its name, unless that is None, and the properties set and removed."""
 
     name: str | None = None
     set: dict[str, str] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Event:
 
     @property
     def place(self) -> Place:
-        """What tells it from every other event, and from one with another content."""
+        """The values that identify an event and its content."""
         return self.table_id, self.version, self.hash
 
 

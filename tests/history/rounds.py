@@ -1,4 +1,4 @@
-"""One round: writers, readers and followers over several servers, and a nemesis; then what is wrong."""
+"""One round: writers, readers and followers over several servers, and a nemesis; then the check."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ TARGETS = (
 READERS = 8
 OPERATORS = 2
 SECOND = "_2"
-"""What the name of the second namespace ends with."""
+"""The suffix of the second namespace."""
 FREE_NAMES = ("archive", "orders_new", "orders_old")
 """Names beside those that the tables have at first."""
 LOOK_SECONDS = 0.5
 LOOKS_MAX = 180
 BEYOND_SECONDS_MAX = 180.0
-"""How much longer than asked for a round may take, to meet what it has to meet, and to come to an end."""
+"""Seconds beyond its length that a round may take to meet its required events and to end."""
 
 
 @dataclass
@@ -51,13 +51,13 @@ class Plan:
     clients: int
     troubles: Sequence[Trouble] = tuple(Trouble)
     to_happen: Sequence[str] = ()
-    """What each must have happened once before the round ends, by the names of ``History.figures``."""
+    """Events that must each occur once before the round ends, by the names of ``History.figures``."""
     habits: Habits = field(default_factory=Habits)
 
 
 @dataclass
 class Round:
-    """What a round left."""
+    """The result of a round."""
 
     plan: Plan
     history: History
@@ -66,7 +66,7 @@ class Round:
     troubles: Counter[Trouble]
 
     def figures(self) -> Counter[str]:
-        """What happened, counted, so that a round in which nothing happened shows."""
+        """Counts of everything in the round, so that an empty round is noticed."""
         counted = self.history.figures() + Counter(map(str, self.troubles.elements()))
         counted["clients"] = self.plan.clients
         counted["events"] = len(self.log)
@@ -75,7 +75,7 @@ class Round:
         return counted
 
     def report(self) -> str:
-        """The figures and the findings, for whoever reads a test's output."""
+        """The figures and the findings, for the reader of a test's output."""
         figures = [f"{count:>10} {name}" for name, count in sorted(self.figures().items())]
         return "\n".join([f"seed {self.plan.seed}", *figures, *map(str, self.findings[:40])])
 
@@ -136,7 +136,7 @@ async def _run(
 
 
 async def _wait_for(names: Sequence[str], history: History) -> None:
-    # What never happens is for the test to say, with all figures.
+    # The test reports an event that never occurs, with all figures.
     for _ in range(LOOKS_MAX):
         if all(history.figures()[name] for name in names):
             return
@@ -144,7 +144,7 @@ async def _wait_for(names: Sequence[str], history: History) -> None:
 
 
 async def _follow_to_the_end(followers: Sequence[Follower], log: Log) -> None:
-    # The servers may append more, when leases end; it is enough to reach what was there when writers stopped.
+    # The servers may append more, when leases end; the last event at the stop of the writers is enough.
     async with asyncio.TaskGroup() as tasks:
         for follower in followers:
             last = [event for event in log if follower.table_id in (None, event.table_id)][-1]

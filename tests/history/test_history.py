@@ -1,8 +1,8 @@
-"""64 clients over three servers that die, freeze and lose their database: what the clients wrote down holds.
+"""64 clients over three servers that die, freeze and lose their database: the records of the clients hold.
 
 Promises 1 to 4 and 6 of docs/architecture.md, from the outside: the checker does not know the server's code.
 `make test` plays a short round, `make test-long` a long one (LONG_SECONDS). With CHRONOLAKE_HISTORY_SEED
-clients and troubles mean to do the same again; what then happens still depends on the machine.
+clients and faults plan the same again; the timing still depends on the machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TO_HAPPEN = (
     "alter answered 200",
     "alter answered 409",
 )
-"""What a round must have met to prove anything, beside its troubles."""
+"""Events that a round must have met to prove anything, besides its faults."""
 
 
 def _play(servers: list[ServerProcess], dsn: str, seconds: float) -> Round:

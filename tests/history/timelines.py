@@ -1,4 +1,4 @@
-"""The final timeline of each table, as the log says it: what a history is compared with."""
+"""The final timeline of each table, built from the log: the reference for a history."""
 
 from __future__ import annotations
 

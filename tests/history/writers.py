@@ -36,7 +36,7 @@ class Target:
 
 
 class Fate(enum.Enum):
-    """What a writer means to do with an instant."""
+    """A writer's plan for an instant."""
 
     COMPLETE = enum.auto()
     ROLL_BACK = enum.auto()
@@ -53,7 +53,7 @@ _FATES = {Fate.COMPLETE: 70, Fate.ROLL_BACK: 8, Fate.ABANDON: 6, Fate.DAWDLE: 6,
 
 @dataclass(frozen=True)
 class Begun:
-    """An instant of a writer. ``table_id`` is what the writer requires with each command, if anything.
+    """An instant of a writer. ``table_id`` is the id that the writer requires with each command, if any.
 
     Without one, the name may be that of another table than the target by now.
     """
@@ -66,7 +66,7 @@ class Begun:
 
 @dataclass
 class Writer:
-    """One client, which has one instant after the other. ``name`` is also what its keys begin with."""
+    """One client, which has one instant at a time. ``name`` is also the prefix of its keys."""
 
     name: str
     recorder: Recorder
@@ -74,7 +74,7 @@ class Writer:
     _commands: int = field(default=0, init=False)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Write until told to stop."""
+        """Write until stopped."""
         while not stopping.is_set():
             await self._instant(self.recorder.rng.choice(self.targets))
 

@@ -51,7 +51,7 @@ _WRONG: dict[type, tuple[str, ...]] = {
     list: ("null", '"x"', "1", "{}", "[null]", "[[]]", "[" * 1_000),
     dict: ("null", '"x"', "1", "[]", '{"x": null}', '{"x": 1}', '{"\\u0000": "x"}', '{"x": "\\ud800"}'),
 }
-"""For each type of JSON what cannot stand in its place, raw."""
+"""For each type of JSON, raw values that are invalid in its place."""
 _OPTIONAL_OF_STATS = {
     "write_stats.0.inserts",
     "write_stats.0.updates",
@@ -135,7 +135,7 @@ _MARK = "the place to be filled"
 
 
 def places(value: object, at: Path = ()) -> Iterator[tuple[Path, object]]:
-    """Every place below a JSON value, with what stands there; of a list only the first entry."""
+    """Every place below a JSON value, with its value; of a list only the first entry."""
     inside: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
         inside = list(value.items())
@@ -147,7 +147,7 @@ def places(value: object, at: Path = ()) -> Iterator[tuple[Path, object]]:
 
 
 def with_raw(body: Json, at: Path, raw: str) -> bytes:
-    """The body as bytes, with raw JSON (or what is none) in one place."""
+    """The body as bytes, with raw text, valid JSON or not, in one place."""
     return json.dumps(replaced(body, at, _MARK)).replace(json.dumps(_MARK), raw).encode("latin-1")
 
 
@@ -171,7 +171,7 @@ def without(body: Any, at: Path) -> Any:
 
 
 def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
-    """Each field of the operation's body with what cannot stand there."""
+    """Each field of the operation's body with an invalid value."""
     assert operation.body is not None
     for at, value in places(operation.body("20260101000000000")):
         nullable = (

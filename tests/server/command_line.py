@@ -20,7 +20,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def complaint(ended: subprocess.CompletedProcess[str]) -> str:
-    """What a command said that had to fail in a way that an operator can read."""
+    """The message of a command that had to fail in a way that an operator can read."""
     assert ended.returncode != 0
     assert "Traceback" not in ended.stderr
     return ended.stderr

@@ -1,4 +1,4 @@
-"""What the tests of the server share: plain HTTP clients and tables."""
+"""Fixtures of the tests of the server: plain HTTP clients and tables."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def refuse(served: ServedTable) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture(scope="module")
 def storage_credentials() -> Iterator[None]:
-    """What servers that start from now on find in their environment."""
+    """The environment of servers that start from now on."""
     with pytest.MonkeyPatch.context() as environment:
         for name, value in stored.CREDENTIALS.items():
             environment.setenv(name, value)

@@ -23,7 +23,7 @@ MARKERS = "marker"
 """Neither log nor projection."""
 WAIT_SECONDS_MAX = 60.0
 WALL_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-"""What ``now_us()`` says in a database that nobody has troubled."""
+"""The result of ``now_us()`` in an unchanged database."""
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def counts_of(connection: psycopg.Connection[Row], *names: str) -> dict[str, int
 
 
 def set_wall_clock(dsn: str, expression: str) -> None:
-    """Have the servers' only clock say what an SQL expression says, in microseconds since 1970."""
+    """Set the servers' only clock to the value of an SQL expression, in microseconds since 1970."""
     query_nothing(
         dsn,
         "CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint "
@@ -129,7 +129,7 @@ def sever(dsn: str) -> int:
 
 
 def wait_until(dsn: str, condition: str) -> None:
-    """Come back when an SQL condition holds; the tests' only way to wait for what a server does inside."""
+    """Wait until an SQL condition holds; the tests' only way to wait for a state inside a server."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     with connected(dsn) as connection:
         while time.monotonic() < deadline:

@@ -34,7 +34,7 @@ def completes(table: StoredTable, *rollbacks: str) -> None:
 
 
 def files_deleted(server: ServerProcess) -> float:
-    """What the server's own figure says."""
+    """The value of the server's own metric."""
     metrics = httpx.get(f"{server.url}/metrics").text
     [figure] = re.findall(r"^chronolake_files_deleted_total (\S+)$", metrics, re.MULTILINE)
     return float(figure)
@@ -51,7 +51,7 @@ def name_in_plan(dsn: str, rollback: str, name: str) -> None:
 
 
 def given_back(server: ServerProcess) -> list[str]:
-    """What a server has logged of rollbacks that it could not execute."""
+    """The server's log lines of rollbacks that it could not execute."""
     return [line for line in server.log().splitlines() if "rollback given back" in line]
 
 
@@ -59,7 +59,7 @@ def kill_in_the_middle(server: ServerProcess, dsn: str, reported: int) -> None:
     """Kill a server that deletes when it has reported so many files."""
     with database.connected(dsn) as other, other.transaction():
         database.wait_until(dsn, f"(SELECT count(*) FROM deleted_file) >= {reported}")
-        # What is deleted from storage by now cannot be reported any more.
+        # A file that is already deleted from storage cannot be reported any more.
         other.execute("LOCK TABLE deleted_file IN SHARE MODE")
         server.kill()
 

@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Freezer:
-    """Forwards between clients and the PostgreSQL at ``dsn``, until told to freeze.
+    """Forwards between clients and the PostgreSQL at ``dsn``, until it is frozen.
 
     A frozen connection stays so for good, as after a failover; those made after a thaw are forwarded.
     """

@@ -1,4 +1,4 @@
-"""A load of many writers and a reader that watches them: what they asked, and what they were told."""
+"""A load of many writers, and a reader that checks them: their requests, and the answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cycle:
     requested_time: str
     completion_time: str
     acknowledged_before: str
-    """The latest completion time that any writer had been told when this instant was first asked for."""
+    """The latest completion time that any writer had received when this instant was first requested."""
 
 
 @dataclass
@@ -43,12 +43,12 @@ class Seen:
 
 @dataclass
 class Load:
-    """Writers and a reader over several servers of one database. Whoever gets no answer asks the next one."""
+    """Writers and a reader over several servers of one database. Each tries the next server after no answer."""
 
     urls: Sequence[str]
     table: str
     answers: dict[str, Json] = field(default_factory=dict)
-    """What each idempotency key was answered."""
+    """The answer to each idempotency key."""
     cycles: list[Cycle] = field(default_factory=list)
     snapshots: list[Seen] = field(default_factory=list)
     followed_timeline: list[str] = field(default_factory=list)
@@ -75,14 +75,14 @@ class Load:
             await self._progress.wait_for(lambda: len(self.cycles) >= wanted)
 
     async def write(self, bucket: int) -> None:
-        """Begin and complete instants in a bucket of one's own until told to stop."""
+        """Begin and complete instants in a bucket of one's own until stopped."""
         for number in itertools.count():
             if self.stopping and number >= CYCLES_MIN:
                 return
             await self._cycle(bucket, at_once=bool(number % 2), replay=number % REPLAY_EVERY == 0)
 
     async def read(self) -> None:
-        """Take snapshots, follow the timeline and follow the changes, until told to stop and once more."""
+        """Take snapshots, follow the timeline and follow the changes, until stopped and once more."""
         last = False
         while not last:
             last = self.stopping_is_over()

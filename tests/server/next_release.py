@@ -9,7 +9,7 @@ from chronolake_metastore.store.postgres import schema
 NEXT_REVISION = "9999"
 FOLDER_VARIABLE = "NEXT_RELEASE_MIGRATIONS"
 OPTION = "-c chronolake.release=next"
-"""What this release tells PostgreSQL on each connection, and no earlier one does."""
+"""A setting that this release sends to PostgreSQL on each connection, and no earlier one does."""
 MIGRATION = """
     ALTER TABLE chronolake.event
         ADD COLUMN release text NOT NULL DEFAULT current_setting('chronolake.release')

@@ -40,7 +40,7 @@ class Operation:
     body: Callable[[str], Json] | None = None
     """Given the requested time of an inflight instant."""
     query: str = ""
-    """What the operation does not do without."""
+    """The required query parameters of the operation."""
 
     @override
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Operation:
         schema_version: str = "1",
         lease_id: str = NO_LEASE,
     ) -> str:
-        """The path with its parameters filled in, as they are: whoever fills in odd ones quotes them."""
+        """The path with its parameters filled in unquoted: the caller quotes unusual ones."""
         path = (
             self.template.replace("{table}", table)
             .replace("{namespace}", namespace)

@@ -22,7 +22,7 @@ def retried(instant: str, bucket: int = 0) -> Json:
 
 
 def recorded(dsn: str, table: Table) -> list[tuple[str, str | None, str, str, str]]:
-    """What the auditor's view says was deleted of a table."""
+    """The deleted files of a table, by the auditor's view."""
     rows = database.query(
         dsn, "SELECT * FROM audit_deletions WHERE table_name = %s ORDER BY version, file_name", table.name
     )

@@ -1,4 +1,4 @@
-"""What every refusal must be: a documented problem, after which nothing has changed."""
+"""The rule of every refusal: a documented problem, after which nothing has changed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ FUZZ = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-"""The same examples in every run: what fails here fails again."""
+"""The same examples in every run: a failure here is reproduced."""
 
 
 @dataclass
 class ServedTable:
-    """A server with a table whose timeline has an instant in each state, and what its OpenAPI document says."""
+    """A server with a table whose timeline has an instant in each state, and its OpenAPI document."""
 
     connection: psycopg.Connection[database.Row]
     http: httpx.Client
@@ -55,7 +55,7 @@ class ServedTable:
         return database.rows_of(self.connection, *database.LOG, *database.PROJECTIONS, database.MARKERS)
 
     def timelines(self) -> dict[str, list[str]]:
-        """All that the database holds of what happened to tables, and nothing of what was refused."""
+        """All stored events, projections and markers, without refusals."""
         return database.rows_of(self.connection, *database.EVENTS, *database.PROJECTIONS, database.MARKERS)
 
     def decided(self) -> dict[str, int]:
@@ -81,7 +81,7 @@ class ServedTable:
 
 
 def is_decision(tried: Operation, problem: Problem) -> bool:
-    """Whether a problem says what was decided on a command, and is recorded therefore."""
+    """Whether a problem is the decision on a command, and is therefore recorded."""
     return (
         tried in COMMANDS
         and problem.status in (404, 409, 410, 422)

@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 60.0
 
 
 def new_key() -> str:
-    """An idempotency key that nobody has used."""
+    """An unused idempotency key."""
     return f"key-{uuid.uuid4()}"
 
 
@@ -41,7 +41,7 @@ def table_body(name: str, **changes: object) -> Json:
 
 
 def write_stat(requested_time: str, bucket: int = 0, partition_path: str = "", **changes: object) -> Json:
-    """What a writer says of the base file that it wrote into a bucket."""
+    """The write stat of the base file that a writer wrote into a bucket."""
     file_id = bucket_file_id(bucket)
     return {
         "partition_path": partition_path,
@@ -54,7 +54,7 @@ def write_stat(requested_time: str, bucket: int = 0, partition_path: str = "", *
 
 
 def log_stat(requested_time: str, bucket: int = 0, number: int = 1) -> Json:
-    """What a writer says of the log file that it appended to a bucket."""
+    """The write stat of the log file that a writer appended to a bucket."""
     file_id = bucket_file_id(bucket)
     return write_stat(requested_time, bucket, file_name=f".{file_id}_{requested_time}.log.{number}_0-0-0")
 
@@ -73,7 +73,7 @@ class Table:
         self.name = name
 
     def begin(self, key: str | None = None, **body: object) -> httpx.Response:
-        """Begin an instant, as the writer ``w`` unless told otherwise."""
+        """Begin an instant, by default as the writer ``w``."""
         return self._post("instants", {"writer": "w"} | body, key)
 
     def begun(self, key: str | None = None, **body: object) -> str:
@@ -126,7 +126,7 @@ class Table:
         return self._post(f"instants/{requested_time}/markers", whole, None)
 
     def marked(self, requested_time: str, *markers: Json) -> list[str]:
-        """What became of each marker of a request that must succeed."""
+        """The outcome of each marker of a request that must succeed."""
         outcomes: list[str] = succeeded(self.mark(requested_time, *markers))["outcomes"]
         return outcomes
 

@@ -17,7 +17,7 @@ from tests.server import rest
 from tests.server.rest import Json, Table, succeeded
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": KEYS["access_key"], "AWS_SECRET_ACCESS_KEY": KEYS["secret_key"]}
-"""What a server finds in its environment."""
+"""The environment of a server."""
 
 
 def marker_of(instant: str, number: int) -> Json:
@@ -46,7 +46,7 @@ class StoredTable(Table):
         return markers
 
     def given_up(self, files: int = 3, *, first: str | None = None) -> tuple[str, list[Json]]:
-        """The rollback of an instant that had written files; nobody executes it yet."""
+        """The rollback of an instant that had written files, without an executor yet."""
         instant = first or self.begun()
         markers = self.wrote(instant, files)
         rolled_back = succeeded(self.roll_back(instant, execute=False))
@@ -66,7 +66,7 @@ class StoredTable(Table):
         return self.state(instant) == "completed"
 
     def orphans(self) -> list[chronolake.Orphan]:
-        """What the client's report of orphans says."""
+        """The client's report of orphans."""
         with chronolake.connect(str(self.http.base_url), storage_options=self.store.options) as client:
             return client.table(self.name).orphans().orphans
 
@@ -79,7 +79,7 @@ def make(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
 
 
 def declare(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
-    """A new table in a store, whose properties say what is no secret of it; its grace period is 0."""
+    """A new table in a store, whose properties hold its public storage options; its grace period is 0."""
     options = store.options or {}
     public = {f"storage.{name}": options[name] for name in ("endpoint_override", "region") if name in options}
     table = rest.make_table(

@@ -21,7 +21,7 @@ class OpenStream:
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
         self.unfinished = ""
-        """What arrived behind the last whole event or comment."""
+        """The text that arrived after the last whole event or comment."""
         self.events: list[dict[str, Any]] = []
         self._parts = answer.iter_text()
 

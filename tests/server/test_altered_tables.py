@@ -1,4 +1,4 @@
-"""Changes of a table's name and properties: what is refused, what pending writers see, and who gets a name."""
+"""Changes of a table's name and properties: refusals, the view of pending writers, and races for a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever body is sent, the answer is a documented problem, never a failure, and nothing has changed."""
+"""The answer to any invalid body is a documented problem, never a failure, and nothing has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever path, query or header is sent, the answer is a documented problem and nothing has changed."""
+"""The answer to any invalid path, query or header is a documented problem, and nothing has changed."""
 
 from __future__ import annotations
 
@@ -380,7 +380,7 @@ def test_no_path_breaks_an_endpoint(served: ServedTable, tried: Operation, segme
     assert response.status_code < 500, response.text
 
 
-# ---------------------------------------------------------------------------------- what the answers say
+# ---------------------------------------------------------------------------------- details of the answers
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_dry_run_of_creating_is_refused_as_creating_is_and_creates_nothing(htt
 
 def test_a_base_path_with_a_link_that_the_server_cannot_read_is_refused(http: httpx.Client) -> None:
     with subprocess.Popen(["true"]) as ended:
-        # Until the process is waited for, this link is there, and leads nowhere, whoever reads it.
+        # Until the process is waited for, this link exists, and leads nowhere for every reader.
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         problem = rest.refused(create(http, "a", f"/proc/{ended.pid}/root/x"), 422, "invalid-table")
 

@@ -1,4 +1,4 @@
-"""What waits goes in large groups, in order, and a table that is held up holds up nobody else."""
+"""Waiting commands form large groups, in order, and a slow table delays no other table."""
 
 from __future__ import annotations
 

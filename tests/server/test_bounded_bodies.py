@@ -1,4 +1,4 @@
-"""Request bodies under way are bounded in bytes, of all clients and of one; what does not fit is not read."""
+"""The bytes of request bodies in flight are bounded, in all and per client; a larger body is not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was cleaned is not served as if it were there, and the ends of what is served have words."""
+"""Cleaned history is refused, and ``earliest`` and ``latest`` name the ends of the served history."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def times(table: Table) -> list[str]:
     return completions
 
 
-# ---------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize("resource", AS_OF)
@@ -125,7 +125,7 @@ def test_pages_that_were_begun_before_the_clean_do_not_go_on(table: Table) -> No
     assert first < second
 
 
-# ---------------------------------------------------------------------------------- what is served
+# ---------------------------------------------------------------------------------- served history
 
 
 def test_a_table_that_was_not_cleaned_serves_from_its_beginning(table: Table) -> None:
@@ -216,7 +216,7 @@ def test_a_clean_reaches_no_further_than_the_last_completion(table: Table) -> No
     later = refused(table.complete(clean, cleaned_before="29990101000000000"), 422, "invalid-plan")
 
     assert last in later["detail"]
-    # What is earlier than all that completed cleans nothing.
+    # A time before the first completion cleans nothing.
     succeeded(table.complete(clean, cleaned_before="20000101000000000"))
     assert succeeded(table.http.get(f"/v1/tables/{table.name}"))["cleaned_before"] is None
 

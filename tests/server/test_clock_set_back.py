@@ -30,12 +30,12 @@ STEPS = {
     "standing still": "1800000000000000",
     "come back": database.WALL_CLOCK,
 }
-"""What the wall clock says, one after the other."""
+"""The successive readings of the wall clock."""
 
 
 @dataclass
 class Stepped:
-    """What writers and a clock reader left, of the table with one tick, after all steps."""
+    """The records of writers and of a clock reader, of the table with one tick, after all steps."""
 
     load: Load
     log: list[database.Row]

@@ -1,4 +1,4 @@
-"""Publication is ordered and nobody waits for a dead writer: conflicts at complete, and leases.
+"""Publication is ordered, and no writer waits for a dead one: conflicts at complete, and leases.
 
 Promises 3 and 6 (docs/architecture.md#promises); the rules: docs/architecture.md#instants.
 """

@@ -85,7 +85,7 @@ def test_an_action_that_the_table_does_not_take_is_refused(refuse: Callable[...,
     refuse(begin, 422, "action-not-supported", json={"writer": "w", "action": action})
 
 
-# ---------------------------------------------------------------------------------- what contradicts itself
+# ---------------------------------------------------------------------------------- contradictory requests
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Promise 5: a server that has credentials deletes what rollbacks and cleans that wait have to delete."""
+"""Promise 5: a server that has credentials deletes the files of pending rollbacks and cleans."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_files_marked_in_storage_are_listed_and_deleted(stored_table: StoredTabl
 
     assert stored_table.deletions(rollback) == [marker["file_name"] for marker in markers]
     assert stored_table.paths() == [OTHERS]
-    # Only the markers of the instant are deleted, whatever else is in their folder.
+    # Only the markers of the instant are deleted, and no other file of their folder.
     left = sorted(f".hoodie/.temp/{instant}/{name}" for name in strange)
     becomes(lambda: sorted(file.path for file in stored_table.storage.listing(".hoodie/.temp")) == left)
 

@@ -1,4 +1,4 @@
-"""Promise 5: a server that has credentials deletes what cleans that wait have to delete."""
+"""Promise 5: a server that has credentials deletes the files of pending cleans."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_clean_that_waits_is_executed_and_each_deletion_is_on_record(
 
 
 def test_the_files_of_a_clean_are_not_swept(stored_table: StoredTable) -> None:
-    """It was published, and nobody writes it any more."""
+    """The file was published, and no writer writes it again."""
     wrote_over(stored_table, files=2)
 
     completes(stored_table, planned_clean(stored_table))
@@ -58,7 +58,7 @@ def test_a_clean_that_was_reported_in_part_is_gone_on_with(stored_table: StoredT
     superseded, live = wrote_over(stored_table, files=3)
     clean = planned_clean(stored_table, execute=True, lease_seconds=1)
     folder, _, name = superseded[0].rpartition("/")
-    # Not deleted in truth: what was reported is not looked at again.
+    # The file is not deleted in truth: a reported file is not examined again.
     succeeded(stored_table.report(clean, {"partition_path": folder, "file_name": name}))
 
     completes(stored_table, clean)

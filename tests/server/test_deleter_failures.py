@@ -31,7 +31,7 @@ def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting
         instant = table.begun()
         stuck = stored.marker_of(instant, 50)
         table.marked(instant, stuck)
-        # A folder where a file should be: nobody deletes it as a file.
+        # A folder in place of a file cannot be deleted as a file.
         table.storage.create_empty(f"{path_of(stuck)}/within")
         rollback, markers = table.given_up(first=instant)
 

@@ -25,7 +25,7 @@ def test_a_late_file_of_a_plan_is_swept(stored_table: StoredTable) -> None:
 
 
 def test_a_file_marked_in_storage_after_the_rollback_is_swept(stored_table: StoredTable) -> None:
-    """Nobody refuses such a marker, and nobody hears of it."""
+    """Such a marker is neither refused nor reported."""
     instant = stored_table.begun(markers="direct")
     rollback = succeeded(stored_table.roll_back(instant, execute=False))["rolled_back_by"]
     completes(stored_table, rollback)

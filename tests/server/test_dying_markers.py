@@ -1,4 +1,4 @@
-"""What Hudi's marker server gets wrong, with the server killed or its database frozen at the worst moment."""
+"""Known faults of Hudi's marker server, tested with the server killed or its database frozen."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_a_file_that_names_another_process_does_not_keep_postgresql_from_startin
     first.start()
     left = (data_dir / "postgres" / "postmaster.pid").read_text().splitlines()
     first.release()
-    # As after a reboot, when somebody else's process has the number.
+    # As after a reboot, when a process of another program has the number.
     (data_dir / "postgres" / "postmaster.pid").write_text("\n".join([str(os.getpid()), *left[1:]]) + "\n")
 
     second = EmbeddedPostgres(data_dir)

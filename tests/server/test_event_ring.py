@@ -1,4 +1,4 @@
-"""Promise 3 in memory: what is read from the ring is the log in its order, each event once, or an error."""
+"""Promise 3 in memory: a read of the ring gives the log in its order, each event once, or an error."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def table(http: httpx.Client) -> rest.Table:
 
 @pytest.fixture(scope="module")
 def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
-    """A client of the module's server, for what changes nothing."""
+    """A client of the module's server, for tests that change nothing."""
     with rest.connect(shared_server.url) as client:
         yield client
 

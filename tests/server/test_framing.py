@@ -52,7 +52,7 @@ UNREADABLE = {
     "a very long query": b"GET /v1/tables?cursor=" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     "a very long header": b"GET /v1/time HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 1_000_000 + b"\r\n\r\n",
 }
-"""What the HTTP server under the application refuses by itself."""
+"""Requests that the HTTP server under the application refuses by itself."""
 NOT_JSON_TYPES = (
     "text/plain",
     "application/x-www-form-urlencoded",
@@ -72,7 +72,7 @@ TWICE = (
 
 
 def exchange(server: ServerProcess, raw: bytes, *, is_all: bool = False) -> tuple[int, bytes]:
-    """The status and the body of what is answered to bytes; if they are all, their end is sent, too."""
+    """The status and the body of the answer to ``raw``; ``is_all`` closes the sending side after it."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), TIMEOUT_SECONDS) as connection:
         try:
@@ -150,7 +150,7 @@ def test_of_two_ways_to_say_where_a_body_ends_the_chunks_count(
     status, answer = exchange(shared_server, _HEAD + framing + hidden)
 
     assert status == 201
-    assert b"HTTP/1.1" not in answer  # what follows is no second request: the connection is closed
+    assert b"HTTP/1.1" not in answer  # the rest is no second request: the connection is closed
     assert succeeded(shared_http.get(f"/v1/namespaces/{name}"))["name"] == name
 
 

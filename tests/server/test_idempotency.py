@@ -1,4 +1,4 @@
-"""Every outcome is knowable: one effect and one answer for one key, whatever happens to servers and requests.
+"""Every outcome is knowable: one effect and one answer for one key, through faults of servers and requests.
 
 Promise 4 of docs/architecture.md.
 """

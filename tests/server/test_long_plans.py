@@ -1,4 +1,4 @@
-"""What one request may put into an event is bounded; long lists do not fill the server's memory."""
+"""The size of a request in an event is bounded; long lists do not fill the server's memory."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SEEN_AT_THE_END = """
 
 @dataclass
 class Race:
-    """What the tasks were told."""
+    """The answers that the tasks received."""
 
     urls: Sequence[str]
     table: str
@@ -74,7 +74,7 @@ class Race:
     async def _reconcile(
         self, http: httpx.AsyncClient, marked: str, ending: str, server: int, body: Json
     ) -> None:
-        """Report what is marked and not published, and complete; until that succeeds."""
+        """Report the markers that are not published, and complete; repeat until that succeeds."""
         published = [stat["file_name"] for stat in body.get("write_stats", [])]
         while True:
             answer = await self._post(http, server, f"/{ending}/complete", body)

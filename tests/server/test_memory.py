@@ -1,4 +1,4 @@
-"""The server's memory is bounded, whatever its clients do or do not read; and it answers meanwhile."""
+"""The server's memory is bounded for clients that read and clients that do not; it answers meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 60.0
 
 @contextmanager
 def followed(server: ServerProcess, followers: int, reading: int) -> Iterator[None]:
-    """So many open streams, of whom ``reading`` read what they get."""
+    """So many open streams, of which ``reading`` are read."""
     allow_files(2 * followers)
     command = [sys.executable, "-m", "benchmarks.follower_load", *map(str, (server.port, followers, reading))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -1,4 +1,4 @@
-"""What an operator sees of a server: its figures for Prometheus."""
+"""The metrics of a server, for Prometheus."""
 
 from __future__ import annotations
 

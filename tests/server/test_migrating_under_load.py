@@ -34,7 +34,7 @@ NEXT = ("-m", "tests.server.next_release")
 
 @dataclass
 class Migrated:
-    """What was seen of a load over two servers, the second of which migrated the database."""
+    """The records of a load over two servers, the second of which migrated the database."""
 
     dsn: str
     before: str

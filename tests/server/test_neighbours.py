@@ -183,7 +183,7 @@ def test_a_sweep_follows_no_link_to_a_neighbour(server: ServerProcess, neighbour
 
 
 def warnings(server: ServerProcess) -> list[str]:
-    """What the server has logged of tables whose files it could not delete."""
+    """The server's log lines of tables whose files it could not delete."""
     return [line for line in server.log().splitlines() if "table cannot be reached" in line]
 
 

@@ -1,7 +1,7 @@
 """Promises 1 to 4 of docs/architecture.md, under races and killed servers.
 
 64 writers and a reader work over two servers of one database. While they do, each server is killed and
-started again, and twice every connection to the database is cut. It runs once; each test looks at what it left.
+started again, and twice every connection to the database is cut. It runs once; each test checks its result.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.server.load import PARTITIONS, Group, Load
 
 WRITERS = 64
 BETWEEN_TROUBLES = 64
-"""Cycles that complete between one trouble and the next: what shows that the load goes on."""
+"""Cycles that complete between one fault and the next: they show that the load continues."""
 DEADLINE_SECONDS = 240.0
 
 
 @dataclass
 class Race:
-    """What the load left: the records of its clients, and the log."""
+    """The result of the load: the records of its clients, and the log."""
 
     dsn: str
     load: Load

@@ -1,6 +1,6 @@
 """Every outcome is knowable: refusals are recorded and replayed as answers are, and each can be looked up.
 
-Promise 4 of docs/architecture.md; what happens to one key under races is in test_idempotency.
+Promise 4 of docs/architecture.md; races for one key are in test_idempotency.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def tables(clients: list[httpx.Client]) -> list[Table]:
 
 
 def look_up(http: httpx.Client, key: str) -> httpx.Response:
-    """Ask what became of a request."""
+    """Look up the outcome of a request."""
     return http.get(f"/v1/outcomes/{quote(key, safe='').replace('.', '%2E')}")
 
 
 def answers(response: httpx.Response) -> tuple[int, str, bytes]:
-    """What of a response a retry must get again."""
+    """The parts of a response that a retry must get again."""
     return response.status_code, response.headers["content-type"], response.content
 
 
@@ -221,7 +221,7 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     decided = {str(leaf.code) for kind in kinds for leaf in kind.__subclasses__()}
     decided |= {"instant-rolled-back"}
     decided -= {"outcome-not-found", "idempotency-key-reused"}
-    # Of no command: whoever asks is told.
+    # This refusal belongs to no command, so every caller may read it.
     decided -= {"schema-not-found", "reader-not-found", "invalid-filter", "invalid-marker"}
     decided -= {"metastore-moved", "base-path-shared"}
 

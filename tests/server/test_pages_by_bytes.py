@@ -1,4 +1,4 @@
-"""Pages end at a number of bytes too; who walks them gets every entry once, whatever their size."""
+"""Pages are bounded in bytes too; a client that reads them all gets every entry once, of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleans that the server plans: what may go, by which policy, and what somebody needs."""
+"""Cleans that the server plans: the files to delete, by policy, and the files that are still needed."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_policy_that_makes_no_sense_is_refused(table: Table, policy: Json) -> 
     refused(post(table, "clean-plans", policy), 400, "invalid-request")
 
 
-# ---------------------------------------------------------------------------------- what is held
+# ---------------------------------------------------------------------------------- held files
 
 
 def test_pinned_files_are_kept_until_the_savepoint_is_released(table: Table) -> None:

@@ -48,7 +48,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 async def under_load(
     servers: tuple[ServerProcess, ServerProcess], table: str, do: Callable[[], Awaitable[None]]
 ) -> Load:
-    """Do something again and again while many write; gives what the writers asked and were told."""
+    """Repeat an action while many write; returns the requests and the answers of the writers."""
     load = Load([server.url for server in servers], table)
     try:
         async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as tasks:
@@ -65,7 +65,7 @@ async def under_load(
 
 @pytest.fixture
 def table(shared_servers: tuple[ServerProcess, ServerProcess]) -> str:
-    """A table for the load, beside one that nobody writes to any more."""
+    """A table for the load, beside one that no client writes to any more."""
     with rest.connect(shared_servers[0].url) as http:
         quiet = rest.make_table(http)
         requested_time = quiet.begun()
@@ -94,7 +94,7 @@ def test_rebuilding_under_load_loses_nothing_and_repairs_the_projections(
     ended: list[subprocess.CompletedProcess[str]] = []
 
     async def damage_and_rebuild() -> None:
-        # Of the quiet table only: what servers decide on damaged projections is another matter.
+        # Of the quiet table only: decisions of servers on damaged projections are tested elsewhere.
         await asyncio.to_thread(
             database.query_nothing,
             shared_dsn,

@@ -1,4 +1,4 @@
-"""A reader gets what it asks for: no parameter is passed over, no range leads past what completes later."""
+"""A reader gets the requested range: no parameter is ignored, and no range includes later completions."""
 
 from __future__ import annotations
 

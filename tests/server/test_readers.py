@@ -1,4 +1,4 @@
-"""Leases of readers: what they hold, when they end, and that no clean slips in between."""
+"""Leases of readers: the files that they hold, their end, and races with cleans."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_readers_of_an_unknown_table_are_refused(table: Table) -> None:
 
 @contextmanager
 def between(dsn: str, table: Table, shared: str = "") -> Iterator[tuple[psycopg.Connection[Any], str]]:
-    """A transaction that has the lock between readers and cleans, until the end when somebody waits for it."""
+    """A transaction that holds the lock between readers and cleans until another transaction waits for it."""
     with database.connected(dsn) as other, other.transaction():
         [row] = other.execute(LOCK.format(shared).encode(), [table.name]).fetchall()
         yield other, row["table_id"]

@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 30.0
 
 @asynccontextmanager
 async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Sequencer, Metrics]]:
-    """What a server reaps with, in this process."""
+    """The state of a server's reaper, in this process."""
     settings = Settings(dsn=dsn)
     database, metrics = Database(settings), Metrics()
     async with Sequencer(database, settings, metrics, Notifier()).running() as sequencer:

@@ -1,4 +1,4 @@
-"""Markers and write stats add up before an instant completes, and what is deleted is on record."""
+"""Markers and write stats are reconciled before an instant completes, and deletions are recorded."""
 
 from __future__ import annotations
 

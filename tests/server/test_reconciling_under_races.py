@@ -1,4 +1,4 @@
-"""What comes, or dies, between looking at markers and ending their instant: none is left unreported."""
+"""Markers and crashes between the check of markers and the end of their instant: no marker is missed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREATE = (
 
 @contextmanager
 def marked_while(dsn: str, instant: str, late: Json) -> Iterator[None]:
-    """Hold the instant's row as whoever creates markers does, and create one when another waits for the row."""
+    """Lock the instant's row as a marker request does; create a marker when another waits for the row."""
     with database.connected(dsn) as other, other.transaction():
         other.execute("SELECT FROM instant WHERE requested_time = moment_of(%s) FOR NO KEY UPDATE", (instant,))
         yield

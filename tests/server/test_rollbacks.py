@@ -111,7 +111,7 @@ def test_files_that_were_named_are_the_plan_and_markers_are_not(table: Table) ->
     ],
 )
 def test_a_rollback_that_names_no_data_file_of_its_target_is_refused(table: Table, path: str) -> None:
-    """Nobody would delete it, and the rollback would wait for ever."""
+    """No server would delete it, and the rollback would wait for ever."""
     other, instant = table.begun(), table.begun()
     own, theirs = marker(instant)["file_name"], marker(other)["file_name"]
     named = path.format(own=own, theirs=theirs, instant=instant)

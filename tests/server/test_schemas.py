@@ -1,4 +1,4 @@
-"""The schema of a table over REST: changed at once or not at all, versions kept, writes told apart."""
+"""The schema of a table over REST: atomic changes, kept versions, and the version of each write."""
 
 from __future__ import annotations
 

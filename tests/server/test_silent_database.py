@@ -1,4 +1,4 @@
-"""A database that freezes while TCP answers: nobody waits for it for ever, and no command happens twice."""
+"""A database that freezes while TCP answers: no request waits for ever, and no command takes effect twice."""
 
 from __future__ import annotations
 

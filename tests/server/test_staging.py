@@ -1,7 +1,7 @@
 """Write stats that are staged before their instant completes count as those that come with it, and only then.
 
-What completing decides of them is in the state machine (tests/store/test_timeline_machine.py), beside the same
-write stats that come with the request.
+The state machine (tests/store/test_timeline_machine.py) tests their completion, beside the same write
+stats sent with the request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def live(table: Table) -> dict[str, str]:
     }
 
 
-# ---------------------------------------------------------------------------------- what counts, and when
+# ---------------------------------------------------------------------------------- effective write stats
 
 
 def test_staged_files_are_invisible_until_the_instant_completes(table: Table) -> None:
@@ -93,7 +93,7 @@ def test_staged_files_supersede_the_earlier_files(table: Table) -> None:
     assert live(table) == {"00000001": second}
 
 
-# ---------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------- refusals
 
 
 def test_a_version_that_staged_nothing_is_refused(table: Table) -> None:

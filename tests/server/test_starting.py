@@ -25,7 +25,7 @@ from tests.server.rest import refused, succeeded, write_stat
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port that somebody listens at."""
+    """A port on which a socket listens."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -344,7 +344,7 @@ def test_such_a_login_cannot_change_the_log(plain_login: str, statement: str) ->
 
 
 def shut(dsn: str, allowed: bool) -> None:
-    """Let nobody into a database any more, or everybody again; who is in is thrown out."""
+    """Disconnect all clients of a database and refuse new connections, or allow them again."""
     name = conninfo_to_dict(dsn)["dbname"]
     elsewhere = make_conninfo(dsn, dbname="postgres")
     with psycopg.connect(elsewhere, autocommit=True) as connection:

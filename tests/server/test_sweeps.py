@@ -1,4 +1,4 @@
-"""What was deleted is due to be looked for once more, until nothing was found."""
+"""Deleted files are due for a sweep, until a sweep finds no late file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.server.test_planned_cleans import cleaned, executed, write
 
 
 def due(table: Table, **parameters: int) -> list[Json]:
-    """What is due at this moment, however short ago it was deleted, unless told otherwise."""
+    """The instants that are due at this moment, by default without a grace period."""
     page = succeeded(
         table.http.get(f"/v1/tables/{table.name}/unswept", params={"grace_seconds": 0} | parameters)
     )
@@ -234,7 +234,7 @@ def test_due_sweeps_follow_from_the_log(server: ServerProcess) -> None:
 
 
 def test_files_deleted_by_a_clean_are_not_due(server: ServerProcess) -> None:
-    """It was published: nobody writes it any more."""
+    """The file was published: no writer writes it again."""
     with rest.connect(server.url) as http:
         table = rest.make_table(http)
         write(table)
@@ -262,7 +262,7 @@ def test_the_rollback_of_an_instant_that_marks_in_storage_is_due_whether_it_dele
         [unswept] = due(table)
 
         assert (unswept["requested_time"], unswept["direct_markers_of"]) == (rollback, instant)
-        # What it has marked there since, its name tells.
+        # A file marked there since then is recognised by its name.
         succeeded(sweep(table, rollback, unswept["unswept_since"], marker(instant)))
         assert table.deletions(rollback) == [marker(instant)["file_name"]]
     server.stop()

@@ -20,7 +20,7 @@ from tests.fix_server import ServerProcess
 from tests.spark.ingest_runs import Ingest
 from tests.spark.prices import BUCKETS, priced
 
-# The client compiler alone and one collector thread: what a JVM that lives for minutes on two cores wants.
+# The client compiler alone and one collector thread: the best for a JVM that lives for minutes on two cores.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _NUMBERS = itertools.count(1)
 

@@ -69,7 +69,7 @@ def raise_first(context: TaskContext, _options: WriteOptions) -> None:
 
 
 def die_first(context: TaskContext, _options: WriteOptions) -> None:
-    """The first attempt of each task is killed, and leaves what it has."""
+    """The first attempt of each task is killed, and leaves its files."""
     if context.attemptNumber() == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -81,7 +81,7 @@ def die_last(context: TaskContext, _options: WriteOptions) -> None:
 
 
 def roll_back(context: TaskContext, options: WriteOptions) -> None:
-    """Somebody gives the write up while its first attempts run."""
+    """Another client rolls the write back while its first attempts run."""
     if (context.partitionId(), context.attemptNumber()) == (0, 0):
         with chronolake.connect(options.url) as client:
             client.table_of(options.table).write(options.requested_time).rollback("not wanted any more")

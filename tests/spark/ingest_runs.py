@@ -1,4 +1,4 @@
-"""What the tests of ``chronolake ingest`` share beside fixtures."""
+"""Helpers of the tests of ``chronolake ingest`` besides fixtures."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ def priced(spark: SparkSession, price: int) -> DataFrame:
 
 
 def rows_of(table: SparkTable) -> list[tuple[int, int]]:
-    """What a reader sees."""
+    """The rows that a reader sees."""
     return sorted((row.id, row.price) for row in table.snapshot().collect())
 
 
 def orphans_of(table: SparkTable) -> list[chronolake.Orphan]:
-    """What is in storage and nothing accounts for."""
+    """The orphans in storage."""
     return table.metastore.orphans().orphans

@@ -1,4 +1,4 @@
-"""Attempts of tasks that fail: what is published has one copy of each file, and storage has nothing else."""
+"""Attempts of tasks that fail: one copy of each file is published, and storage has nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NewTable = Callable[..., SparkTable]
 
 @pytest.fixture
 def meet(spark: SparkSession) -> Iterator[Callable[[Fault], None]]:
-    """Lets the attempts of what is written next meet a fault."""
+    """Injects a fault into the attempts of the next write."""
     yield lambda fault: spark.dataSource.register(faults.source_with(fault))
     spark_data_source.register(spark)
 

@@ -1,4 +1,4 @@
-"""What a task writes, into a folder on disk and without a JVM."""
+"""The files of a task, in a folder on disk and without a JVM."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def batch(*rows: Row) -> pa.RecordBatch:
 
 
 def following(job: WriteJob, written: Written) -> WriteJob:
-    """The job of the next instant, which finds what was written."""
+    """The job of the next instant, which reads the existing files."""
     stored = {
         FileGroup(stat.partition_path, bucket_of(stat.file_id)): StoredFile(
             stat.file_id,

@@ -1,6 +1,6 @@
 """Sixty real revisions of a real table, one commit each: every state, and every change, checked to the row.
 
-The files and what they must give are described in the data's own README.
+The data's own README describes the files and their expected results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Ingested = Callable[[str], tuple[SparkTable, list[str]]]
 
 @pytest.fixture(scope="session")
 def folder(repository: Path) -> Path:
-    """Where the data lies, beside the checkout unless told; where it must be and is not, the test fails."""
+    """Where the data lies: beside the checkout by default. The test fails if required data is missing."""
     beside = repository.parent / "shared" / "data" / "covid-revisions"
     path = Path(os.environ.get("CHRONOLAKE_COVID_REVISIONS", beside))
     if not path.is_dir():
@@ -78,7 +78,7 @@ def ingested(
 
 @pytest.fixture(scope="module")
 def totals(folder: Path) -> list[dict[str, str]]:
-    """What the whole table must show after each revision."""
+    """The expected contents of the whole table after each revision."""
     with (folder / "totals.csv").open() as file:
         return list(csv.DictReader(file))
 

@@ -1,4 +1,4 @@
-"""What is advised about values, types and ordering fields of CSV files, without a JVM."""
+"""The advice about values, types and ordering fields of CSV files, without a JVM."""
 
 from __future__ import annotations
 

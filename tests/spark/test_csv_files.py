@@ -1,4 +1,4 @@
-"""CSV files: what is read, and what is refused with its place, without a JVM."""
+"""CSV files: which are read, and which are refused with the place, without a JVM."""
 
 from __future__ import annotations
 

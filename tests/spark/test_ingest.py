@@ -57,7 +57,7 @@ def test_a_second_run_ingests_only_new_files(ingest: Ingest, table: Callable[[],
     (tmp_path / "in" / "1.csv").write_text("id,n\n1,10\n")
     ingest("--key", "id", "--one-commit-per-file")
     (tmp_path / "in" / "2.csv").write_text("id,n\n1,11\n")
-    (tmp_path / "in" / "3.csv").write_text("id,n\n1,10\n")  # What 1.csv says, once more.
+    (tmp_path / "in" / "3.csv").write_text("id,n\n1,10\n")  # The same contents as 1.csv.
     result = ingest("--one-commit-per-file")
 
     assert [commit["source"] for commit in result["commits"]] == ["2.csv"]

@@ -1,4 +1,4 @@
-"""``chronolake ingest`` as far as it gets without a JVM: its help, and what it says before Spark runs."""
+"""``chronolake ingest`` without a JVM: its help, and its messages before Spark runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and options that ``chronolake ingest`` refuses, and what its dry run finds."""
+"""Files and options that ``chronolake ingest`` refuses, and the findings of its dry run."""
 
 from __future__ import annotations
 

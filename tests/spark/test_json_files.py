@@ -1,4 +1,4 @@
-"""JSON files: what Spark would drop or change is refused with its place, without a JVM."""
+"""JSON files: values that Spark would drop or change are refused with their place, without a JVM."""
 
 from __future__ import annotations
 

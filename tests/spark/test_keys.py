@@ -48,7 +48,7 @@ def test_an_escaped_value_is_one_name_and_reads_back(value: str):
     escaped = escape(value)
 
     assert not set(escaped) & (set(SPECIAL) - {"%"})
-    # What unquote reads as UTF-8 was ASCII, since only ASCII is escaped.
+    # Every byte that unquote reads as UTF-8 was ASCII, since only ASCII is escaped.
     assert unquote(escaped) == value
 
 

@@ -1,4 +1,4 @@
-"""A driver that is killed leaves nothing but what its lease's end, and the next write, put right."""
+"""A killed driver leaves only files that the end of its lease, and the next write, clean up."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def only(prices: SparkTable, state: State) -> Instant:
 
 
 def end_lease(prices: SparkTable, instant: Instant) -> None:
-    """Nobody renews it any more: let it end in a second."""
+    """Its lease is not renewed any more: let it end in a second."""
     prices.metastore.write(instant.requested_time).heartbeat(1)
 
 

@@ -1,4 +1,4 @@
-"""An ingest that is killed: the same command, run again, loads what is missing, and each row is there once."""
+"""A killed ingest: the same command, run again, loads the missing files, and each row is there once."""
 
 from __future__ import annotations
 

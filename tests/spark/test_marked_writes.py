@@ -1,4 +1,4 @@
-"""What a task marks and writes, to a local folder and to a bucket, with a real server and without a JVM."""
+"""The markers and files of a task, in a local folder and in a bucket, with a real server and without a JVM."""
 
 from __future__ import annotations
 

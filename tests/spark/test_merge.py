@@ -198,7 +198,7 @@ def test_rows_that_differ_and_that_nothing_orders_are_ambiguous_and_no_others(
 
 
 def outcome(record: Record) -> tuple[Any, ...]:
-    """What a winner leaves: of a delete its key alone."""
+    """The row that a winner leaves: of a delete its key alone."""
     return (record.key, "deleted") if record.delete else (record.key, str(record))
 
 

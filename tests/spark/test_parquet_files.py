@@ -1,4 +1,4 @@
-"""Parquet files and operations: what would be cut or taken for something else is refused, without a JVM."""
+"""Parquet files and operations: values that would be truncated or misread are refused, without a JVM."""
 
 from __future__ import annotations
 

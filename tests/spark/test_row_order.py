@@ -1,4 +1,4 @@
-"""Which of several rows of one key wins, and what became of every row that was read."""
+"""Which of several rows of one key wins, and the outcome of every row that was read."""
 
 from __future__ import annotations
 

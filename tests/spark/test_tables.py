@@ -338,7 +338,7 @@ def test_a_frame_written_directly_is_refused(spark: SparkSession, new_table: New
 
 
 def test_a_task_that_fails_leaves_a_rolled_back_instant_and_no_file(spark: SparkSession, new_table: NewTable):
-    # One bucket, so one task: Spark aborts while others still run, and what they finish then stays in storage.
+    # One bucket, so one task: Spark aborts while others still run, and the files that they finish stay.
     table = new_table(orders(spark), "id", buckets=1)
     table.upsert(orders(spark, (1, "de", 0, 0)))
     files = files_of(table)

@@ -1,7 +1,7 @@
-"""Random histories of tables in one folder, with attacks on the guard, beside an oracle of what must stay.
+"""Random histories of tables in one folder, with attacks on the guard, and an oracle of the needed files.
 
-The oracle is a plain model: it knows each file that was ever made, and which may go by what was done so far.
-It asks neither the server nor the guard. After each step all other files must be there, as they were written.
+The oracle is a plain model: it knows each file that was ever made, and which of them may be deleted so far.
+It uses neither the server nor the guard. After each step all other files must be there, as they were written.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class History:
         """Play all steps. Raises ``SafeFileGone``."""
         for number in range(STEPS):
             step = self._begin if number < 2 else self._random.choice(self._steps())
-            # What is refused is refused; what matters is which files are there afterwards.
+            # A refusal is a valid result; the check is on the files that exist afterwards.
             with contextlib.suppress(errors.ChronolakeError, StorageError):
                 step()
             self._check()
@@ -114,7 +114,7 @@ class History:
         table = self._tables[self._random.randrange(2)]
         table.delete_orphans(table.orphans(), unknown_instants=False)
 
-    # ------------------------------------------------------------------------------ what is in the way
+    # ------------------------------------------------------------------------------ obstacles
 
     def _stray(self) -> None:
         """A file that is no marker in a folder of markers, and one that is no data file beside data files."""
@@ -144,7 +144,7 @@ class History:
         path.unlink(missing_ok=True)
         path.write_bytes(msgspec.json.encode(FOREIGN))
         self._claimed_by_stranger.add(number)
-        # By somebody else's metastore these files may be needed.
+        # The metastore of another may need these files.
         files = [path for path in self._root(number).rglob("*") if path.is_file() and not path.is_symlink()]
         self._safe |= {path for path in files if not path.is_relative_to(self._root(number) / claims.PATH)}
 
@@ -175,7 +175,7 @@ class History:
         )
 
     def _may_go(self, number: int, deleting: Deleting, paths: list[str]) -> None:
-        """What a deletion may take: markers of the instant, and the files of the caller's own pending write."""
+        """The files that may be deleted: markers of the instant, and files of the caller's pending write."""
         if number in self._claimed_by_stranger:
             return
         folder = f"{MARKERS_FOLDER}/{deleting.files_of}/"

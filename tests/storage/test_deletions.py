@@ -1,4 +1,4 @@
-"""The protocols of deletions: what is reported was deleted, wherever the driver stops."""
+"""The protocols of deletions: every reported file was deleted, wherever the driver stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor that was told that files may go, and deletes them much later: what is needed by then is there.
+"""An executor that deletes permitted files much later: no file that is needed by then is deleted.
 
 ``Metastore.needed_files`` is the last question before a deletion. The guard does not see the events between
 its answer and the deletion: so nothing may make a file of a clean or of a rollback needed again.
@@ -64,7 +64,7 @@ class PinnedTable:
         """The times as of which readers were promised that they may read; None for now."""
 
     def slow(self, meanwhile: Meanwhile) -> chronolake.Table:
-        """The table, for an executor that is slow to delete what it was told may go."""
+        """The table, for an executor that is slow to delete its permitted files."""
         table = self._client.table(self.table.name)
         table._location._metastore = Interrupted(table._location._metastore, meanwhile)
         return table

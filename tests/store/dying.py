@@ -16,7 +16,7 @@ from chronolake_metastore.store.postgres.transaction import Session, Statement, 
 
 
 class DyingSession(Session):
-    """Runs transactions until it is told at which statement of the next one the connection is to be severed.
+    """Runs transactions. A test chooses the statement of the next one at which the connection is severed.
 
     ``sever`` ends the server process of that id.
     """

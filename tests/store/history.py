@@ -47,7 +47,7 @@ ADDRESS = "192.0.2.7"
 
 
 class History:
-    """Sends commands one by one; the wall clock stands still until it is told to go on."""
+    """Sends commands one by one; the wall clock stands still until a test advances it."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -69,7 +69,7 @@ class History:
         self._runner.close()
 
     def pass_seconds(self, seconds: float) -> Micros:
-        """Let the wall clock go on; gives what it says then."""
+        """Advance the wall clock. Returns its time."""
         self.now_us += round(seconds * SECOND_US)
         with psycopg.connect(self.dsn) as connection:
             connection.execute(

@@ -32,7 +32,7 @@ _Machine = TypeVar("_Machine", bound=RuleBasedStateMachine)
 
 
 class DatabaseMachine(RuleBasedStateMachine):
-    """Sends commands over a connection that dies when it is told to."""
+    """Sends commands over a connection that dies on request."""
 
     new_database: Callable[[], str]
 

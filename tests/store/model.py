@@ -34,7 +34,7 @@ from tests.store.model_of_instants import (
 
 @dataclass
 class Timeline:
-    """All instants of one table, and what follows from them."""
+    """All instants of one table, and the state that follows from them."""
 
     type: TableType
     writers_yield: bool
@@ -44,7 +44,7 @@ class Timeline:
     """The slices of a reader that follows the changes."""
     followed_to: int | None = None
     staged: dict[int, dict[int, list[Touched]]] = field(default_factory=dict)
-    """By instant, what was staged under each version."""
+    """By instant, the files that were staged under each version."""
     cleaned_before: int | None = None
     """The first time that is served."""
     cleaned: set[File] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Timeline:
     now: int = 0
     """The wall clock."""
 
-    # ------------------------------------------------------------------------------ what a reader sees
+    # ------------------------------------------------------------------------------ the view of readers
 
     def seen(self, at: int | None = None) -> dict[Group, Slice]:
         """The slices as of a completion time, or now."""
@@ -73,7 +73,7 @@ class Timeline:
         return slices
 
     def serves(self, at: int) -> bool:
-        """Whether the slices as of then are all there: not cleaned, or what a savepoint or a reader holds."""
+        """Whether the slices as of then are all there: not cleaned, or held by a savepoint or a reader."""
         held = model_of_cleans.held(self, self.now)
         return self.cleaned_before is None or at >= self.cleaned_before or at in held
 
@@ -90,7 +90,7 @@ class Timeline:
         ]
 
     def completed(self) -> list[Completed]:
-        """What has completed and was not undone, in the order of its completion."""
+        """The completed instants that were not undone, in the order of their completion."""
         done = [
             Completed(instant.time, instant.completed, instant)
             for instant in self.instants.values()
@@ -99,7 +99,7 @@ class Timeline:
         return sorted(done, key=lambda instant: instant.completed)
 
     def completed_by(self, at: int) -> list[Completed]:
-        """What had completed by then, and was not undone by then."""
+        """The instants that had completed by then, and were not undone by then."""
         done = [
             Completed(instant.time, completed, instant)
             for instant in self.instants.values()
@@ -217,7 +217,7 @@ class Timeline:
         self._lease(time, instant.writer, lease_seconds or instant.lease_seconds, now)
 
     def may_stage(self, time: int, written: Sequence[Touched], writer: str | None, now: int) -> Refusals:
-        """As completing with nothing but that; what it goes with is seen when it completes."""
+        """Complete with this alone; the instants that it completes with are seen when it completes."""
         refusals = self.may_complete(time, written, writer, now)
         instant = self.instants[time]
         if instant.state is State.INFLIGHT and self._may_write(instant, set(written)):
@@ -230,7 +230,7 @@ class Timeline:
     def may_complete_staged(
         self, time: int, versions: Sequence[int], touched: Sequence[Touched], writer: str | None, now: int
     ) -> Refusals:
-        """As completing with all that at once; ``touched`` has twice what was staged twice."""
+        """Complete with all of this at once; ``touched`` has a file twice that was staged twice."""
         refusals = self.may_complete(time, touched, writer, now)
         is_repeated = len(set(touched)) < len(touched) or len(set(versions)) < len(versions)
         is_known = set(versions) <= self.staged.get(time, {}).keys()
@@ -277,7 +277,7 @@ class Timeline:
     ) -> None:
         assert at > max([time, *(instant.completed for instant in self.completed())])
         if cleaned_before is not None:
-            # What left the slices by then left them with a write, or with a restore.
+            # A file left the slices because a write superseded it or a restore undid it.
             changes = [time for time in self.changes() if time <= cleaned_before]
             kept = [] if self.cleaned_before is None else [self.cleaned_before]
             self.cleaned_before = max([*changes, *kept], default=None)
@@ -375,7 +375,7 @@ class Timeline:
         if not instant.is_completed_write:
             return {Code.ILLEGAL_TRANSITION: None}
         assert instant.completed is not None
-        # What only a reader holds may be gone when its lease ends: that is nothing to pin.
+        # Files that only a reader holds may be deleted when its lease ends, so they cannot be pinned.
         was_cleaned = self.cleaned_before is not None and instant.completed < self.cleaned_before
         is_there = not was_cleaned or self.savepoint_of(target) is not None or target == self.latest_write()
         return {} if is_there else {Code.HISTORY_CLEANED: None}
@@ -409,7 +409,7 @@ class Timeline:
         return {Code.SAVEPOINTED: None} if any(pinned) else {}
 
     def undone_by_restore(self, savepoint: int) -> list[int]:
-        """What going back to a savepoint undoes, in that order."""
+        """The instants that a restore to a savepoint undoes, in that order."""
         target = self.instants[savepoint].target
         assert target is not None
         saved = self.instants[target].completed

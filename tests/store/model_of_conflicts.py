@@ -1,4 +1,4 @@
-"""Conflicts in plain Python, beside ``model.py``: which of two instants wins, and what must never be lost."""
+"""Conflicts in plain Python, beside ``model.py``: which of two instants wins, and which updates must stay."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _plan_stands(timeline: Timeline, mine: Instant, change: str, other: Instant,
 
 
 def lost_updates(timeline: Timeline) -> list[tuple[int, int]]:
-    """Pairs of completed instants of which the second threw away what the first had completed meanwhile."""
+    """Pairs of completed instants of which the second discarded a concurrent change of the first."""
     return [
         (first.time, second.time)
         for second in timeline.completed()
@@ -94,7 +94,7 @@ def _change_of(action: Action, how: Touch) -> str:
 
 
 def _spoils(mine: Instant, change: str, other: Instant, completed: int, others_change: str) -> bool:
-    """Whether what another has completed in a file group leaves no room for what ``mine`` does there."""
+    """Whether a completed change of another instant in a file group excludes the change of ``mine``."""
     if others_change in ("replace", "cluster"):
         return change != "log_compact"  # a log compaction adds no records that could be lost
     if change == "append":

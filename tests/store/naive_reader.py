@@ -1,7 +1,7 @@
-"""A reader who knows nothing but the events: what he makes of them up to a time, to hold the views against.
+"""A reader that knows only the events: its state up to a time is compared with the views.
 
-He shares no code with the server. Slices he builds as RFC-66 says it: he goes through the barriers, the newest
-first, and gives each what completed at it or behind it and is not given yet.
+It shares no code with the server. It builds slices by the rule of RFC-66: it visits the barriers, the newest
+first, and assigns to each the log files that completed at or after it and are not assigned yet.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Slice:
 
 @dataclass
 class State:
-    """What there is after some events."""
+    """The state after some events."""
 
     files: list[File] = field(default_factory=list)
     replaced: dict[Group, tuple[int, int]] = field(default_factory=dict)
-    """The requested and the completion time of what replaced each."""
+    """The requested and the completion time of each group's replacement."""
     pending: dict[tuple[Group, int], str] = field(default_factory=dict)
     """The actions of table services, by file group and requested time."""
 
@@ -107,7 +107,7 @@ class State:
         ]
 
     def seen(self, view: str, before_or_on: int | None = None) -> dict[Group, tuple[str | None, Names]]:
-        """What a view shows of each group: the base file and the log files."""
+        """Each group as a view shows it: the base file and the log files."""
         shown = {}
         for group in self.groups():
             known = [
@@ -166,7 +166,7 @@ class Log:
         ]
 
     def replayed(self, until: int) -> State:
-        """What there is after the events up to a time."""
+        """The state after the events up to a time."""
         state = State()
         for version, kind, instant, time, payload in self._events:
             if time > until:

@@ -1,4 +1,4 @@
-"""A history with a table of each type, and what its writers send and read."""
+"""A history with a table of each type, and the commands and reads of its writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small history, made by the commands themselves, and what a superuser can do to it past every refusal."""
+"""A small history, made by the commands themselves, and changes that only a superuser can make."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def refuse(dsn: str, *names: str) -> None:
 
 
 def tamper(dsn: str, *statements: str) -> None:
-    """Do what the database refuses even to its owner, as a superuser who knows how."""
+    """Execute statements that the database refuses even to its owner, as a superuser."""
     with psycopg.connect(dsn) as connection:
         connection.execute("SET search_path TO chronolake")
         for table in LOG:
@@ -228,13 +228,13 @@ def tamper(dsn: str, *statements: str) -> None:
 
 
 def forge(dsn: str, version: int, actor: str) -> None:
-    """Say that another did what ``version`` of shop.orders records, with a hash that fits."""
+    """Change the actor that ``version`` of shop.orders records, with a hash that fits."""
     tamper(dsn, f"UPDATE event SET actor = '{actor}' WHERE table_id = {ORDERS} AND version = {version}")
     reseal(dsn, version)
 
 
 def reseal(dsn: str, version: int) -> None:
-    """Give a version of shop.orders the hash that fits what it says now."""
+    """Give a version of shop.orders the hash of its present contents."""
     [table_id] = {event.table_id for event in _log(dsn) if "shop.orders" in event.payload}
     [event] = [event for event in _log(dsn) if (event.table_id, event.version) == (table_id, version)]
     digest = events.hash_of(event).hex()
@@ -242,7 +242,7 @@ def reseal(dsn: str, version: int) -> None:
 
 
 def reseal_answers(dsn: str) -> None:
-    """Give all outcomes the hashes that fit what they say now, and the chains the heads."""
+    """Give all outcomes the hashes of their present contents, and the chains the heads."""
 
     async def run() -> list[str]:
         database = Database(Settings(dsn=dsn))

@@ -163,7 +163,7 @@ Handle = tuple[str, int, UUID]
 
 
 class Metastore:
-    """What is stored: which table has a name, and which instants are pending."""
+    """The stored state: which table has a name, and which instants are pending."""
 
     def __init__(self, dsn: str) -> None:
         with psycopg.connect(dsn) as connection:
@@ -196,7 +196,7 @@ class Metastore:
 
 
 def commands_of(stored: Metastore, verb: str, first: int, second: int) -> list[Command]:
-    """What is done to one of the tables, or with one of the names that are free."""
+    """The commands of an act on one of the tables, or with one of the free names."""
     live = sorted(stored.holders)
     free = [name for name in NAMES if name not in live]
     match verb:

@@ -1,4 +1,4 @@
-"""What is sent as a binary array arrives as it was, whatever its elements and however many of them are null."""
+"""A binary array arrives unchanged, for any elements and any number of nulls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The auditor's views: what they say of a history that is known, and what the auditor may not do."""
+"""The auditor's views of a known history, and the actions that the auditor may not do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 LOG = ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
 READABLE_BESIDES = ("metastore", "base_path")
-"""What the auditor may read that is neither a view nor a part of the log."""
+"""Tables that the auditor may read besides the views and the log."""
 VIEWS = (
     "audit_history",
     "audit_commands",

@@ -44,7 +44,7 @@ POLICIES = (
 
 
 class Cleaned:
-    """A table that is written and cleaned, with whatever else happens to it."""
+    """A table that is written and cleaned, with random other commands."""
 
     def __init__(self, history: History, seed: int) -> None:
         self.history = history
@@ -52,7 +52,7 @@ class Cleaned:
         self.type = self.random.choice(list(TableType))
         self.admin = psycopg.connect(history.dsn, autocommit=True)
         self.pending: dict[str, list[Group]] = {}
-        """Instants that somebody is at, or that are planned, with the file groups of plans."""
+        """Instants in progress or planned, with the file groups of plans."""
         self.savepoints: dict[str, int] = {}
         """With the completion times that they pin."""
         self.leases: dict[str, int] = {}
@@ -68,7 +68,7 @@ class Cleaned:
             )
         )
 
-    # ------------------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------------------ rules
 
     def step(self) -> None:
         """One thing, of those that may happen."""
@@ -133,7 +133,7 @@ class Cleaned:
             self._done(savepoints.ReleaseSavepoint(TABLE, parse_time(time), wire.ReleaseSavepoint("w")))
 
     def restore(self) -> None:
-        """To the last savepoint, when nobody is at anything any more."""
+        """Restore to the last savepoint, after all pending instants were rolled back."""
         if not self.savepoints:
             return
         while self.pending:
@@ -187,10 +187,10 @@ class Cleaned:
             self._done(deletions.ReportDeletions(TABLE, time, report))
             self._done(instants.CompleteInstant(TABLE, time, wire.CompleteInstant()))
 
-    # ------------------------------------------------------------------------------ what must hold
+    # ------------------------------------------------------------------------------ invariants
 
     def check(self) -> None:
-        """Whatever is served, held, or read by who is at work, is not cleaned."""
+        """No file is cleaned that is served, held, or read by a pending write."""
         log = Log(self.admin, TABLE)
         needed = _names(log, max(log.times()))
         for at in {*self._served(), *self.savepoints.values(), *self.leases.values()}:
@@ -200,7 +200,7 @@ class Cleaned:
         assert self.cleaned.isdisjoint(needed)
 
     def _deletable(self, policy: CleanPolicy) -> set[str]:
-        """By commits, or by hours: what nobody has seen since, and nobody holds."""
+        """By commits, or by hours: files that no reader saw since then, and that are not held."""
         log, before = Log(self.admin, TABLE), self._cleaned_before()
         if policy.retain_hours is not None:
             until: int | None = self.history.now_us - policy.retain_hours * HOUR * 1_000_000

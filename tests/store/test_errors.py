@@ -1,4 +1,4 @@
-"""What PostgreSQL says, and what it means: to be tried again, or a bug."""
+"""Errors of PostgreSQL, and their meaning: to be retried, or a bug."""
 
 from __future__ import annotations
 

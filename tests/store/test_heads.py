@@ -37,7 +37,7 @@ def collect(dsn: str) -> Heads:
 
 
 CUT = {(Check.HEAD, "shop.orders", 9), (Check.HEAD, "shop.orders", None)}
-"""What shows of ``cut_short``: the last event of the log, and the last outcome."""
+"""The findings of ``cut_short``: the last event of the log, and the last outcome."""
 SET_BACK = f"""
     UPDATE answer_chain a SET (number, hash) = (
         SELECT o.number, o.hash FROM outcome o WHERE o.chain_id = a.chain_id ORDER BY o.number DESC LIMIT 1
@@ -59,7 +59,7 @@ def cut_short(dsn: str) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------- what they are for
+# ---------------------------------------------------------------------------------- purpose
 
 
 def test_heads_of_a_log_that_only_grew_are_still_in_it(history_dsn: str) -> None:

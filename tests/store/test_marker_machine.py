@@ -416,7 +416,7 @@ class Markers(machines.DatabaseMachine):
     def do(
         self, command: Command, refusals: Set[Code] = frozenset(), die_at: int | None = None
     ) -> bytes | None:
-        """What a command is answered; none when it is refused, as it must be then."""
+        """The answer to a command, or None when it is refused, as the model expects."""
         request = self.request(command)
         if die_at is not None:
             self.session.die_at(die_at)

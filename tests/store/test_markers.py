@@ -1,4 +1,4 @@
-"""Markers beside the log: neither verified nor rebuilt, and in nobody's hands but the server's."""
+"""Markers beside the log: neither verified nor rebuilt, and written by the server alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def times(dsn: str) -> dict[str, str]:
 
 
 def rows(dsn: str, query: str, role: str = "chronolake_server") -> list[tuple[object, ...]]:
-    """What a role reads."""
+    """The rows that a role reads."""
     with psycopg.connect(dsn) as connection:
         connection.execute(f"SET ROLE {role}".encode())
         return connection.execute(query.encode()).fetchall()

@@ -52,7 +52,7 @@ def is_lost(_type: type[BaseException] | None, exc: BaseException | None, _tb: T
 
 
 async def use_lost_sessions(sessions: list[Session], dsn: str) -> list[errors.ConnectionLost]:
-    """What is raised when connections are used that ended while they were idle."""
+    """The errors of connections that ended while they were idle and are used again."""
     for session in sessions:
         await session.run_alone(Query("SELECT 1", {}, no_rows))
     end_all_connections(dsn)

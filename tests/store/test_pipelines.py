@@ -1,4 +1,4 @@
-"""Statements that travel together mean what they mean one by one."""
+"""Statements that are sent together have the same results as sent one by one."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ async def until_active(admin: psycopg.AsyncConnection[tuple[object, ...]], proce
     """Wait until a server process is at its statement."""
     active = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
     async with asyncio.timeout(20):
-        while not (await admin.execute(active, [process])).rowcount:  # noqa: ASYNC110 - it tells nobody
+        while not (await admin.execute(active, [process])).rowcount:  # noqa: ASYNC110 - PostgreSQL signals no event
             await asyncio.sleep(0.01)

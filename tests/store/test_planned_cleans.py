@@ -1,4 +1,4 @@
-"""The plans of cleans in the log, and what follows from them."""
+"""The plans of cleans in the log, and the state that follows from them."""
 
 from __future__ import annotations
 

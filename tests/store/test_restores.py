@@ -1,4 +1,4 @@
-"""Rollbacks, savepoints and restores on a real database: what they undo, and what readers see then."""
+"""Rollbacks, savepoints and restores on a real database: the undone instants, and the view of readers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_restore_leaves_the_past_as_it_was(history: TablesOfTypes) -> None:
     third = history.written(COW, Action.COMMIT, 1)
     assert [history.seen(COW, time) for time in times] == before
     assert history.seen(COW, restored.completion_time) == before[0]
-    # Going back again brings back what the first restore had brought back already, and only that.
+    # A second restore restores the same slices as the first, and no others.
     again = history.answer(restore(history, savepoint))
     assert history.seen(COW) == history.seen(COW, again.completion_time) == before[0]
     assert [history.seen(COW, time) for time in times] == before

@@ -27,7 +27,7 @@ def test_sqlalchemy_sees_the_columns_that_the_migrations_made(dsn: str) -> None:
         )
         differences = compare_metadata(context, schema.metadata)
     engine.dispose()
-    # What differs in a column comes as a list of its own.
+    # The differences of one column are a list of their own.
     flat = [
         difference for entry in differences for difference in (entry if isinstance(entry, list) else [entry])
     ]

@@ -89,7 +89,7 @@ class Promises(machines.DatabaseMachine):
 
     @rule(data=st.data())
     def execute_many_groups(self, data: DataObject) -> None:
-        """Commands one after the other, each drawn when it is known what came of those before."""
+        """Commands one after the other, each drawn when the results of the earlier ones are known."""
         for _ in range(data.draw(st.integers(5, 15))):
             self.play(strategies.draw(self.draws(data)))
             self.set_clock(self.now_us + data.draw(st.sampled_from([0, 0, 1_000, machines.SECOND_US])))
@@ -132,7 +132,7 @@ class Promises(machines.DatabaseMachine):
     @precondition(lambda self: any(timeline.instants for timeline in self.timelines.values()))
     @rule(data=st.data())
     def find_conflicts(self, data: DataObject) -> None:
-        """What the dry run says is what complete then does."""
+        """The answer of the dry run equals the result of complete."""
         name = data.draw(st.sampled_from([name for name in self.active if self.timelines[name].instants]))
         timeline = self.timelines[name]
         requested_time, touched, complete = completions.completion(self.draws(data), name)
@@ -353,7 +353,7 @@ class Promises(machines.DatabaseMachine):
     def check(
         self, drawn: Sequence[DrawnCommand], requests: Sequence[Request], results: Sequence[Result]
     ) -> None:
-        """One after the other: whatever shares a transaction, each sees what those before it did."""
+        """Commands in order: in a shared transaction too, each sees the effects of those before it."""
         for command, request, result in zip(drawn, requests, results, strict=True):
             refusals = command.refusals()
             if isinstance(result, Answer):
@@ -401,7 +401,7 @@ class Promises(machines.DatabaseMachine):
             self.runner.run(views.compare(turn) if served else views.refused())
 
     def follow(self, name: str, timeline: Timeline) -> None:
-        """Read what changed since the last time, and put it into the slices as they were then."""
+        """Read the changes since the last time, and apply them to the slices as of that time."""
         after = timeline.followed_to
         first = timeline.cleaned_before
         if after is not None and first is not None and after < first:

@@ -1,4 +1,4 @@
-"""Promise 2: whatever was done to the log or to a projection past the database's refusal is found and named."""
+"""Promise 2: verify detects and names every change of the log or of a projection made around the server."""
 
 from __future__ import annotations
 

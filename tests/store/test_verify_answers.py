@@ -36,7 +36,7 @@ def request_id(dsn: str, query: str) -> str:
 
 
 def findings(dsn: str, table: str | None = None) -> list[Finding]:
-    """What verify finds."""
+    """The findings of verify."""
     return tampering.verify(dsn, table=table).findings
 
 

@@ -1,4 +1,4 @@
-"""The commands verify, rebuild and heads: what they print, their exit codes, and the rights that they need."""
+"""The commands verify, rebuild and heads: their output, their exit codes, and the rights that they need."""
 
 from __future__ import annotations
 

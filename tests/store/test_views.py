@@ -1,4 +1,4 @@
-"""What the views of a table show of histories that are written out, as of any time of them."""
+"""The views of a table over known histories, as of any time of them."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_an_unwritten_group_has_no_history(viewed: ViewedTables) -> None:
 
 
 def by_day() -> tables.CreateTable:
-    """What makes a table with partitions."""
+    """The parameters of a table with partitions."""
     return tables.CreateTable(
         wire_tables.CreateTable(
             name=BY_DAY,

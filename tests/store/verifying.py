@@ -1,4 +1,4 @@
-"""What verify finds, as values that tests compare, and the command line as a process."""
+"""The findings of verify, as values that tests compare, and the command line as a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FailedCheck = tuple[Check, str, int | None]
 
 
 def failed_checks(dsn: str, **options: Any) -> set[FailedCheck]:
-    """What verify finds: the check, the table and the version."""
+    """The findings of verify: the check, the table and the version."""
     return {
         (finding.check, finding.table, finding.version) for finding in tampering.verify(dsn, **options).findings
     }

@@ -39,9 +39,9 @@ class Views:
         self._expected = expected
 
     async def compare(self, turn: int | None = None) -> None:
-        """Each says what the events up to the time say, and so does the slicing rule as a pure function.
+        """Compare each view, and the pure slicing rule, with the events up to the time.
 
-        Of slices before or on a time those of all times, or of one in turn.
+        Slices before or on a time are compared at all times, or at the one that ``turn`` selects.
         """
         await self.compare_lists()
         times: set[int] = set()

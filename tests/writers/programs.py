@@ -1,4 +1,4 @@
-"""The example writers, run as programs of their own; and what is in a table, read with Arrow."""
+"""The example writers, run as programs of their own; and the records of a table, read with Arrow."""
 
 from __future__ import annotations
 

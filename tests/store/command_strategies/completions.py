@@ -92,7 +92,7 @@ def complete_together(draws: Draws, name: str) -> list[DrawnCommand]:
     members: list[tuple[str, int, list[Touched]]] = []
     for member in draws.data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3)) if names else []:
         time, touched, _ = completion(draws, member)
-        # What was staged twice would be a file that is reported twice.
+        # A file that was staged twice would be reported twice.
         members.append((member, time, list(dict.fromkeys(touched))))
     if not members:
         return instants.begin(draws, name)

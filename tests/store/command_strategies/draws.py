@@ -1,4 +1,4 @@
-"""What strategies draw from: the model of each table, the wall clock, and the choices of an example."""
+"""The inputs of the strategies: the model of each table, the wall clock, and the choices of an example."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ BUCKETS: Final = 2
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a table is created as."""
+    """The parameters of a new table."""
 
     type: TableType
     tick: Tick = Tick.MILLISECOND
