@@ -85,7 +85,7 @@ from chronolake_model.slices import (
     ReplacedFileGroups,
 )
 from chronolake_model.sweeps import LateFile, Swept
-from chronolake_model.tables import BucketIndex, Field, Namespace, SchemaField
+from chronolake_model.tables import BucketIndex, Field, Namespace, NestedField, SchemaField
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch, View
 
@@ -131,6 +131,7 @@ __all__ = [
     "Markers",
     "MarkersType",
     "Namespace",
+    "NestedField",
     "Operation",
     "Orphan",
     "OrphanReason",

@@ -60,6 +60,16 @@ class WriteStat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
         | UnsetType
     ) = UNSET
+    has_field_ids: (
+        Annotated[
+            bool,
+            Meta(
+                description="Whether each column of the file has its field id, nested fields and Hudi's five "
+                "included. Left out: false."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class FileGroupName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +82,8 @@ class FileGroupName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DataFile(msgspec.Struct, frozen=True):
     """One published data file; ``path`` is relative to the table's base path.
 
-    ``schema_version`` is the version of the table's schema that it was written with.
+    ``schema_version`` is the version of the table's schema that it was written with. ``has_field_ids`` says
+    whether the file carries the field id of each column and nested field.
     """
 
     path: str
@@ -81,6 +92,7 @@ class DataFile(msgspec.Struct, frozen=True):
     requested_time: str
     completion_time: str
     schema_version: int = 1
+    has_field_ids: bool = False
 
 
 class FileSlice(msgspec.Struct, frozen=True):

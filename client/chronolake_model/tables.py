@@ -26,9 +26,12 @@ TableName = Annotated[
     ),
 ]
 COLUMNS_MAX = 10_000
+"""Columns of a table, their nested fields included."""
 SCHEMA_VERSION_MAX = 2**31 - 1
-ColumnName = Annotated[str, Meta(min_length=1, max_length=255)]
-ColumnType = Annotated[str, Meta(min_length=1, max_length=65_536)]
+NAME_CHARACTERS_MAX = 255
+ColumnName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+TYPE_CHARACTERS_MAX = 65_536
+ColumnType = Annotated[str, Meta(min_length=1, max_length=TYPE_CHARACTERS_MAX)]
 PropertyName = Annotated[str, Meta(min_length=1, max_length=16_384)]
 PropertyText = Annotated[str, Meta(max_length=16_384)]
 PROPERTIES_MAX = 1_000
@@ -97,14 +100,32 @@ class NewField(Field, frozen=True, forbid_unknown_fields=True):
         return cls(field.name, field.type, field.nullable)
 
 
-FieldId = Annotated[int, Meta(ge=1, description="Identifies the column, also after a rename. Never reused.")]
+FieldId = Annotated[
+    int, Meta(ge=1, description="Identifies the column or nested field, also after a rename. Never reused.")
+]
 SchemaVersion = Annotated[int, Meta(ge=1, le=SCHEMA_VERSION_MAX, description="Dense from 1, per table.")]
 
 
+class NestedField(msgspec.Struct, frozen=True):
+    """A field within a column.
+
+    It is a field of a struct, the ``element`` of an array, or the ``key`` or ``value`` of a map. Its type is
+    part of the column's type. ``nested`` are the fields within it.
+    """
+
+    name: str
+    field_id: FieldId
+    nested: list[NestedField] = []
+
+
 class SchemaField(Field, frozen=True, kw_only=True):
-    """A column of a table as the metastore keeps it. The fields within a struct have no ids."""
+    """A column of a table as the metastore keeps it.
+
+    ``nested`` are the fields within it, in the order of the type, each with the fields within it.
+    """
 
     field_id: FieldId
+    nested: list[NestedField] = []
 
 
 class BucketIndex(msgspec.Struct, frozen=True):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 import chronolake
-from chronolake import AddColumn, DropColumn, RenameColumn, SchemaField, SetNullable, WidenColumn, errors
+from chronolake import (
+    AddColumn,
+    DropColumn,
+    NestedField,
+    RenameColumn,
+    SchemaField,
+    SetNullable,
+    WidenColumn,
+    errors,
+)
 from tests.client.conftest import Cli
 from tests.client.test_writes import stat_of
 
@@ -34,6 +43,21 @@ def test_a_changed_schema_is_that_of_the_table(client: chronolake.Client, table:
     assert table.schema(2) == made
     with pytest.raises(errors.SchemaNotFound):
         table.schema(3)
+
+
+def test_a_nested_field_is_changed_by_its_path_and_shown_with_its_id(cli: Cli, table: chronolake.Table) -> None:
+    table.change_schema([AddColumn("home", "struct<city:string>"), RenameColumn("home.city", "`x.y`")])
+    made = table.change_schema([AddColumn("home.tags", "array<int>")])
+
+    assert made.fields[-1] == SchemaField(
+        "home",
+        "struct<```x.y```:string,tags:array<int>>",
+        field_id=3,
+        nested=[NestedField("`x.y`", 4), NestedField("tags", 5, [NestedField("element", 6)])],
+    )
+    shown = cli("schema", "show", table.name).out
+    assert "home.```x.y```" in shown
+    assert "home.tags.element" in shown
 
 
 def test_a_refused_change_leaves_the_table_and_says_why(table: chronolake.Table) -> None:

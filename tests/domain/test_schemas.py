@@ -22,7 +22,7 @@ from chronolake_model.schemas import (
     SetNullable,
     WidenColumn,
 )
-from chronolake_model.tables import CreateTable, NewField, SchemaField
+from chronolake_model.tables import CreateTable, NestedField, NewField, SchemaField
 from chronolake_model.times import Micros
 from tests.model_of_schemas import CHANGES, Column, Columns
 
@@ -53,7 +53,8 @@ MODEL: Final = Columns(
         Column(number, field.name, field.type, field.nullable) for number, field in enumerate(FIELDS, start=1)
     ),
     frozenset({"id", "day", "at"}),
-    ids_given=len(FIELDS),
+    # The element of the array has the last one.
+    ids_given=len(FIELDS) + 1,
 )
 
 
@@ -74,8 +75,9 @@ def columns(table: Table) -> Columns:
     )
 
 
-def test_columns_are_numbered_from_1_in_their_order_at_creation() -> None:
+def test_columns_are_numbered_from_1_in_their_order_at_creation_and_then_nested_fields() -> None:
     assert columns(TABLE) == MODEL
+    assert TABLE.definition.schema[-1].nested == [NestedField("element", 7)]
 
 
 @given(requests=st.lists(CHANGES, max_size=12))
@@ -166,7 +168,7 @@ def test_changes_are_made_in_their_order() -> None:
 def test_a_column_of_the_name_of_a_dropped_one_is_another() -> None:
     again = changed(TABLE, DropColumn("name"), AddColumn("name", "int"))
 
-    assert again.definition.schema[-1] == SchemaField("name", "int", field_id=7)
+    assert again.definition.schema[-1] == SchemaField("name", "int", field_id=8)
 
 
 def test_a_column_may_get_its_name_in_another_case() -> None:
@@ -184,7 +186,7 @@ def test_a_change_of_a_version_that_is_past_is_refused_and_names_the_present_one
 
 def test_a_table_has_ten_thousand_columns_at_most() -> None:
     wide = TABLE
-    for start in range(6, 10_000, 1_000):
+    for start in range(7, 10_000, 1_000):
         numbers = range(start, min(start + 1_000, 10_000))
         wide = changed(wide, *(AddColumn(f"c{number}", "int") for number in numbers))
 

@@ -57,6 +57,7 @@ _OPTIONAL_OF_STATS = {
     "write_stats.0.updates",
     "write_stats.0.deletes",
     "write_stats.0.column_stats",
+    "write_stats.0.has_field_ids",
     "write_stats.0.column_stats.0.nulls",
 }
 _OPTIONAL_OF_TABLES = {

@@ -145,7 +145,13 @@ OPERATIONS = (
         "/v1/tables/{table}/instants/{requested_time}/write-stats",
         lambda requested_time: {
             "write_stats": [
-                write_stat(requested_time, updates=1, deletes=1, column_stats=[{"field_id": 1, "nulls": 0}])
+                write_stat(
+                    requested_time,
+                    updates=1,
+                    deletes=1,
+                    column_stats=[{"field_id": 1, "nulls": 0}],
+                    has_field_ids=True,
+                )
             ],
             "writer": "w",
         },
@@ -155,7 +161,13 @@ OPERATIONS = (
         "/v1/tables/{table}/instants/{requested_time}/complete",
         lambda requested_time: {
             "write_stats": [
-                write_stat(requested_time, updates=1, deletes=1, column_stats=[{"field_id": 1, "nulls": 0}])
+                write_stat(
+                    requested_time,
+                    updates=1,
+                    deletes=1,
+                    column_stats=[{"field_id": 1, "nulls": 0}],
+                    has_field_ids=True,
+                )
             ],
             "extra_metadata": {"query": "1"},
             "replaced_file_groups": [FILE_GROUP],

@@ -24,7 +24,15 @@ from tests.server.rest import Table, log_stat, succeeded, write_stat
 
 MANY_FILES = 300_000
 WAIT_SECONDS = 20.0
-_COLUMNS = ("path", "size_bytes", "records", "requested_time", "completion_time", "schema_version")
+_COLUMNS = (
+    "path",
+    "size_bytes",
+    "records",
+    "requested_time",
+    "completion_time",
+    "schema_version",
+    "has_field_ids",
+)
 
 
 @pytest.fixture

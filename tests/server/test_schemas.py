@@ -62,11 +62,11 @@ def test_changes_make_the_next_version_which_the_table_then_shows(table: Table) 
     assert (made["schema_version"], made["version"]) == (2, 2)
     assert made["fields"] == shown(table)["schema"]
     assert made["fields"] == [
-        {"name": "id", "type": "bigint", "nullable": True, "field_id": 1},
-        {"name": "title", "type": "string", "nullable": True, "field_id": 3},
-        {"name": "at", "type": "timestamp", "nullable": True, "field_id": 4},
-        {"name": "note", "type": "string", "nullable": True, "field_id": 5},
-        {"name": "count", "type": "bigint", "nullable": True, "field_id": 6},
+        {"name": "id", "type": "bigint", "nullable": True, "field_id": 1, "nested": []},
+        {"name": "title", "type": "string", "nullable": True, "field_id": 3, "nested": []},
+        {"name": "at", "type": "timestamp", "nullable": True, "field_id": 4, "nested": []},
+        {"name": "note", "type": "string", "nullable": True, "field_id": 5, "nested": []},
+        {"name": "count", "type": "bigint", "nullable": True, "field_id": 6, "nested": []},
     ]
 
 
@@ -91,6 +91,32 @@ def test_the_event_records_the_changes_and_the_whole_new_schema(
     }
 
 
+def test_nested_fields_have_ids_and_change_by_their_paths(table: Table) -> None:
+    succeeded(ask(table, {"change": "add", "name": "home", "type": "struct<city:string,tags:array<int>>"}))
+
+    made = succeeded(
+        ask(
+            table,
+            {"change": "rename", "name": "home.city", "new_name": "town"},
+            {"change": "widen", "name": "home.tags.element", "type": "bigint"},
+            {"change": "add", "name": "home.zip", "type": "int"},
+        )
+    )
+
+    assert made["fields"][-1] == {
+        "name": "home",
+        "type": "struct<town:string,tags:array<bigint>,zip:int>",
+        "nullable": True,
+        "field_id": 5,
+        "nested": [
+            {"name": "town", "field_id": 6, "nested": []},
+            {"name": "tags", "field_id": 7, "nested": [{"name": "element", "field_id": 8, "nested": []}]},
+            {"name": "zip", "field_id": 9, "nested": []},
+        ],
+    }
+    assert shown(table)["schema"] == made["fields"]
+
+
 @pytest.mark.parametrize(
     ("status", "code", "changes"),
     [
@@ -104,6 +130,8 @@ def test_the_event_records_the_changes_and_the_whole_new_schema(
         (409, "incompatible-schema", [{"change": "nullable", "name": "name"}]),
         (409, "incompatible-schema", [{"change": "drop", "name": "id"}]),
         (409, "incompatible-schema", [{"change": "drop", "name": "nothing"}]),
+        (409, "incompatible-schema", [{"change": "drop", "name": "name.first"}]),
+        (409, "incompatible-schema", [{"change": "drop", "name": "name..first"}]),
         (422, "invalid-table", [NOTE | {"type": "varchar"}]),
         (422, "invalid-table", [added("_hoodie_file_name")]),
     ],
@@ -255,6 +283,20 @@ def test_the_executor_of_a_plan_writes_with_the_schema_of_its_start(table: Table
     succeeded(ask(table, NOTE))
 
     assert succeeded(table.inflight(plan))["schema_version"] == 2
+
+
+def test_a_file_is_shown_with_whether_it_has_field_ids(table: Table) -> None:
+    begun = table.begun()
+    stats = [
+        write_stat(begun, 0),
+        write_stat(begun, 1, has_field_ids=True),
+        write_stat(begun, 2, has_field_ids=False),
+    ]
+    succeeded(table.complete(begun, *stats))
+
+    slices = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot"))["slices"]
+
+    assert [file_slice["base_file"]["has_field_ids"] for file_slice in slices] == [False, True, False]
 
 
 def test_an_action_without_files_has_no_schema(table: Table) -> None:

@@ -130,7 +130,7 @@ def write_stat(bucket: int, time: Micros) -> WriteStat:
     name = base_file_name(file_id, "0-0-0", format_time(time))
     # Not the form that jsonb would give it.
     stats = [ColumnStats(1, -3, 2**60 + bucket, 0)] if bucket else UNSET
-    return WriteStat("", file_id, name, 1_000, 10, column_stats=stats)
+    return WriteStat("", file_id, name, 1_000, 10, column_stats=stats, has_field_ids=True if bucket else UNSET)
 
 
 def make(dsn: str) -> None:

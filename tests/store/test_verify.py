@@ -117,6 +117,7 @@ PROJECTED = [
     "UPDATE file SET superseded_at = NULL",
     "UPDATE file SET size_bytes = size_bytes - 1",
     "UPDATE file SET column_stats = NULL",
+    "UPDATE file SET has_field_ids = false",
     "DELETE FROM file WHERE superseded_at IS NOT NULL",
     "INSERT INTO file SELECT table_id, partition_path, file_id, requested_time, 'more', kind, size_bytes, "
     "records, completion_time, superseded_at, live_from, withdrawn_at, column_stats, schema_version FROM file "

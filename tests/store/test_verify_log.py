@@ -48,6 +48,8 @@ from tests.store.verifying import EVENT, failed_checks
         ),
         (f"UPDATE write_stat SET column_stats = '[]' {EVENT} 5", (Check.WRITE_STATS, 5)),
         (f"UPDATE write_stat SET column_stats = NULL {EVENT} 3 AND ordinal = 1", (Check.WRITE_STATS, 3)),
+        (f"UPDATE write_stat SET has_field_ids = true {EVENT} 5", (Check.WRITE_STATS, 5)),
+        (f"UPDATE write_stat SET has_field_ids = NULL {EVENT} 3 AND ordinal = 1", (Check.WRITE_STATS, 3)),
         (f"UPDATE write_stat SET kind = 'log' {EVENT} 5", (Check.WRITE_STATS, 5)),
         (f"UPDATE write_stat SET ordinal = 7 {EVENT} 5", (Check.WRITE_STATS, 5)),
         (f"UPDATE write_stat SET ordinal = -1 {EVENT} 3 AND ordinal = 1", (Check.WRITE_STATS, 3)),

@@ -144,6 +144,7 @@ class Views:
                 Micros(file.requested_time),
                 Micros(file.completion_time),
                 schema_version=1,
+                has_field_ids=False,
             )
             for file in self._expected.files
             if file.group == group

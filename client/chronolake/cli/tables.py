@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -10,7 +10,8 @@ from rich.console import Console
 
 from chronolake import Table as LakeTable
 from chronolake.cli import context, options, output
-from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
+from chronolake_model import nested_fields
+from chronolake_model.tables import BucketIndex, Field, NestedField, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 
@@ -202,6 +203,19 @@ def _print_definition(console: Console, table: Table) -> None:
 
 
 def print_columns(console: Console, fields: Iterable[SchemaField]) -> None:
-    """The columns of a schema, one a line."""
-    rows = ((field.field_id, field.name, field.type, field.nullable) for field in fields)
+    """The columns of a schema, one a line, each followed by its nested fields."""
+    rows = [row for field in fields for row in _rows_of(field)]
     output.print_table(console, output.table_of(("id#", "column", "type~", "nullable"), rows))
+
+
+def _rows_of(field: SchemaField) -> Iterator[tuple[object, ...]]:
+    path = nested_fields.join([field.name])
+    yield field.field_id, path, field.type, field.nullable
+    yield from _nested_rows(path, field.nested)
+
+
+def _nested_rows(path: str, nested: Iterable[NestedField]) -> Iterator[tuple[object, ...]]:
+    for field in nested:
+        path_of_field = f"{path}.{nested_fields.join([field.name])}"
+        yield field.field_id, path_of_field, None, None
+        yield from _nested_rows(path_of_field, field.nested)

@@ -1,23 +1,31 @@
 """Schemas: how the columns of a table may change while its files stay as they are (decision 0013).
 
-A column is known by its field id. A change must not make an existing file unreadable, or move a record to
-another file group.
+Columns and nested fields are known by their field ids. A change must not make an existing file unreadable, or
+move a record to another file group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import tables
+from chronolake_metastore.domain import nested_changes, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
+from chronolake_metastore.domain.nested_changes import RefusedChangeError
 from chronolake_metastore.domain.tables import Definition, Table
-from chronolake_model import column_types, schemas as wire
-from chronolake_model.tables import COLUMNS_MAX, SCHEMA_BYTES_MAX, Field, SchemaField, refuse_larger
+from chronolake_model import nested_fields, schemas as wire
+from chronolake_model.tables import (
+    COLUMNS_MAX,
+    NAME_CHARACTERS_MAX,
+    SCHEMA_BYTES_MAX,
+    Field,
+    SchemaField,
+    refuse_larger,
+)
 from chronolake_model.times import Micros, to_datetime
 
 _COLUMNS_NAMED_MAX: Final = 50
@@ -108,6 +116,7 @@ class _Columns:
         self._fields = {field.field_id: field for field in definition.schema}
         # Spark, Hive and most engines compare names of columns without regard to case.
         self._ids = {field.name.lower(): field.field_id for field in definition.schema}
+        self._count = sum(map(_count, definition.schema))
 
     @property
     def fields(self) -> list[SchemaField]:
@@ -115,76 +124,105 @@ class _Columns:
         return list(self._fields.values())
 
     def change(self, schema_change: wire.SchemaChange) -> None:
+        path = schema_change.name
+        try:
+            column, *names = nested_fields.split(path)
+            if isinstance(schema_change, wire.AddColumn):
+                _refuse_not_addable(schema_change, names[-1] if names else column)
+            if names:
+                self._change_nested(column, names, schema_change)
+            else:
+                self._change_column(column, schema_change)
+        except (ValueError, RefusedChangeError) as exc:
+            context = exc.context if isinstance(exc, RefusedChangeError) else {}
+            raise errors.IncompatibleSchema(
+                f"the column {path[:100]!r} of {self._table!r}: {exc}",
+                table=self._table,
+                column=path,
+                **context,
+            ) from exc
+
+    def _change_column(self, name: str, schema_change: wire.SchemaChange) -> None:
         match schema_change:
             case wire.AddColumn():
-                self._add(schema_change)
+                self._add(name, schema_change)
             case wire.RenameColumn():
-                self._rename(schema_change)
+                self._rename(name, schema_change)
             case wire.WidenColumn():
-                self._widen(schema_change)
+                self._widen(name, schema_change)
             case wire.SetNullable():
-                self._set_nullable(schema_change)
+                self._set_nullable(name, schema_change)
             case wire.DropColumn():
-                self._drop(schema_change)
+                self._drop(name)
             case _:
                 assert_never(schema_change)
 
-    def _add(self, schema_change: wire.AddColumn) -> None:
-        tables.check_column(Field(schema_change.name, schema_change.type))
-        if not schema_change.nullable:
-            raise self._refused(
-                schema_change.name, ("existing files do not have it; add it as a nullable column")
-            )
-        if len(self._fields) >= COLUMNS_MAX:
-            raise self._refused(schema_change.name, f"a table has {COLUMNS_MAX:,} columns at most")
-        self._refuse_taken(schema_change.name)
-        self.last_field_id += 1
-        self._put(SchemaField(schema_change.name, schema_change.type, field_id=self.last_field_id))
+    def _change_nested(self, name: str, names: Sequence[str], schema_change: wire.SchemaChange) -> None:
+        column = self._field(name)
+        match schema_change:
+            case wire.AddColumn():
+                data_type = tables.check_column(Field(schema_change.name, schema_change.type))
+                changed, self.last_field_id = nested_changes.add(column, names, data_type, self.last_field_id)
+            case wire.RenameColumn():
+                changed = nested_changes.rename(column, names, schema_change.new_name)
+            case wire.WidenColumn():
+                tables.check_column(Field(schema_change.name, schema_change.type))
+                changed = nested_changes.widen(column, names, schema_change.type)
+            case wire.SetNullable():
+                _refuse_required(schema_change)
+                changed = nested_changes.set_nullable(column, names)
+            case wire.DropColumn():
+                changed = nested_changes.drop(column, names)
+            case _:
+                assert_never(schema_change)
+        # The type may have become too long, or too deep.
+        tables.check_column(changed)
+        self._put(changed)
 
-    def _rename(self, schema_change: wire.RenameColumn) -> None:
-        field = self._field(schema_change.name)
-        self._refuse_role(schema_change.name, "renamed")
+    def _add(self, name: str, schema_change: wire.AddColumn) -> None:
+        data_type = tables.check_column(Field(name, schema_change.type))
+        self._refuse_taken(name)
+        field_id = self.last_field_id + 1
+        nested, self.last_field_id = nested_fields.numbered(data_type, field_id)
+        self._put(SchemaField(name, schema_change.type, field_id=field_id, nested=nested))
+
+    def _rename(self, name: str, schema_change: wire.RenameColumn) -> None:
+        field = self._field(name)
+        self._refuse_role(name, "renamed")
         tables.check_column(Field(schema_change.new_name, field.type))
-        if schema_change.new_name == schema_change.name:
-            raise self._refused(schema_change.name, "it already has this name")
+        if schema_change.new_name == name:
+            raise RefusedChangeError("it already has this name")
         # The same name in another case is allowed.
-        del self._ids[schema_change.name.lower()]
+        del self._ids[name.lower()]
         self._refuse_taken(schema_change.new_name)
         self._put(msgspec.structs.replace(field, name=schema_change.new_name))
 
-    def _widen(self, schema_change: wire.WidenColumn) -> None:
-        field = self._field(schema_change.name)
-        self._refuse_role(schema_change.name, "given another type")
-        tables.check_column(Field(schema_change.name, schema_change.type))
-        if not column_types.is_wider(schema_change.type, field.type):
-            allowed = column_types.widenings(field.type)
-            advice = f"it may become {' or '.join(allowed)}" if allowed else "no type is wider"
-            raise self._refused(
-                schema_change.name,
-                f"files that store it as {field.type[:100]} cannot be read as {schema_change.type[:100]}; "
-                f"{advice}",
-                type=field.type,
-                allowed=allowed,
-            )
+    def _widen(self, name: str, schema_change: wire.WidenColumn) -> None:
+        field = self._field(name)
+        self._refuse_role(name, "given another type")
+        tables.check_column(Field(name, schema_change.type))
+        nested_changes.refuse_no_wider(schema_change.type, field.type)
         self._put(msgspec.structs.replace(field, type=schema_change.type))
 
-    def _set_nullable(self, schema_change: wire.SetNullable) -> None:
-        field = self._field(schema_change.name)
-        if not schema_change.nullable:
-            raise self._refused(
-                schema_change.name, ("there may be nulls in it, so a nullable column stays nullable")
-            )
+    def _set_nullable(self, name: str, schema_change: wire.SetNullable) -> None:
+        field = self._field(name)
+        _refuse_required(schema_change)
         if field.nullable:
-            raise self._refused(schema_change.name, "it is nullable already")
+            raise RefusedChangeError("it is nullable already")
         self._put(msgspec.structs.replace(field, nullable=True))
 
-    def _drop(self, schema_change: wire.DropColumn) -> None:
-        field = self._field(schema_change.name)
+    def _drop(self, name: str) -> None:
+        field = self._field(name)
         # The record key cannot be dropped, so a column always remains.
-        self._refuse_role(schema_change.name, "dropped")
-        del self._fields[field.field_id], self._ids[schema_change.name.lower()]
+        self._refuse_role(name, "dropped")
+        del self._fields[field.field_id], self._ids[name.lower()]
+        self._count -= _count(field)
 
     def _put(self, field: SchemaField) -> None:
+        before = self._fields.get(field.field_id)
+        self._count += _count(field) - (_count(before) if before else 0)
+        if self._count > COLUMNS_MAX:
+            raise RefusedChangeError(f"a table has {COLUMNS_MAX:,} columns at most, nested fields included")
         self._fields[field.field_id] = field
         self._ids[field.name.lower()] = field.field_id
 
@@ -193,32 +231,38 @@ class _Columns:
         if field_id is not None and self._fields[field_id].name == name:
             return self._fields[field_id]
         names = [field.name for field in self._fields.values()]
-        raise self._refused(
-            name,
-            (f"there is no such column; the columns are {_listed(names)}"),
+        raise RefusedChangeError(
+            f"there is no column {name[:100]!r}; the columns are {_listed(names)}",
             columns=names[:_COLUMNS_NAMED_MAX],
         )
 
     def _refuse_role(self, name: str, done: str) -> None:
         if role := self._roles.get(name):
-            raise self._refused(
-                name,
+            raise RefusedChangeError(
                 f"{role} field cannot be {done}, because records are placed and compared by its name and type; "
-                "create another table, and write the records into it",
+                "create another table, and write the records into it"
             )
 
     def _refuse_taken(self, name: str) -> None:
         if (field_id := self._ids.get(name.lower())) is not None:
             taken = self._fields[field_id].name
-            raise self._refused(name, f"there is the column {taken!r} already (case does not count)")
+            raise RefusedChangeError(f"there is the column {taken!r} already (case does not count)")
 
-    def _refused(self, column: str, why: str, **context: Any) -> errors.IncompatibleSchema:
-        return errors.IncompatibleSchema(
-            f"the column {column[:100]!r} of {self._table!r}: {why}",
-            table=self._table,
-            column=column,
-            **context,
-        )
+
+def _refuse_not_addable(schema_change: wire.AddColumn, name: str) -> None:
+    if not schema_change.nullable:
+        raise RefusedChangeError("existing files do not have it; add it as a nullable column")
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise RefusedChangeError(f"a name has {NAME_CHARACTERS_MAX} characters at most")
+
+
+def _refuse_required(schema_change: wire.SetNullable) -> None:
+    if not schema_change.nullable:
+        raise RefusedChangeError("there may be nulls in it, so a nullable column stays nullable")
+
+
+def _count(column: SchemaField) -> int:
+    return 1 + sum(1 for _ in nested_fields.field_ids(column.nested))
 
 
 def _roles(definition: Definition) -> dict[str, str]:

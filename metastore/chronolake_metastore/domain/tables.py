@@ -16,7 +16,8 @@ from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import base_paths as keys, column_types, record_keys, tables as wire
+from chronolake_model import base_paths as keys, column_types, nested_fields, record_keys, tables as wire
+from chronolake_model.column_types import DataType, StructType
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
@@ -28,7 +29,9 @@ KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """The definition of a table. ``last_field_id`` is the greatest field id that a column of it ever had.
+    """The definition of a table.
+
+    ``last_field_id`` is the greatest field id that a column or a nested field of it ever had.
 
     ``markers_required_since`` is when the property that requires markers was set, of a table that was created
     without it.
@@ -246,12 +249,9 @@ def drop(existing: Table | None, command: DropTable) -> TableDropped:
 
 
 def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
-    """The table that ``event`` made: its columns are numbered from 1, in their order."""
+    """The table that ``event`` made: its columns are numbered from 1, in their order, then nested fields."""
     requested = event.definition
-    fields = [
-        wire.SchemaField(field.name, field.type, field.nullable, field_id=field_id)
-        for field_id, field in enumerate(requested.schema, start=1)
-    ]
+    fields, last_field_id = _numbered(requested.schema)
     definition = Definition(
         name=requested.name,
         base_path=requested.base_path,
@@ -264,9 +264,20 @@ def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
         tick=requested.tick,
         properties=requested.properties,
         schema_version=1,
-        last_field_id=len(fields),
+        last_field_id=last_field_id,
     )
     return Table(table_id, definition, created_at=time)
+
+
+def _numbered(columns: Sequence[wire.Field]) -> tuple[list[wire.SchemaField], int]:
+    fields = []
+    last = len(columns)
+    for field_id, column in enumerate(columns, start=1):
+        nested, last = nested_fields.numbered(column_types.parse(column.type), last)
+        fields.append(
+            wire.SchemaField(column.name, column.type, column.nullable, field_id=field_id, nested=nested)
+        )
+    return fields, last
 
 
 def evolve_altered(table: Table, event: TableAltered, time: Micros) -> Table:
@@ -321,19 +332,35 @@ def document(table: Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -
     )
 
 
-def check_column(field: wire.Field) -> None:
-    """Raise ``InvalidTable`` when no table could have such a column."""
+def check_column(field: wire.Field) -> DataType:
+    """The type of a column. Raises ``InvalidTable`` when no table could have such a column."""
     if field.name.lower().startswith(META_COLUMN_PREFIX):
         raise errors.InvalidTable(
             f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is reserved for meta columns",
             column=field.name,
         )
     try:
-        column_types.check(field.type)
+        if len(field.type) > wire.TYPE_CHARACTERS_MAX:
+            raise ValueError(f"it has more than {wire.TYPE_CHARACTERS_MAX:,} characters")
+        data_type = column_types.parse(field.type)
+        _refuse_repeated_fields(data_type)
     except ValueError as exc:
         raise errors.InvalidTable(
             f"the column {field.name!r} has the type {field.type[:100]!r}: {exc}", column=field.name
         ) from exc
+    return data_type
+
+
+def _refuse_repeated_fields(data_type: DataType) -> None:
+    fields = nested_fields.parts(data_type)
+    if isinstance(data_type, StructType):
+        seen: set[str] = set()
+        for field in fields:
+            if field.name.lower() in seen:
+                raise ValueError(f"a struct has the field {field.name!r} twice (case does not count)")
+            seen.add(field.name.lower())
+    for field in fields:
+        _refuse_repeated_fields(field.type)
 
 
 def _check(definition: wire.CreateTable) -> None:
@@ -374,8 +401,9 @@ def _check_separable(record_key_fields: list[str]) -> None:
             )
 
 
-def _check_schema(schema: Iterable[wire.Field]) -> None:
+def _check_schema(schema: Sequence[wire.Field]) -> None:
     seen: set[str] = set()
+    count = len(schema)
     for field in schema:
         # Spark, Hive and most engines compare names of columns without regard to case.
         folded = field.name.lower()
@@ -383,8 +411,12 @@ def _check_schema(schema: Iterable[wire.Field]) -> None:
             raise errors.InvalidTable(
                 f"the schema has the column {field.name!r} twice (case does not count)", column=field.name
             )
-        check_column(field)
+        count += nested_fields.count(check_column(field))
         seen.add(folded)
+    if count > wire.COLUMNS_MAX:
+        raise errors.InvalidTable(
+            f"a table has {wire.COLUMNS_MAX:,} columns at most, nested fields included, and not {count:,}"
+        )
 
 
 def _check_named(role: str, columns: list[str], names: set[str]) -> None:

@@ -317,4 +317,5 @@ def document(file: PublishedFile, tick: Tick) -> wire.DataFile:
         requested_time=format_time(file.requested_time, tick),
         completion_time=format_time(file.completion_time, tick),
         schema_version=file.schema_version,
+        has_field_ids=file.has_field_ids,
     )

@@ -84,11 +84,16 @@ def append_write_stats(written: Sequence[WrittenFiles]) -> Statement:
     for column in _STAT_COLUMNS:
         parameters[column] = [getattr(stat, column) for _, _, _, stat in rows]
     parameters["column_stats"] = [_column_stats(stat) for _, _, _, stat in rows]
+    parameters["has_field_ids"] = [_has_field_ids(stat) for _, _, _, stat in rows]
     return _APPEND_WRITE_STATS, parameters
 
 
 def _column_stats(stat: WriteStat) -> str | None:
     return None if stat.column_stats is UNSET else msgspec.json.encode(stat.column_stats).decode()
+
+
+def _has_field_ids(stat: WriteStat) -> bool | None:
+    return None if stat.has_field_ids is UNSET else stat.has_field_ids
 
 
 class Cursor(msgspec.Struct, frozen=True):

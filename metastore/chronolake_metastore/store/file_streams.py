@@ -31,6 +31,7 @@ _FILE: Final = (
     pa.field("requested_time", _TIME, nullable=False),
     pa.field("completion_time", _TIME, nullable=False),
     pa.field("schema_version", pa.int32(), nullable=False),
+    pa.field("has_field_ids", pa.bool_(), nullable=False),
 )
 _OF_A_PUBLISHED_FILE: Final = ("path", "size_bytes", "requested_time", "completion_time")
 SNAPSHOT: Final = pa.schema(_FILE)

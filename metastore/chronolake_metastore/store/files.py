@@ -40,6 +40,7 @@ class PublishedFile(msgspec.Struct, frozen=True):
     requested_time: Micros
     completion_time: Micros
     schema_version: int
+    has_field_ids: bool
 
     @property
     def group(self) -> GroupKey:

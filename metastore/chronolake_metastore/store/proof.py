@@ -76,8 +76,9 @@ class ChainHead(msgspec.Struct, frozen=True):
 async def write_stats(tx: Transaction, events: Sequence[EventKey]) -> AsyncIterator[StoredWriteStat]:
     """The write stats of ``events``, one by one: each event's in their order, however many there are."""
     rows = tx.stream(_READ_WRITE_STATS, _named(events))
-    async for table_id, version, ordinal, kind, *columns, column_stats in rows:
+    async for table_id, version, ordinal, kind, *columns, column_stats, has_field_ids in rows:
         columns.append(UNSET if column_stats is None else _decode_column_stats(column_stats))
+        columns.append(UNSET if has_field_ids is None else has_field_ids)
         yield StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
 
 

@@ -29,7 +29,7 @@ _PENDING: Final = """
 
 _FILE: Final = """
     f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),
-    micros(f.completion_time), f.schema_version
+    micros(f.completion_time), f.schema_version, f.has_field_ids
 """
 """A data file's columns, in the order in which ``store.files.PublishedFile`` has them."""
 

@@ -10,11 +10,11 @@ WITH restored AS MATERIALIZED (
 )
 INSERT INTO file (
     table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
-    column_stats, schema_version
+    column_stats, schema_version, has_field_ids
 )
 SELECT
     f.table_id, f.partition_path, f.file_id, f.requested_time, f.file_name, f.kind, f.size_bytes, f.records,
-    f.completion_time, restored.at, f.column_stats, f.schema_version
+    f.completion_time, restored.at, f.column_stats, f.schema_version, f.has_field_ids
 FROM restored
 JOIN file f
     ON f.table_id = restored.table_id AND f.superseded_at > restored.back_to AND f.live_from <= restored.back_to

@@ -23,6 +23,7 @@ SELECT
     f.requested_time,
     f.completion_time,
     f.schema_version,
+    f.has_field_ids,
     sides.side
 FROM changed
 CROSS JOIN sides

@@ -20,7 +20,8 @@ SELECT
     f.records,
     f.requested_time,
     f.completion_time,
-    f.schema_version
+    f.schema_version,
+    f.has_field_ids
 FROM (
     SELECT live.*, {could_match} AS could_match
     FROM (

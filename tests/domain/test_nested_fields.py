@@ -1,0 +1,221 @@
+"""Nested fields: their ids through any changes against a plain model, their paths, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import schemas, tables
+from chronolake_metastore.domain.events import TableCreated, TableSchemaChanged, encode_payload
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import nested_fields
+from chronolake_model.schemas import (
+    AddColumn,
+    ChangeSchema,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetNullable,
+    WidenColumn,
+)
+from chronolake_model.tables import COLUMNS_MAX, CreateTable, NestedField, NewField, SchemaField
+from chronolake_model.times import Micros
+from tests import model_of_nested_fields as model
+from tests.model_of_nested_fields import Change, Kind, NestedFields
+
+ADDRESS = "struct<city:string,zip:int,geo:struct<lat:float,lon:float>>"
+POINTS = "array<struct<x:int,y:int>>"
+ATTRS = "map<string,struct<n:int>>"
+
+
+def created(*columns: tuple[str, str]) -> Table:
+    """A table with the columns, behind its key."""
+    definition = CreateTable(
+        name="shop.orders",
+        base_path="/lake",
+        schema=[NewField("id", "int"), *(NewField(name, type_) for name, type_ in columns)],
+        record_key_fields=["id"],
+    )
+    return tables.evolve_created(TableCreated(definition=definition), UUID(int=7), Micros(0))
+
+
+TABLE = created(("address", ADDRESS), ("points", POINTS), ("attrs", ATTRS))
+
+
+def changed(table: Table, *changes: SchemaChange) -> Table:
+    """The table after the changes, as a replay of the log has it."""
+    payload = encode_payload(schemas.change(table, ChangeSchema([*changes])))
+    return schemas.evolve(table, msgspec.json.decode(payload, type=TableSchemaChanged))
+
+
+def column(table: Table, name: str) -> SchemaField:
+    """A column of the table."""
+    [field] = [field for field in table.definition.schema if field.name == name]
+    return field
+
+
+def ids_of(
+    fields: Sequence[SchemaField | NestedField], names: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The id of each field, by the names that lead to it."""
+    for field in fields:
+        yield (*names, field.name), field.field_id
+        yield from ids_of(field.nested, (*names, field.name))
+
+
+# ---- any changes
+
+
+@given(kind=model.KINDS, changes=st.lists(model.CHANGES, max_size=15))
+def test_any_changes_of_nested_fields_do_what_the_model_does_or_nothing(
+    kind: Kind, changes: list[Change]
+) -> None:
+    table = created(("c", model.text_of(kind)))
+    expected = NestedFields(kind, field_id=2, last_id=2)
+    gone: set[int] = set()
+    for change in changes:
+        before = set(expected.ids().values())
+        after = expected.changed(change)
+        if after is None:
+            with pytest.raises(errors.IncompatibleSchema):
+                changed(table, model.request(change))
+        else:
+            table, expected = changed(table, model.request(change)), after
+            gone |= before - set(expected.ids().values())
+        assert dict(ids_of([column(table, "c")])) == expected.ids()
+        assert column(table, "c").type == expected.text()
+        assert table.definition.last_field_id == expected.last_id
+        assert not gone & set(expected.ids().values())
+        assert len(set(expected.ids().values())) == len(expected.ids())
+
+
+@given(names=st.lists(st.text("a.`é \n", min_size=1), min_size=1))
+def test_a_path_is_taken_apart_into_the_names_that_it_was_joined_from(names: list[str]) -> None:
+    assert nested_fields.split(nested_fields.join(names)) == names
+
+
+@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "`a", "a`b`", "`a`b", "``"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="is no path of a column or nested field"):
+        nested_fields.split(path)
+
+
+# ---- single changes
+
+
+def test_nested_fields_are_numbered_behind_the_columns_each_before_the_fields_within_it() -> None:
+    assert list(ids_of(TABLE.definition.schema)) == [
+        (("id",), 1),
+        (("address",), 2),
+        (("address", "city"), 5),
+        (("address", "zip"), 6),
+        (("address", "geo"), 7),
+        (("address", "geo", "lat"), 8),
+        (("address", "geo", "lon"), 9),
+        (("points",), 3),
+        (("points", "element"), 10),
+        (("points", "element", "x"), 11),
+        (("points", "element", "y"), 12),
+        (("attrs",), 4),
+        (("attrs", "key"), 13),
+        (("attrs", "value"), 14),
+        (("attrs", "value", "n"), 15),
+    ]
+    assert TABLE.definition.last_field_id == 15
+
+
+def test_nested_fields_are_added_renamed_widened_and_dropped_and_keep_their_ids() -> None:
+    after = changed(
+        TABLE,
+        RenameColumn("address.city", "town"),
+        WidenColumn("points.element.x", "bigint"),
+        AddColumn("attrs.value.tags", "array<string>"),
+        DropColumn("address.geo.lon"),
+        AddColumn("address.geo.lon", "double"),
+    )
+
+    assert [field.type for field in after.definition.schema] == [
+        "int",
+        "struct<town:string,zip:int,geo:struct<lat:float,lon:double>>",
+        "array<struct<x:bigint,y:int>>",
+        "map<string,struct<n:int,tags:array<string>>>",
+    ]
+    ids = dict(ids_of(after.definition.schema))
+    assert ids["address", "town"] == 5
+    assert ids["points", "element", "x"] == 11
+    assert (ids["attrs", "value", "tags"], ids["attrs", "value", "tags", "element"]) == (16, 17)
+    assert ids["address", "geo", "lon"] == 18
+
+
+def test_an_element_and_a_value_may_become_wider() -> None:
+    table = created(("tags", "array<int>"), ("counts", "map<int,float>"))
+
+    after = changed(table, WidenColumn("tags.element", "bigint"), WidenColumn("counts.value", "double"))
+
+    assert [field.type for field in after.definition.schema[1:]] == ["array<bigint>", "map<int,double>"]
+
+
+def test_a_column_with_nested_fields_keeps_them_when_it_is_renamed() -> None:
+    after = changed(TABLE, RenameColumn("address", "home"))
+
+    assert column(after, "home").nested == column(TABLE, "address").nested
+
+
+def test_a_column_with_a_dot_in_its_name_is_named_in_backticks() -> None:
+    table = changed(TABLE, AddColumn("`a.b`", "struct<`c.d`:int>"), WidenColumn("`a.b`.`c.d`", "bigint"))
+
+    assert column(table, "a.b").type == "struct<`c.d`:bigint>"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (AddColumn("address.CITY", "int"), "there is the field 'city' already"),
+        (AddColumn("address.more", "int", nullable=False), "add it as a nullable column"),
+        (AddColumn("address." + "n" * 256, "int"), "255 characters at most"),
+        (AddColumn("points.z", "int"), "fields are added to structs only"),
+        (AddColumn("id.more", "int"), "fields are added to structs only"),
+        (AddColumn("nothing.more", "int"), "the columns are id, address, points, attrs"),
+        (AddColumn("address.geo.lat.more", "int"), "fields are added to structs only"),
+        (AddColumn("attrs.key.more", "int"), "key of a map keeps its type"),
+        (RenameColumn("address.city", "ZIP"), "there is the field 'zip' already"),
+        (RenameColumn("address.city", "city"), "already has this name"),
+        (RenameColumn("address.nothing", "x"), "the fields of 'address' are city, zip, geo"),
+        (RenameColumn("id.x", "y"), "'id' is of type int, without fields"),
+        (RenameColumn("points.element", "point"), "the element of an array or a map cannot be renamed"),
+        (RenameColumn("attrs.key", "k"), "key of a map keeps its type"),
+        (DropColumn("attrs.value"), "the value of an array or a map cannot be dropped"),
+        (DropColumn("attrs.value.n"), "drop the struct"),
+        (WidenColumn("attrs.key", "binary"), "key of a map keeps its type"),
+        (WidenColumn("address.city", "binary"), "no type is wider"),
+        (WidenColumn("points", "array<bigint>"), r"change the fields within it, such as \.element"),
+        (SetNullable("address.city"), "nullable already"),
+        (SetNullable("address.city", nullable=False), "a nullable column stays nullable"),
+        (DropColumn("address..city"), "is no path of a column or nested field"),
+    ],
+)
+def test_a_change_of_a_nested_field_that_is_not_possible_is_refused(change: SchemaChange, why: str) -> None:
+    with pytest.raises(errors.IncompatibleSchema, match=why) as refused:
+        schemas.change(TABLE, ChangeSchema([AddColumn("more", "int"), change]))
+    assert refused.value.context["column"] == change.name
+
+
+@pytest.mark.parametrize(
+    "type_", ["varchar", "struct<a:int,A:int>", "array<" * 31 + "int" + ">" * 31, "array<struct<b:int,b:int>>"]
+)
+def test_a_nested_field_of_a_type_that_no_column_could_have_is_refused(type_: str) -> None:
+    with pytest.raises(errors.InvalidTable):
+        schemas.change(TABLE, ChangeSchema([AddColumn("address.geo.more", type_)]))
+
+
+def test_a_table_has_ten_thousand_columns_at_most_nested_fields_included() -> None:
+    half = ",".join(f"f{number}:int" for number in range(COLUMNS_MAX // 2 - 9))
+    full = changed(TABLE, AddColumn("one", f"struct<{half}>"), AddColumn("other", f"struct<{half},a:int>"))
+
+    with pytest.raises(errors.IncompatibleSchema, match="10,000 columns at most"):
+        schemas.change(full, ChangeSchema([AddColumn("address.more", "int")]))
