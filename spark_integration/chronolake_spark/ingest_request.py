@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from chronolake import Client, _base_paths
-from chronolake.errors import TableNotFound
+from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
 from chronolake_model import base_paths
-from chronolake_model.tables import Table
+from chronolake_model.tables import CreateTable, NewField, Table
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import errors, schema, spark_failures, text_files
 from chronolake_spark.formats import Format
@@ -79,12 +80,32 @@ def check_format(format_: Format, request: Request) -> None:
 
 
 def existing(client: Client, request: Request) -> Table | None:
-    """The table, if there is one. Raises ``TableMismatch`` if the request does not say what a new one needs."""
+    """The table, if there is one.
+
+    Raises ``TableMismatch`` if the request does not say what a new table needs, and ``BasePathTaken`` or
+    ``InvalidTable`` if none could be created at its base path.
+    """
     try:
         return client.table(request.table).definition
     except TableNotFound:
         check_new(request)
+        _check_base_path(client, request)
         return None
+
+
+def _check_base_path(client: Client, request: Request) -> None:
+    # The columns are not known yet. The answer about the name and the base path does not depend on them.
+    column = "id"
+    definition = CreateTable(
+        name=request.table,
+        base_path=request.new_base_path,
+        schema=[NewField(column, "string")],
+        record_key_fields=[column],
+        reuse_base_path=request.reuse_base_path,
+    )
+    # The ingest creates the namespace, and loads into a table that another one has created meanwhile.
+    with contextlib.suppress(NamespaceNotFound, TableExists):
+        client.check_new_table(definition)
 
 
 def check_new(request: Request) -> None:

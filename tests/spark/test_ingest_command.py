@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 from rich.console import Console
 
-from chronolake.cli import main as command_line
-from chronolake_model.tables import BucketIndex, SchemaField, Table
+import chronolake
+from chronolake.cli import main as command_line, output
+from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import ingest, ingest_request, spark_failures
@@ -99,6 +101,30 @@ def test_a_new_table_without_a_key_is_refused_before_spark_starts(
     shown = capsys.readouterr().err
     assert "name the columns of its record key: --key id" in shown
     assert "Starting Spark" not in shown
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+def test_a_base_path_that_is_taken_or_invalid_is_refused_before_spark_starts(
+    run: Callable[..., int],
+    client: chronolake.Client,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    option: tuple[str, ...],
+) -> None:
+    (tmp_path / "a.csv").touch()
+    name, folder = f"spark.t_{uuid.uuid4().hex}", tmp_path / "lake"
+    client.create_table(name, base_path=str(folder), schema=[Field("n", "int")], record_key_fields=["n"])
+
+    assert run("--base-path", str(folder / "below"), *option) == output.CONFLICT
+    taken = capsys.readouterr().err
+    assert run("--base-path", "ftp://lake", *option) == 1
+    invalid = capsys.readouterr().err
+
+    assert f"overlaps with '{folder}' of the table '{name}'" in taken
+    assert "ftp" in invalid
+    assert "Starting Spark" not in taken + invalid
+    client.drop_table(name)
+    assert run("--base-path", str(folder), *option) == 130
 
 
 @pytest.mark.parametrize(
