@@ -41,7 +41,7 @@ def _measure(dsn: str) -> Iterator[Row]:
         yield Row("memory, without followers", f"{_memory_mib(client):,.0f} MiB")
         with _followed(FOLLOWERS):
             yield reporting.at_most("a read beside them, against one alone", _read_ms(client) / alone, 3, "x")
-        with _followed(0), running.LongestRequest(_ask_health, 0.01) as longest:
+        with _followed(0), running.LongestRequest(_get_health, 0.01) as longest:
             _append_large(client)
             beside = _read_ms(client)
             peak = max(_memory_mib(client) for _ in range(50))
@@ -89,7 +89,7 @@ def _memory_mib(client: httpx.Client) -> float:
     return float(resident_line.split()[1]) / 2**20
 
 
-def _ask_health(client: httpx.Client) -> None:
+def _get_health(client: httpx.Client) -> None:
     client.get("/health").raise_for_status()
 
 

@@ -54,10 +54,10 @@ def main() -> int:
             os.environ["CHRONOLAKE_URL"] = url
             show(job)
     except (DemoFailed, chronolake.ChronolakeError) as exc:
-        say(f"The demo failed: {exc}", style="bold red")
+        print_line(f"The demo failed: {exc}", style="bold red")
         return 1
     except KeyboardInterrupt:
-        say("Stopped.")
+        print_line("Stopped.")
         return 130
     return 0
 
@@ -122,7 +122,7 @@ def own_files(options: argparse.Namespace) -> Job:
                 "name the columns that identify a record: make demo DATA=... KEY=a,b,c"
             )
         key = ",".join(picked)
-        say(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
+        print_line(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
     name = re.sub(r"[^A-Za-z0-9_]+", "_", Path(options.data).absolute().name).strip("_") or "table"
     return Job(
         f"demo.{name}",
@@ -150,7 +150,7 @@ def server() -> Iterator[str]:
         at_the_end.callback(stop, process)
         url = f"http://127.0.0.1:{port}"
         wait_until_it_answers(process, url, log_path)
-        say(f"It answers at {url} (process {process.pid}, log {log_path.relative_to(Path.cwd())})")
+        print_line(f"It answers at {url} (process {process.pid}, log {log_path.relative_to(Path.cwd())})")
         yield url
 
 
@@ -199,7 +199,7 @@ def show(job: Job) -> None:
     finally:
         spark.stop()
     heading("What to look at next")
-    say(NEXT.format(table=job.table, data_dir=data_dir().relative_to(Path.cwd())))
+    print_line(NEXT.format(table=job.table, data_dir=data_dir().relative_to(Path.cwd())))
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ def show_changes(table: chronolake_spark.SparkTable, from_: str | None, to: str 
     """How much changed in the range, and the first rows of it."""
     changes = table.incremental(from_, to).cache()
     for row in changes.groupBy("_change_type").count().orderBy("_change_type").collect():
-        say(f"{row['count']:,} x {row['_change_type']}, for example:")
+        print_line(f"{row['count']:,} x {row['_change_type']}, for example:")
         same = changes.where(sf.col("_change_type") == row["_change_type"])
         print_rows(same.orderBy(*table.definition.record_key_fields).limit(ROWS_SHOWN))
 
@@ -273,16 +273,16 @@ and in another terminal:
 Your own files: make demo DATA=<folder of Parquet, CSV or JSON files>. Remove it all: make clean"""
 
 
-def say(text: str, style: str = "") -> None:
+def print_line(text: str, style: str = "") -> None:
     """Print a line. Only the terminal wraps it, so that it can be copied."""
     console.print(text, style=style, markup=False, soft_wrap=True)
 
 
 def heading(title: str, how: str = "") -> None:
     """Begin a part of the demo; ``how`` is the command that does the same."""
-    say(f"\n{title}", style="bold cyan")
+    print_line(f"\n{title}", style="bold cyan")
     if how:
-        say(f"$ {how}" if how.startswith("chronolake ") else how, style="dim")
+        print_line(f"$ {how}" if how.startswith("chronolake ") else how, style="dim")
 
 
 def data_dir() -> Path:

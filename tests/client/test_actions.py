@@ -82,7 +82,7 @@ def test_a_plan_that_has_lost_to_a_write_is_rolled_back(table: chronolake.Table)
     assert table.instant(planned.requested_time).state is State.ROLLED_BACK
 
 
-def test_who_has_lost_a_plan_to_another_stops_and_leaves_it_alone(clicks: chronolake.Table) -> None:
+def test_an_executor_that_lost_its_plan_stops_and_leaves_it_alone(clicks: chronolake.Table) -> None:
     append(clicks, 1)
     planned = clicks.plan(Action.COMPACTION, [group(1)])
 
@@ -208,7 +208,7 @@ def test_a_later_savepoint_is_in_the_way_of_a_restore(table: chronolake.Table) -
     assert caught.value.context["savepoints"] == [later.requested_time]
 
 
-def test_a_rollback_with_files_to_delete_is_completed_by_who_deletes_them(table: chronolake.Table) -> None:
+def test_a_rollback_with_files_to_delete_is_completed_by_its_executor(table: chronolake.Table) -> None:
     write = table.begin()
     file_name = stat_of(write, 0).file_name
 

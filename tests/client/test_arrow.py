@@ -158,7 +158,7 @@ def test_without_pyarrow_the_error_names_the_package_to_install(
             read()
 
 
-def test_published_are_the_files_of_superseded_replaced_and_undone_slices_too_each_once(
+def test_published_batches_have_each_superseded_replaced_and_undone_file_once(
     table: chronolake.Table,
 ) -> None:
     assert table.published_batches().read_all().num_rows == 0

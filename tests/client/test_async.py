@@ -139,7 +139,7 @@ async def test_a_block_that_outlives_its_lease_keeps_it(async_table: chronolake.
     assert write.instant.state is State.COMPLETED
 
 
-async def test_a_renewal_that_learns_of_the_rollback_says_so(async_table: chronolake.AsyncTable) -> None:
+async def test_a_renewal_reports_the_rollback_of_its_instant(async_table: chronolake.AsyncTable) -> None:
     with pytest.raises(errors.InstantRolledBack):
         async with await async_table.begin(lease_seconds=1) as write:
             await (await async_table.write(write.requested_time)).rollback("operator")
@@ -157,7 +157,9 @@ async def test_an_instant_may_stay_requested_until_it_is_taken_inflight(
     assert (await write.refresh()).state is State.ROLLED_BACK
 
 
-async def test_commands_whose_answers_are_lost_happen_once(gateway: Gateway, table: chronolake.Table) -> None:
+async def test_commands_whose_answers_are_lost_take_effect_once(
+    gateway: Gateway, table: chronolake.Table
+) -> None:
     async with chronolake.connect_async(gateway.url, retry_seconds=20) as client:
         troubled = await client.table(table.name)
         gateway.faults.extend([Fault.LOSE_ANSWER, Fault.BAD_GATEWAY, Fault.LOSE_REQUEST, Fault.BUSY])

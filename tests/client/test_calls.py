@@ -54,7 +54,7 @@ def test_a_command_carries_its_body_and_a_question_none() -> None:
 @pytest.mark.parametrize(
     ("key", "segment"), [("load-1", "load-1"), ("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("100%", "100%25")]
 )
-def test_a_key_is_one_segment_of_a_path_whatever_it_holds(key: str, segment: str) -> None:
+def test_a_key_of_any_characters_is_one_segment_of_a_path(key: str, segment: str) -> None:
     assert calls.outcomes.get(key).path == f"/v1/outcomes/{segment}"
 
 

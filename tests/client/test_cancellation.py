@@ -70,7 +70,7 @@ def test_a_writer_that_is_cancelled_after_its_completion_knows_that_it_has_compl
     assert table.instant(known.requested_time) == known
 
 
-def test_a_writer_that_is_cancelled_before_the_answer_comes_does_not_undo_its_completion(
+def test_a_writer_cancelled_before_the_answer_does_not_undo_its_completion(
     gateway: Gateway, table: chronolake.Table
 ) -> None:
     writer = Writer(gateway.url, table.name, MarkersType.SERVER)

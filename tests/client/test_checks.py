@@ -295,7 +295,7 @@ def test_a_timeline_that_contradicts_its_file_names_is_a_finding(
     assert (finding.kind, finding.path) == (FindingKind.WRONG_NAME, first.base_file.path)
 
 
-def test_a_sample_reads_some_files_and_says_so(orders: chronolake.Table) -> None:
+def test_a_sample_reads_some_files_and_reports_their_number(orders: chronolake.Table) -> None:
     report = orders.check(sample=3)
 
     assert (report.files, report.files_read) == (8, 3)

@@ -125,7 +125,7 @@ def test_a_restore_shows_the_instants_it_rolls_back_and_prompts(
     assert (table.instant(bad.requested_time).state is chronolake.State.ROLLED_BACK) == (code == output.OK)
 
 
-def test_with_yes_a_restore_asks_nothing_and_answers_with_its_plan(cli: Cli, table: chronolake.Table) -> None:
+def test_with_yes_a_restore_does_not_prompt_and_prints_its_plan(cli: Cli, table: chronolake.Table) -> None:
     publish(table, 1)
     savepoint = table.savepoint().requested_time
     bad = publish(table, 1)

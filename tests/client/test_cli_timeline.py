@@ -124,7 +124,7 @@ def test_a_pending_instant_is_rolled_back_by_its_writer_only(cli: Cli, table: ch
     assert (done["state"], done["rollback_reason"]) == ("rolled_back", "stuck")
 
 
-def test_the_timeline_tells_how_long_leases_still_run(
+def test_the_timeline_shows_the_remaining_time_of_leases(
     cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(table)

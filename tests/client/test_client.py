@@ -196,9 +196,7 @@ def test_an_instant_is_rolled_back_by_another_only_when_its_lease_has_ended(tabl
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_completion_times_are_looked_up_however_many_they_are(
-    server_url: str, table: chronolake.Table
-) -> None:
+async def test_any_number_of_completion_times_is_looked_up(server_url: str, table: chronolake.Table) -> None:
     done, pending = publish(table, 1), table.begin()
     requested_times = [done.requested_time, pending.requested_time, "20000101000000000"] * 3_500
 

@@ -79,7 +79,7 @@ def test_orphans_are_judged_by_the_instants_in_their_names(table: chronolake.Tab
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_awaited_client_asks_the_same(table: chronolake.Table, server_url: str) -> None:
+async def test_the_async_client_sends_the_same_request(table: chronolake.Table, server_url: str) -> None:
     instant = published(table).requested_time
     files = [file_of(instant)]
 

@@ -193,7 +193,7 @@ def test_writes_that_complete_together_leave_nothing(marked: Stored, client: chr
     assert marked.orphans() == []
 
 
-def test_the_server_deletes_when_the_table_says_so(
+def test_the_server_deletes_if_the_table_has_the_property(
     client: chronolake.Client, namespace: str, store: Store
 ) -> None:
     stored = table_in(client, f"{namespace}.served", store, {"deletions.executor": "server"})
@@ -207,7 +207,7 @@ def test_the_server_deletes_when_the_table_says_so(
     assert len(in_storage(stored)) == 1
 
 
-def test_who_deletes_is_the_client_or_the_server(
+def test_the_executor_of_deletions_is_the_client_or_the_server(
     client: chronolake.Client, namespace: str, store: Store
 ) -> None:
     with pytest.raises(errors.InvalidTable, match="client or server"):

@@ -43,7 +43,7 @@ def test_events_are_those_of_the_log_in_its_order(client: chronolake.Client, tab
     ]
 
 
-def test_events_go_on_behind_a_cursor_and_stop_at_a_limit(
+def test_events_start_after_a_cursor_and_stop_at_a_limit(
     client: chronolake.Client, table: chronolake.Table
 ) -> None:
     first, second = client.events(table=table.name, limit=1), publish(table)
@@ -57,14 +57,14 @@ def test_events_go_on_behind_a_cursor_and_stop_at_a_limit(
 
 @pytest.mark.parametrize("read", ["events", "follow"])
 def test_a_wrong_parameter_is_reported(client: chronolake.Client, table: chronolake.Table, read: str) -> None:
-    ask: Callable[..., Iterator[LoggedEvent]] = getattr(client, read)
+    call: Callable[..., Iterator[LoggedEvent]] = getattr(client, read)
 
     with pytest.raises(ValueError, match=r"namespace\.table"):
-        ask(table="orders")
+        call(table="orders")
     with pytest.raises(errors.TableNotFound):
-        next(ask(table=f"{table.name}_more"))
+        next(call(table=f"{table.name}_more"))
     with pytest.raises(errors.InvalidRequest):
-        next(ask("nobody gave this"))
+        next(call("not a cursor"))
 
 
 def test_a_follower_gets_existing_and_later_events(client: chronolake.Client, table: chronolake.Table) -> None:
@@ -86,7 +86,7 @@ def test_a_page_in_place_of_a_stream_is_an_error() -> None:
         next(events.follow(transport, calls.events.follow(None, None)))
 
 
-def test_a_follower_whose_server_stays_away_says_so() -> None:
+def test_a_follower_reports_a_server_that_stays_unreachable() -> None:
     with (
         chronolake.connect("http://127.0.0.1:9", retry_seconds=0.3) as client,
         pytest.raises(errors.ConnectionFailed),

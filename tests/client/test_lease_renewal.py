@@ -36,7 +36,7 @@ class Renewals:
             raise self._failures.pop(0)
 
 
-def test_it_renews_again_and_again_until_stopped() -> None:
+def test_it_renews_periodically_until_stopped() -> None:
     renewals = Renewals(enough=3)
     renewal = LeaseRenewal(renewals, lease_seconds=0.03, name="t")
 
@@ -67,7 +67,7 @@ def test_an_outage_does_not_end_it() -> None:
 
 
 @pytest.mark.parametrize("code", [ProblemCode.INSTANT_ROLLED_BACK, ProblemCode.TABLE_NOT_FOUND])
-def test_it_ends_and_says_so_when_the_instant_is_gone(code: ProblemCode) -> None:
+def test_it_ends_and_reports_it_when_the_instant_is_gone(code: ProblemCode) -> None:
     renewals = Renewals(enough=1, failures=[refused(code)])
     renewal = LeaseRenewal(renewals, lease_seconds=0.03, name="t")
 

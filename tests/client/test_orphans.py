@@ -131,7 +131,7 @@ def test_a_file_of_an_instant_whose_lease_has_ended_is_not_deleted(stored: Store
     assert OrphanReason.LEASE_ENDED not in SAFE_TO_DELETE
 
 
-def test_no_file_goes_on_the_word_of_another_table_of_the_name(
+def test_a_recreated_table_of_the_name_permits_no_deletion(
     client: chronolake.Client, stored: Stored, tmp_path: Path
 ) -> None:
     stored.publish(0, 1)

@@ -114,7 +114,7 @@ def test_a_preview_deletes_nothing(local: Stored) -> None:
 
 
 @pytest.mark.parametrize("step", range(DYING_STEPS))
-def test_a_clean_that_is_killed_at_any_step_is_gone_on_with(server_url: str, local: Stored, step: int) -> None:
+def test_a_clean_that_is_killed_at_any_step_is_resumed(server_url: str, local: Stored, step: int) -> None:
     local.publish(0, 1)
     local.publish(0, 1)
     before = in_storage(local)
@@ -132,7 +132,7 @@ def test_a_clean_that_is_killed_at_any_step_is_gone_on_with(server_url: str, loc
     assert gone == before - in_storage(local)
 
 
-def test_a_clean_whose_files_cannot_be_deleted_waits_and_is_gone_on_with(
+def test_a_clean_whose_files_cannot_be_deleted_waits_and_is_resumed(
     server_url: str, namespace: str, s3: S3
 ) -> None:
     with chronolake.connect(server_url, storage_options=s3.options) as client:
@@ -246,7 +246,7 @@ def test_a_lost_lease_is_reported_to_its_reader(local: Stored) -> None:
 # ---------------------------------------------------------------------------------- at a terminal
 
 
-def test_the_terminal_shows_asks_and_cleans(
+def test_the_terminal_shows_the_plan_prompts_and_cleans(
     cli: Cli, stored: Stored, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))

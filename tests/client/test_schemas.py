@@ -60,7 +60,7 @@ def test_a_nested_field_is_changed_by_its_path_and_shown_with_its_id(cli: Cli, t
     assert "home.tags.element" in shown
 
 
-def test_a_refused_change_leaves_the_table_and_says_why(table: chronolake.Table) -> None:
+def test_a_refused_change_leaves_the_table_and_gives_the_reason(table: chronolake.Table) -> None:
     with pytest.raises(errors.IncompatibleSchema, match="a record key field cannot be dropped"):
         table.change_schema([NOTE, DropColumn("id")])
     with pytest.raises(errors.SchemaChanged) as refused:
@@ -70,7 +70,7 @@ def test_a_refused_change_leaves_the_table_and_says_why(table: chronolake.Table)
     assert table.reload().definition.schema_version == 1
 
 
-def test_a_write_says_which_schema_it_wrote_with(table: chronolake.Table) -> None:
+def test_a_write_names_the_schema_of_its_files(table: chronolake.Table) -> None:
     write = table.begin()
     other = table.begin()
     table.change_schema([NOTE])
@@ -79,7 +79,7 @@ def test_a_write_says_which_schema_it_wrote_with(table: chronolake.Table) -> Non
     assert other.complete([stat_of(other, 1)], schema_version=2).schema_version == 2
 
 
-def test_each_of_several_that_complete_together_says_its_own_version(
+def test_instants_that_complete_together_name_their_own_versions(
     client: chronolake.Client, table: chronolake.Table
 ) -> None:
     old, new = table.begin(), table.begin()
@@ -106,7 +106,7 @@ def test_the_declared_schema_version_holds_unless_complete_names_another(table: 
     assert second.complete([stat_of(second, 1)], schema_version=1).schema_version == 1
 
 
-def test_an_answer_that_comes_late_does_not_bring_an_old_schema_back(
+def test_a_late_answer_does_not_bring_an_old_schema_back(
     client: chronolake.Client, table: chronolake.Table
 ) -> None:
     stale = client.table(table.name)
@@ -167,7 +167,7 @@ def test_versions_are_listed_and_shown(cli: Cli, table: chronolake.Table) -> Non
     assert "note" in cli("tables", "show", table.name).out
 
 
-def test_a_refusal_is_a_conflict_that_says_why(cli: Cli, table: chronolake.Table) -> None:
+def test_a_refusal_is_a_conflict_with_its_reason(cli: Cli, table: chronolake.Table) -> None:
     ran = cli("schema", "change", table.name, "--drop", "id")
 
     assert ran.code == 5
@@ -178,5 +178,5 @@ def test_a_refusal_is_a_conflict_that_says_why(cli: Cli, table: chronolake.Table
 @pytest.mark.parametrize(
     "option", [(), ("--rename", "a"), ("--widen", "=b"), ("--add", "a:"), ("--expect", "0")]
 )
-def test_a_change_that_says_nothing_is_a_usage_error(cli: Cli, option: tuple[str, ...]) -> None:
+def test_an_empty_change_is_a_usage_error(cli: Cli, option: tuple[str, ...]) -> None:
     assert cli("schema", "change", "shop.orders", *option).code == 2

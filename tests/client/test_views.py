@@ -23,7 +23,7 @@ def replace_first(table: chronolake.Table) -> chronolake.Instant:
     return write.instant
 
 
-def test_a_view_says_which_slices_are_shown(clicks: chronolake.Table) -> None:
+def test_a_view_selects_the_slices(clicks: chronolake.Table) -> None:
     first = append(clicks, 1)
     planned = clicks.plan(Action.COMPACTION, [group(1)])
     second = append(clicks, 1)

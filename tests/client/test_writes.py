@@ -90,7 +90,7 @@ def test_very_many_files_of_one_that_has_lost_are_rolled_back(table: chronolake.
     assert table.instant(write.requested_time).state is State.ROLLED_BACK
 
 
-def test_a_block_that_raises_rolls_back_and_the_error_comes_through(table: chronolake.Table) -> None:
+def test_a_block_that_raises_rolls_back_and_the_error_passes_through(table: chronolake.Table) -> None:
     with pytest.raises(ZeroDivisionError) as caught, table.begin() as write:
         write.add(stat_of(write))
         raise ZeroDivisionError("by zero")
@@ -223,7 +223,7 @@ def test_a_block_that_outlives_its_lease_keeps_it(table: chronolake.Table) -> No
     assert write.instant.state is State.COMPLETED
 
 
-def test_a_renewal_that_learns_of_the_rollback_says_so_and_complete_raises_it(
+def test_a_renewal_reports_the_rollback_and_complete_raises_it(
     table: chronolake.Table,
 ) -> None:
     with pytest.raises(errors.InstantRolledBack), table.begin(lease_seconds=1) as write:
@@ -290,7 +290,7 @@ def test_a_snapshot_of_the_past_shows_the_instants_completed_by_then(table: chro
     assert [file_slice.file_id for file_slice in then.slices] == [bucket_file_id(0)]
 
 
-def test_changes_go_on_where_the_last_ones_ended(table: chronolake.Table) -> None:
+def test_changes_continue_at_the_end_of_the_last_ones(table: chronolake.Table) -> None:
     publish(table, 0)
     start = table.changes()
     second = publish(table, 1)

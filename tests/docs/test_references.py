@@ -137,7 +137,7 @@ def test_every_metric_is_documented() -> None:
     assert [name for name in names if name not in operations] == []
 
 
-def test_the_limits_of_integers_are_integers_and_commands_tell_their_keys() -> None:
+def test_the_limits_of_integers_are_integers_and_commands_document_their_keys() -> None:
     document = create_app(Settings(dsn="")).openapi_schema.to_schema()
     begin = document["paths"]["/v1/tables/{table}/instants"]["post"]
     limit = next(parameter for parameter in _parameters_of_timeline(document) if parameter["name"] == "limit")

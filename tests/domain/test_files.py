@@ -93,7 +93,7 @@ def test_the_digest_changes_with_every_field() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a/b", "a\nb", "a\\b", "a\x7f", ".hoodie"])
-def test_a_partition_path_that_is_none_of_the_tables_is_refused(path: str) -> None:
+def test_a_partition_path_that_does_not_fit_the_table_is_refused(path: str) -> None:
     schema = [SchemaField("id", "int", field_id=1), SchemaField("month", "string", field_id=2)]
     definition = msgspec.structs.replace(TABLE.definition, schema=schema, partition_fields=["month"])
     table = msgspec.structs.replace(TABLE, definition=definition)

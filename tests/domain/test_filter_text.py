@@ -27,7 +27,7 @@ def plain(wanted: Filter) -> Filter:
 
 @settings(max_examples=1_000)
 @given(records.filters())
-def test_a_filter_comes_back_from_its_text(wanted: Filter) -> None:
+def test_a_filter_is_parsed_back_from_its_text(wanted: Filter) -> None:
     assert filter_text.parse(filter_text.written(plain(wanted)), TYPES) == plain(wanted)
 
 

@@ -148,7 +148,7 @@ def test_each_type_of_table_takes_its_own_action(table_type: TableType, action: 
             instants.begin(table, command, others, NOW)
 
 
-def test_an_instant_ends_as_its_events_say() -> None:
+def test_the_state_of_an_instant_follows_from_its_events() -> None:
     origin = Origin("actor", "request", NOW)
     clock = Clock(TABLE.table_id, Tick.MILLISECOND)
     instant: Instant | None = None
@@ -177,7 +177,7 @@ def test_an_instant_ends_as_its_events_say() -> None:
 
 
 @pytest.mark.parametrize("ahead_us", [0, 3600 * SECOND], ids=["in time", "an hour ahead"])
-def test_a_lease_runs_by_the_wall_however_far_the_tables_clock_is_ahead(ahead_us: int) -> None:
+def test_a_lease_runs_by_the_wall_clock_even_if_the_tables_clock_is_ahead(ahead_us: int) -> None:
     begin = instants.BeginInstant(TABLE.name, wire.BeginInstant(writer="writer", lease_seconds=LEASE_SECONDS))
     clock = Clock(TABLE.table_id, Tick.MILLISECOND, Micros(NOW + ahead_us))
     event = next_event(clock, Origin("actor", "request", NOW), instants.begin(TABLE, begin, {}, NOW))

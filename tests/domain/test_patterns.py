@@ -21,7 +21,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize(("type_", "text"), PATTERNS)
-def test_a_line_feed_behind_a_text_is_refused(type_: object, text: str) -> None:
+def test_a_line_feed_after_a_text_is_refused(type_: object, text: str) -> None:
     assert msgspec.json.decode(msgspec.json.encode(text), type=type_) == text
     with pytest.raises(msgspec.ValidationError, match="regex"):
         msgspec.json.decode(msgspec.json.encode(f"{text}\n"), type=type_)

@@ -110,7 +110,7 @@ def test_partitions_with_one_residual_are_one_set(wanted: Filter, rows: list[Rec
     assert len({part.residual for part in sets}) == len(sets)
 
 
-def test_a_filter_that_asks_something_else_of_each_of_many_partitions_is_judged_apart() -> None:
+def test_a_filter_with_a_condition_for_each_partition_is_pruned_per_partition() -> None:
     paths = [f"shard={number:03}" for number in range(300)]
     small = TABLE_BY_SHARD
     each: list[Filter] = [(col("shard") == number) & (col("id") > number) for number in range(300)]
@@ -261,7 +261,7 @@ def test_a_partition_is_judged_by_its_path(wanted: Filter, could_match: bool) ->
         "=1",
     ],
 )
-def test_a_partition_whose_path_does_not_say_is_kept(folder: str) -> None:
+def test_a_partition_whose_path_has_no_value_is_kept(folder: str) -> None:
     assert kept_by_partition(col("shard") == 2, PARTITION.replace("shard=7", folder))
 
 
@@ -333,7 +333,7 @@ def test_a_filter_has_at_most_a_thousand_parts() -> None:
 
 
 @given(records.filters())
-def test_a_filter_comes_back_from_json_as_it_went(wanted: Filter) -> None:
+def test_a_filter_survives_a_round_trip_through_json(wanted: Filter) -> None:
     assert msgspec.json.decode(msgspec.json.encode(wanted), type=Filter) == wanted
 
 

@@ -96,7 +96,7 @@ def test_any_changes_agree_with_the_model_or_change_nothing(requests: list[list[
 
 
 @given(requests=st.lists(CHANGES, max_size=12))
-def test_a_field_id_that_is_gone_never_comes_back(requests: list[list[SchemaChange]]) -> None:
+def test_a_dropped_field_id_is_never_used_again(requests: list[list[SchemaChange]]) -> None:
     table, gone = TABLE, set[int]()
     for changes in requests:
         before = {field.field_id for field in table.definition.schema}
@@ -132,7 +132,7 @@ def test_a_field_id_that_is_gone_never_comes_back(requests: list[list[SchemaChan
         (SetNullable("price"), "nullable already"),
     ],
 )
-def test_an_incompatible_change_is_refused_and_says_why(change: SchemaChange, why: str) -> None:
+def test_an_incompatible_change_is_refused_with_the_reason(change: SchemaChange, why: str) -> None:
     with pytest.raises(errors.IncompatibleSchema, match=why) as refused:
         schemas.change(TABLE, ChangeSchema([AddColumn("more", "int"), change]))
     assert refused.value.context["table"] == "shop.orders"

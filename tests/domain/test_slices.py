@@ -132,7 +132,7 @@ def test_two_pending_compactions_are_merged_with_the_slice_before_both() -> None
     assert seen(group.merged()) == (1, 1, [3, 5, 6])
 
 
-def test_a_base_file_requested_behind_a_pending_compaction_is_the_latest() -> None:
+def test_a_base_file_requested_after_a_pending_compaction_is_the_latest() -> None:
     group = cut(base(1, 2), log(3, 6), base(8, 9), pending=[5])
 
     assert seen(group.latest()) == seen(group.merged()) == (8, 8, [])

@@ -24,7 +24,7 @@ def test_a_microsecond_tick_writes_twenty_digits() -> None:
 
 
 @given(TIMES)
-def test_twenty_digits_say_the_whole_time(time: Micros) -> None:
+def test_twenty_digits_hold_the_whole_time(time: Micros) -> None:
     assert parse_time(format_time(time, Tick.MICROSECOND)) == time
     assert from_datetime(to_datetime(time)) == time
 
@@ -56,7 +56,9 @@ def test_an_invalid_time_is_refused(text: str) -> None:
 
 
 @given(TICKS, TIMES, st.lists(TIMES, max_size=20))
-def test_a_clock_increases_whatever_the_wall_says(tick: Tick, start: Micros, walls: list[Micros]) -> None:
+def test_a_clock_increases_for_any_readings_of_the_wall_clock(
+    tick: Tick, start: Micros, walls: list[Micros]
+) -> None:
     clock = Clock(UUID(int=1), tick, Micros(start - start % tick.micros))
     for wall in walls:
         time = next_time(clock, wall)
@@ -67,7 +69,7 @@ def test_a_clock_increases_whatever_the_wall_says(tick: Tick, start: Micros, wal
 
 
 @given(TICKS, TIMES, st.integers(1, 10**12))
-def test_a_clock_that_is_behind_the_wall_tells_the_walls_tick(tick: Tick, last: Micros, ahead: int) -> None:
+def test_a_clock_behind_the_wall_clock_gives_the_wall_clocks_tick(tick: Tick, last: Micros, ahead: int) -> None:
     clock = Clock(UUID(int=1), tick, Micros(last - last % tick.micros))
     wall = Micros(clock.last_time + tick.micros + ahead)
     assert next_time(clock, wall) == wall - wall % tick.micros

@@ -156,13 +156,13 @@ async def _look_up(history: History, log: Log, recorders: Sequence[Recorder]) ->
     logged = {event.request_id for event in log}
     unknown = [command for command in history.commands if command.returned is None and command.key in logged]
 
-    async def ask(recorder: Recorder, commands: Sequence[Command]) -> None:
+    async def look_up_all(recorder: Recorder, commands: Sequence[Command]) -> None:
         for command in commands:
             await recorder.look_up(command)
 
     async with asyncio.TaskGroup() as tasks:
         for number, recorder in enumerate(recorders):
-            tasks.create_task(ask(recorder, unknown[number :: len(recorders)]))
+            tasks.create_task(look_up_all(recorder, unknown[number :: len(recorders)]))
 
 
 def _make_tables(url: str) -> list[Target]:

@@ -91,17 +91,17 @@ def test_a_sound_history_of_a_rename_has_no_faults() -> None:
         "no table at all",
     ],
 )
-def test_a_name_that_was_not_resolved_as_it_was_is_found(wrong: Resolution) -> None:
+def test_a_wrongly_resolved_name_is_detected(wrong: Resolution) -> None:
     assert faults(history_with(wrong), RENAMED) == {Fault.WRONG_NAME}
 
 
-def test_a_rename_without_an_answer_is_known_from_what_was_answered_behind_it() -> None:
+def test_a_rename_without_an_answer_is_dated_by_later_answers() -> None:
     unanswered = replace(RENAME, attempts=[attempt(30)])
     assert faults(history_with(resolved(TABLE, 45, 55), rename=unanswered), RENAMED) == set()
     assert faults(history_with(resolved(TABLE, 65, 70), rename=unanswered), RENAMED) == {Fault.WRONG_NAME}
 
 
-def test_a_command_that_was_refused_under_the_name_of_its_table_is_found() -> None:
+def test_a_command_that_was_refused_under_the_name_of_its_table_is_detected() -> None:
     refused = attempt(22, 28, 404, code="table-not-found")
     renewing = command("h", Kind.HEARTBEAT, 2, refused)
     assert faults(history(BEGUN, RENAME, COMPLETED, renewing), RENAMED) == {Fault.WRONG_NAME}
@@ -118,14 +118,14 @@ def test_a_command_that_was_refused_under_the_name_of_its_table_is_found() -> No
     ],
     ids=["a name that it had no more", "another id", "an instant of another table"],
 )
-def test_a_command_that_took_effect_in_another_table_is_found(wrong: Command) -> None:
+def test_a_command_that_took_effect_in_another_table_is_detected(wrong: Command) -> None:
     visits = "shop.visits"
     other = replace(begin("of another table", 2, 10, 20), table=visits, table_id=OTHER_TABLE_ID)
     others = of_other_table(log(created(1, visits), requested("of another table", 2)))
     assert faults(history(BEGUN, RENAME, wrong, other), RENAMED + others) == {Fault.WRONG_TABLE}
 
 
-def test_a_table_that_took_a_name_before_it_was_given_up_is_found() -> None:
+def test_a_table_that_took_a_name_still_in_use_is_detected() -> None:
     given_up = log(created(1), altered("r", 3, NEW))
     taken = of_other_table(log(created(1, "shop.visits"), altered("s", 4, TABLE)))
     early = of_other_table(log(created(1, "shop.visits"), altered("s", 3, TABLE)))
@@ -134,6 +134,6 @@ def test_a_table_that_took_a_name_before_it_was_given_up_is_found() -> None:
     assert faults(history(), given_up[:1] + taken) == {Fault.TWO_HAD_ONE_NAME}
 
 
-def test_an_answer_to_a_change_that_is_not_what_the_log_says_is_found() -> None:
+def test_an_answer_to_a_change_that_differs_from_the_log_is_detected() -> None:
     wrong = alter("r", TABLE, 30, 40, NEW, owner="bob")
     assert faults(history(BEGUN, wrong, COMPLETED), RENAMED) == {Fault.ANSWER_IS_NOT_THE_LOGS}

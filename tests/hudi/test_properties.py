@@ -126,7 +126,7 @@ def test_a_config_that_its_version_cannot_state_is_refused(config: TableConfig) 
         (b"hoodie.table.version=8\nhoodie.table.name=t\nhoodie.table.type=COW", "no type of a table"),
     ],
 )
-def test_properties_without_what_every_table_has_are_damage(text: bytes, problem: str) -> None:
+def test_missing_required_properties_are_damage(text: bytes, problem: str) -> None:
     with pytest.raises(DamagedFile, match=problem):
         properties.decode(text)
 

@@ -28,7 +28,7 @@ completed = st.builds(
 
 
 @given(requested | inflight | completed)
-def test_a_name_says_what_it_was_made_of(file: TimelineFile) -> None:
+def test_a_name_gives_back_its_parts(file: TimelineFile) -> None:
     assert timeline_files.parse_name(timeline_files.name_of(file)) == file
 
 

@@ -328,7 +328,7 @@ def test_a_table_of_a_name_that_was_given_up_never_issues_its_times_again(stoppe
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_a_table_that_takes_a_name_goes_on_behind_the_times_of_the_name(
+def test_a_table_that_takes_a_name_continues_after_the_times_of_the_name(
     stopped: httpx.Client, drop: bool
 ) -> None:
     new = rest.make_table(stopped, "shop.orders_new")
@@ -377,7 +377,7 @@ def test_a_table_takes_its_own_name_back_with_its_pending_instants(stopped: http
 # ---------------------------------------------------------------------------------- races and replay
 
 
-def test_of_those_who_race_for_a_name_exactly_one_gets_it(
+def test_of_racing_requests_for_a_name_exactly_one_gets_it(
     shared_servers: tuple[ServerProcess, ServerProcess],
 ) -> None:
     with rest.connect(shared_servers[0].url) as first, rest.connect(shared_servers[1].url) as second:

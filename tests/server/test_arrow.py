@@ -149,7 +149,7 @@ def test_a_table_without_files_has_the_columns_all_the_same(table: Table) -> Non
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", f"application/json, {ARROW};q=0.5", "text/html"])
-def test_who_does_not_ask_for_arrow_first_gets_json(table: Table, accept: str) -> None:
+def test_a_request_that_does_not_prefer_arrow_gets_json(table: Table, accept: str) -> None:
     answer = table.http.get(f"/v1/tables/{table.name}/snapshot", headers={"Accept": accept})
     assert answer.headers["Content-Type"] == "application/json"
 
@@ -173,7 +173,7 @@ def large(shared_server: ServerProcess, table: Table) -> Table:
     return table
 
 
-def test_a_large_answer_comes_in_batches(client: chronolake.Client, large: Table) -> None:
+def test_a_large_answer_arrives_in_batches(client: chronolake.Client, large: Table) -> None:
     everything = chronolake.col("id") > 0
     for batches in (
         client.table(large.name).snapshot_batches(),
@@ -214,7 +214,7 @@ def test_an_answer_that_breaks_off_does_not_pass_for_a_whole_one(
     assert client.table(large.name).snapshot_arrow().num_rows == MANY_FILES + 1
 
 
-def test_a_reader_that_goes_away_leaves_nothing_behind(shared_server: ServerProcess, large: Table) -> None:
+def test_a_reader_that_disconnects_leaves_no_resources(shared_server: ServerProcess, large: Table) -> None:
     path, headers = f"/v1/tables/{large.name}/snapshot", {"Accept": ARROW}
     for _ in range(STREAMS_MAX + 2):
         with rest.connect(shared_server.url) as http, http.stream("GET", path, headers=headers) as answer:

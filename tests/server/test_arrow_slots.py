@@ -117,7 +117,7 @@ def test_clients_that_leave_before_their_turn_take_no_slot(
     assert statuses == [200] * STREAMS_MAX
 
 
-def test_one_address_reads_so_many_streams_and_the_server_sends_so_many(
+def test_the_arrow_streams_of_an_address_and_of_a_server_are_bounded(
     server: ServerProcess, tables: tuple[Table, Table], stack: ExitStack
 ) -> None:
     large, small = tables

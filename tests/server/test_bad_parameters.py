@@ -316,7 +316,7 @@ def test_a_history_of_an_invalid_file_group_is_refused(
     refuse(HISTORY, 400, "invalid-parameter", path=f"{path}?{query}")
 
 
-def test_a_history_goes_on_with_its_own_cursor_only(served: ServedTable, refuse: Callable[..., None]) -> None:
+def test_a_history_continues_with_its_own_cursor_only(served: ServedTable, refuse: Callable[..., None]) -> None:
     cursor = succeeded(served.send(SNAPSHOT, params={"limit": 1}))["next_cursor"]
 
     for other in (cursor, cursor_of(b"nonsense")):

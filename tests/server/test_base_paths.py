@@ -59,9 +59,7 @@ def orphans(table: Table, *files: Json, **options: object) -> dict[str, str]:
         "{link}",
     ],
 )
-def test_no_second_table_comes_to_where_a_table_is_however_that_is_spelt(
-    http: httpx.Client, tmp_path: Path, spelling: str
-) -> None:
+def test_a_base_path_is_taken_in_every_spelling(http: httpx.Client, tmp_path: Path, spelling: str) -> None:
     (tmp_path / "lake" / "a").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "lake" / "a")
     rest.succeeded(create(http, "a", str(tmp_path / "lake" / "a")))
@@ -108,7 +106,7 @@ def test_a_base_path_with_a_link_that_the_server_cannot_read_is_refused(http: ht
 
 
 @pytest.mark.parametrize("spelling", ["s3a://LAKE/a", "S3N://lake/a/b/", "s3://lake", "s3://lake/a?x=1#y"])
-def test_no_second_table_comes_to_the_same_folder_of_a_bucket(http: httpx.Client, spelling: str) -> None:
+def test_a_folder_of_a_bucket_is_taken_by_one_table(http: httpx.Client, spelling: str) -> None:
     rest.succeeded(create(http, "a", "s3://lake/a"))
     rest.refused(create(http, "b", spelling), 409, "base-path-taken")
     rest.succeeded(create(http, "c", "s3://lake/ab"))

@@ -70,7 +70,7 @@ def test_commands_that_arrive_while_a_group_runs_form_the_next_group() -> None:
     asyncio.run(scenario())
 
 
-def test_when_a_group_takes_long_another_lane_goes_on_with_the_other_tables() -> None:
+def test_during_a_slow_group_another_lane_serves_the_other_tables() -> None:
     async def scenario() -> None:
         waiting = line(SOON)
         waiting.put(waits("a", "t"))

@@ -79,7 +79,7 @@ def test_a_body_that_stalls_is_refused_and_gives_its_bytes_back(
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_comes_steadily_has_longer_than_the_answer_time(
+def test_a_body_that_arrives_steadily_may_take_longer_than_the_answer_time(
     new_server: Callable[..., ServerProcess], dsn: str, chunked: bool
 ) -> None:
     server = new_server(dsn, "--answer-seconds", "1")

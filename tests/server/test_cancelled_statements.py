@@ -34,7 +34,7 @@ async def _run(dsn: str, servers: tuple[ServerProcess, ServerProcess], table: st
     return load
 
 
-def test_commands_whose_statements_are_cancelled_happen_once_and_in_order(
+def test_commands_whose_statements_are_cancelled_take_effect_once_and_in_order(
     shared_dsn: str, shared_servers: tuple[ServerProcess, ServerProcess]
 ) -> None:
     with rest.connect(shared_servers[0].url) as http:

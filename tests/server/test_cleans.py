@@ -109,7 +109,7 @@ def test_a_range_that_begins_or_ends_in_cleaned_history_is_refused(table: Table,
     assert [file_group["before"] for file_group in whole["file_groups"]] == [None]
 
 
-def test_pages_that_were_begun_before_the_clean_do_not_go_on(table: Table) -> None:
+def test_pages_begun_before_the_clean_are_refused(table: Table) -> None:
     first = written(table, 0, 1, 2)
     pages = [get(table, resource, limit=1) for resource in ("snapshot", "snapshot?view=latest", "changes")]
     cursors = [succeeded(page)["next_cursor"] for page in (*pages, scan(table, limit=1))]

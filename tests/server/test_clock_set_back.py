@@ -47,7 +47,7 @@ class Stepped:
     """Pairs: a completion time, and the latest time of an answer after the completion was acknowledged."""
 
 
-async def _tell_time(http: httpx.AsyncClient, table: str, stepped: Stepped) -> None:
+async def _read_time(http: httpx.AsyncClient, table: str, stepped: Stepped) -> None:
     while not stepped.load.stopping:
         before = (await http.get("/v1/time")).raise_for_status().json()
         begun = await http.post(f"/v1/tables/{table}/instants", json={"writer": "clock reader"})
@@ -70,7 +70,7 @@ async def _run(dsn: str, urls: list[str], table: str) -> Stepped:
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(load.run_writers(WRITERS))
-            tasks.create_task(_tell_time(http, table, stepped))
+            tasks.create_task(_read_time(http, table, stepped))
             for wall_clock in STEPS.values():
                 await asyncio.to_thread(database.set_wall_clock, dsn, wall_clock)
                 await load.wait_for_cycles(BETWEEN_STEPS)
@@ -98,15 +98,15 @@ def stepped(
     yield result
 
 
-def test_times_increase_strictly_whatever_the_wall_clock_does(stepped: Stepped) -> None:
+def test_times_increase_strictly_for_any_wall_clock(stepped: Stepped) -> None:
     assert all(earlier["time"] < later["time"] for earlier, later in pairwise(stepped.log))
 
 
-def test_completion_follows_request_whatever_the_wall_clock_does(stepped: Stepped) -> None:
+def test_completion_follows_request_for_any_wall_clock(stepped: Stepped) -> None:
     assert all(cycle.completion_time > cycle.requested_time for cycle in stepped.load.cycles)
 
 
-def test_real_order_is_the_order_of_times_whatever_the_wall_clock_does(stepped: Stepped) -> None:
+def test_real_order_is_the_order_of_times_for_any_wall_clock(stepped: Stepped) -> None:
     assert all(cycle.requested_time > cycle.acknowledged_before for cycle in stepped.load.cycles)
 
 

@@ -212,7 +212,7 @@ def test_a_heartbeat_makes_the_lease_run_anew(leased: Table, shared_dsn: str) ->
     refused(leased.roll_back(held, writer="other"), 409, "lease-live")
 
 
-def test_a_heartbeat_may_ask_for_a_longer_lease(leased: Table, shared_dsn: str) -> None:
+def test_a_heartbeat_may_request_a_longer_lease(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
     succeeded(leased.heartbeat(held, lease_seconds=100))
     database.set_wall_clock(shared_dsn, str(NOON + 99 * SECOND))
@@ -234,7 +234,7 @@ def test_a_clock_that_is_set_back_ends_no_lease_early(leased: Table, shared_dsn:
     refused(leased.roll_back(held, writer="other"), 409, "lease-live")
 
 
-def test_of_complete_and_rollback_at_once_exactly_one_happens(leased: Table, shared_dsn: str) -> None:
+def test_of_concurrent_complete_and_rollback_exactly_one_takes_effect(leased: Table, shared_dsn: str) -> None:
     raced = [leased.begun(writer="owner", lease_seconds=1) for _ in range(16)]
     database.set_wall_clock(shared_dsn, str(NOON + 10 * SECOND))
 

@@ -54,7 +54,7 @@ def test_the_files_of_a_clean_are_not_swept(stored_table: StoredTable) -> None:
     assert stored_table.unswept(grace_seconds=0) == []
 
 
-def test_a_clean_that_was_reported_in_part_is_gone_on_with(stored_table: StoredTable) -> None:
+def test_a_partially_reported_clean_is_resumed(stored_table: StoredTable) -> None:
     superseded, live = wrote_over(stored_table, files=3)
     clean = planned_clean(stored_table, execute=True, lease_seconds=1)
     folder, _, name = superseded[0].rpartition("/")
@@ -79,7 +79,7 @@ def test_a_clean_without_a_plan_of_the_server_is_left_to_its_writer(stored_table
     assert stored_table.paths() == sorted([OTHERS, *superseded, *live])
 
 
-def test_a_clean_whose_files_cannot_be_deleted_waits_and_says_why(
+def test_a_clean_whose_files_cannot_be_deleted_waits_and_reports_the_reason(
     s3_table: StoredTable, s3: S3, deleting_server: ServerProcess
 ) -> None:
     s3.faults.append(Fault("POST", s3.bucket, 403, "AccessDenied"))

@@ -18,7 +18,7 @@ from tests.server.test_early_conflicts import EARLY
 ODD_PARTITIONS = ("a,b", 'a"b', "a'b", "a b", "ü", "a.marker.CREATE", "{a}", "NULL", "%00", "\\u0000"[1:])
 
 
-def test_no_name_is_changed_by_a_server_that_dies_and_comes_back(server: ServerProcess) -> None:
+def test_no_name_is_changed_by_a_server_that_dies_and_restarts(server: ServerProcess) -> None:
     """Hudi reloads its marker files joined by commas, and goes on with line feeds (HUDI's MarkerDirState)."""
     with rest.connect(server.url) as http:
         table = rest.make_table(http, partition_fields=["day"])

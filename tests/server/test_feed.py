@@ -70,7 +70,7 @@ def test_the_feed_is_the_log_in_its_order(server: ServerProcess, http: httpx.Cli
     assert events[-1]["instant"] == instant
 
 
-def test_a_feed_that_is_caught_up_goes_on_from_its_cursor(http: httpx.Client, table: rest.Table) -> None:
+def test_a_feed_that_is_caught_up_continues_from_its_cursor(http: httpx.Client, table: rest.Table) -> None:
     seen = read(http)
     assert seen["caught_up"]
     assert read(http, after=seen["cursor"])["events"] == []
@@ -202,7 +202,7 @@ def followed(server: ServerProcess, headers: dict[str, str] | None = None) -> It
                 yield json.loads(line.removeprefix("data: "))
 
 
-def test_a_stream_tells_events_as_they_come_and_goes_on_where_it_broke_off(
+def test_a_stream_sends_events_as_they_arrive_and_resumes_after_a_break(
     server: ServerProcess, table: rest.Table
 ) -> None:
     stream = followed(server)
@@ -227,7 +227,7 @@ def test_an_empty_last_event_id_is_refused_and_does_not_begin_anew(
     rest.refused(answer, 400, "invalid-cursor")
 
 
-def test_a_stream_that_only_says_that_it_lives_tells_no_event() -> None:
+def test_a_keep_alive_of_a_stream_is_no_event() -> None:
     assert KEEP_ALIVE == b": nothing new\r\n\r\n"
 
 

@@ -95,7 +95,7 @@ def test_the_streams_of_a_server_are_bounded(start: Callable[..., ServerProcess]
 
 
 @pytest.mark.parametrize("of_table", [False, True])
-def test_a_follower_that_does_not_read_is_cut_off_and_goes_on_by_its_cursor(
+def test_a_follower_that_does_not_read_is_cut_off_and_resumes_by_its_cursor(
     start: Callable[..., ServerProcess], of_table: bool
 ) -> None:
     server = start("--follower-stall-seconds", "1")

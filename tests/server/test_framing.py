@@ -136,7 +136,7 @@ def test_a_malformed_request_is_refused_by_the_http_server(
     assert body == b""
 
 
-def test_of_two_ways_to_say_where_a_body_ends_the_chunks_count(
+def test_chunked_encoding_overrides_the_content_length(
     shared_server: ServerProcess, shared_http: httpx.Client
 ) -> None:
     name = new_key()
@@ -168,7 +168,7 @@ def test_a_body_without_a_type_is_refused(shared_http: httpx.Client, log: object
 
 
 @pytest.mark.parametrize("media_type", ["Application/JSON", 'application/json; charset="UTF-8"'])
-def test_json_may_say_that_it_is_utf_8(shared_http: httpx.Client, media_type: str) -> None:
+def test_json_may_declare_the_charset_utf_8(shared_http: httpx.Client, media_type: str) -> None:
     body = msgspec.json.encode({"name": new_key()})
 
     response = shared_http.post("/v1/namespaces", content=body, headers={"Content-Type": media_type})

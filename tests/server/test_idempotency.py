@@ -275,7 +275,7 @@ def test_of_two_tables_that_use_one_key_at_once_exactly_one_gets_it(
 # ---------------------------------------------------------------------------------- a server that dies
 
 
-def test_a_command_whose_server_died_before_it_was_carried_out_happens_once_by_retry(
+def test_a_command_whose_server_died_before_the_commit_takes_effect_once_by_retry(
     dsn: str, new_server: Callable[..., ServerProcess]
 ) -> None:
     victim, heir = new_server(dsn), new_server(dsn)

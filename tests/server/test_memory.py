@@ -48,7 +48,7 @@ class Crowd:
     async def run(self, cycles: int, large_bytes: int) -> None:
         """Write, large events first, until all is written; the others go on until then."""
         async with asyncio.TaskGroup() as others:
-            going_on = [others.create_task(self._ask())]
+            going_on = [others.create_task(self._poll_health())]
             going_on += [others.create_task(self._read()) for _ in range(READERS)]
             for metadata in large_metadata(large_bytes):
                 await self._write(1, metadata)
@@ -68,7 +68,7 @@ class Crowd:
         while True:
             (await self.client.get("/v1/events", params={"limit": 1_000})).raise_for_status()
 
-    async def _ask(self) -> None:
+    async def _poll_health(self) -> None:
         while True:
             (await self.client.get("/health")).raise_for_status()
             self.health_answers += 1

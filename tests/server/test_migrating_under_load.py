@@ -111,9 +111,7 @@ def test_a_server_of_the_previous_release_stops_writing_and_nothing_is_lost(migr
     assert all(cycle.requested_time > cycle.acknowledged_before for cycle in migrated.load.cycles)
 
 
-def test_a_server_that_needs_a_later_schema_says_that_the_database_must_be_migrated(
-    dsn: str, later: None
-) -> None:
+def test_a_server_that_needs_a_later_schema_names_the_migrate_command(dsn: str, later: None) -> None:
     refused_to_serve = start_next("serve", "--dsn", dsn, "--port", "0")
 
     assert refused_to_serve.returncode != 0

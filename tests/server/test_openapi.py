@@ -98,7 +98,7 @@ def test_no_pattern_has_the_end_of_a_text_in_pythons_spelling(document: dict[str
     assert rb"\\Z" not in msgspec.json.encode(document)
 
 
-def test_a_503_says_when_to_come_again(document: dict[str, Any]) -> None:
+def test_a_503_has_retry_after(document: dict[str, Any]) -> None:
     assert "Retry-After" in operation(document, "get", "/snapshot")["responses"]["503"]["headers"]
 
 

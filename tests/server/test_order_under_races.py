@@ -89,7 +89,7 @@ def test_each_instant_completes_later_than_it_was_requested(race: Race) -> None:
     assert all(event["time"] > event["instant"] for event in race.completions)
 
 
-def test_whatever_is_begun_after_a_completion_was_acknowledged_is_later_than_it(race: Race) -> None:
+def test_an_instant_begun_after_an_acknowledged_completion_is_later_than_it(race: Race) -> None:
     assert all(cycle.requested_time > cycle.acknowledged_before for cycle in race.load.cycles)
 
 

@@ -271,7 +271,7 @@ def test_a_request_sent_eight_times_at_once_is_refused_once(tables: list[Table],
     assert len(database.query(shared_dsn, "SELECT 1 FROM refusal WHERE request_id = %s", key)) == 1
 
 
-def test_of_a_refusal_and_a_success_under_one_key_only_the_first_happens(
+def test_of_a_refusal_and_a_success_under_one_key_only_the_first_takes_effect(
     tables: list[Table], clients: list[httpx.Client], shared_dsn: str
 ) -> None:
     keys = [new_key() for _ in range(SENDS)]

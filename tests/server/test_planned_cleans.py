@@ -106,7 +106,7 @@ def test_a_clean_by_hours_keeps_the_files_live_since_then(table: Table) -> None:
     assert preview(table, retain_hours=1)["files_to_delete"] == []
 
 
-def test_by_versions_each_file_group_keeps_so_many_slices(table: Table) -> None:
+def test_a_clean_by_versions_keeps_that_many_slices_of_each_file_group(table: Table) -> None:
     first, second = write(table, 0, 1), write(table, 0)
     third = write(table, 0)
 
@@ -291,7 +291,7 @@ def test_a_clean_completes_when_each_of_its_files_is_reported(table: Table) -> N
     assert table.deletions(planned["requested_time"]) == sorted([first["file_name"], second["file_name"]])
 
 
-def test_several_that_complete_together_ask_for_the_files_too(table: Table) -> None:
+def test_a_joint_completion_requires_the_deletions_of_a_clean_too(table: Table) -> None:
     write(table)
     write(table)
     planned = cleaned(table)
@@ -339,7 +339,7 @@ def test_a_second_request_to_clean_resumes_the_pending_clean(table: Table) -> No
     executed(table, taken)
 
 
-def test_a_clean_beside_one_that_was_begun_by_hand_is_another(table: Table) -> None:
+def test_a_planned_clean_beside_a_manual_one_is_a_new_instant(table: Table) -> None:
     write(table)
     last = write(table)
     by_hand = table.begun(action="clean")
@@ -362,7 +362,7 @@ def test_a_request_that_is_sent_again_gets_the_first_answer(table: Table) -> Non
     assert post(table, "cleans", body, "clean-once").content == first.content
 
 
-def test_who_deleted_which_file_is_seen_with_sql(shared_server: ServerProcess, table: Table) -> None:
+def test_sql_shows_which_clean_deleted_a_file(shared_server: ServerProcess, table: Table) -> None:
     write(table)
     write(table)
     planned = cleaned(table)

@@ -51,7 +51,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(shared_http: httpx.Client
     rest.refused(answer, 400, "invalid-parameter")
 
 
-def test_who_asks_ahead_of_the_table_goes_on_where_the_table_is(
+def test_a_range_ahead_of_the_table_continues_at_the_end_of_the_table(
     shared_http: httpx.Client, table: rest.Table
 ) -> None:
     first = table.begun()
@@ -64,9 +64,7 @@ def test_who_asks_ahead_of_the_table_goes_on_where_the_table_is(
     assert instant["requested_time"] == second
 
 
-def test_a_range_in_which_nothing_was_written_is_empty_and_goes_on_behind_it(
-    shared_http: httpx.Client, table: rest.Table
-) -> None:
+def test_an_empty_range_continues_at_its_end(shared_http: httpx.Client, table: rest.Table) -> None:
     written = table.begun()
     completed = rest.succeeded(table.complete(written, rest.write_stat(written)))["completion_time"]
     rest.succeeded(table.roll_back(table.begun()))

@@ -125,7 +125,7 @@ def test_an_ended_lease_is_renewed_while_no_clean_has_come(table: Table, shared_
     assert snapshot(table, lease["as_of"]) == [name_of(first)]
 
 
-def test_an_ended_lease_is_not_renewed_when_somebody_cleaned_by_hand(table: Table, shared_dsn: str) -> None:
+def test_an_ended_lease_is_not_renewed_after_a_manual_clean(table: Table, shared_dsn: str) -> None:
     write(table)
     lease = reading(table)
     last = write(table)
@@ -150,7 +150,7 @@ def test_leases_that_ended_long_ago_are_forgotten(table: Table, shared_dsn: str)
     refused(renew(table, lease), 404, "reader-not-found")
 
 
-def test_a_lease_of_another_table_is_none_of_this_one(table: Table) -> None:
+def test_a_lease_of_another_table_is_not_found(table: Table) -> None:
     write(table)
     lease = reading(table)
     other = rest.make_table(table.http)

@@ -33,7 +33,7 @@ def test_a_rollback_completes_when_every_marked_file_was_reported_deleted(table:
     )
 
 
-def test_the_record_says_which_rollback_deleted_a_file(table: Table, shared_dsn: str) -> None:
+def test_the_record_names_the_rollback_that_deleted_a_file(table: Table, shared_dsn: str) -> None:
     instant, rollback = rolled_back(table, 0)
     key = new_key()
     succeeded(
@@ -47,7 +47,7 @@ def test_the_record_says_which_rollback_deleted_a_file(table: Table, shared_dsn:
     assert recorded(shared_dsn, table) == [(instant, rollback, marker(instant)["file_name"], "ann", key)]
 
 
-def test_the_rollback_of_an_instant_with_direct_markers_asks_for_files_that_the_server_cannot_know(
+def test_the_rollback_of_direct_markers_accepts_files_unknown_to_the_server(
     table: Table,
 ) -> None:
     instant, other = table.begun(markers="direct"), table.begun(markers="server")
@@ -178,7 +178,7 @@ def test_a_writer_that_was_rolled_back_reports_its_late_files_to_the_rollback(ta
     assert succeeded(late)
 
 
-def test_who_asks_next_goes_on_with_the_plan_of_the_one_who_went_silent(table: Table) -> None:
+def test_the_next_caller_resumes_the_plan_of_a_silent_executor(table: Table) -> None:
     instant, rollback = rolled_back(table, 0, 1)
     succeeded(table.report(rollback, marker(instant, 0)))
     succeeded(table.http.post(f"/v1/tables/{table.name}/instants/{rollback}/requested", json={"writer": "w"}))

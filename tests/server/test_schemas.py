@@ -17,8 +17,8 @@ CHANGE = operation("POST", operations.SCHEMA)
 NOTE: Json = {"change": "add", "name": "note", "type": "string"}
 
 
-def ask(table: Table, *changes: Json, key: str | None = None, **body: object) -> httpx.Response:
-    """Ask for changes of a table's schema."""
+def change_schema(table: Table, *changes: Json, key: str | None = None, **body: object) -> httpx.Response:
+    """Request changes of a table's schema."""
     headers = {} if key is None else keyed(key)
     return table.http.post(
         f"/v1/tables/{table.name}/schema", json={"changes": list(changes)} | body, headers=headers
@@ -57,7 +57,7 @@ def test_changes_make_the_next_version_which_the_table_then_shows(table: Table) 
         {"change": "nullable", "name": "id"},
     ]
 
-    made = succeeded(ask(table, *changes, expected_schema_version=1))
+    made = succeeded(change_schema(table, *changes, expected_schema_version=1))
 
     assert (made["schema_version"], made["version"]) == (2, 2)
     assert made["fields"] == shown(table)["schema"]
@@ -73,7 +73,7 @@ def test_changes_make_the_next_version_which_the_table_then_shows(table: Table) 
 def test_the_event_records_the_changes_and_the_whole_new_schema(
     table: Table, shared_server: ServerProcess
 ) -> None:
-    made = succeeded(ask(table, NOTE))
+    made = succeeded(change_schema(table, NOTE))
 
     [payload] = database.query(
         shared_server.dsn,
@@ -92,10 +92,12 @@ def test_the_event_records_the_changes_and_the_whole_new_schema(
 
 
 def test_nested_fields_have_ids_and_change_by_their_paths(table: Table) -> None:
-    succeeded(ask(table, {"change": "add", "name": "home", "type": "struct<city:string,tags:array<int>>"}))
+    succeeded(
+        change_schema(table, {"change": "add", "name": "home", "type": "struct<city:string,tags:array<int>>"})
+    )
 
     made = succeeded(
-        ask(
+        change_schema(
             table,
             {"change": "rename", "name": "home.city", "new_name": "town"},
             {"change": "widen", "name": "home.tags.element", "type": "bigint"},
@@ -151,16 +153,16 @@ def test_a_change_that_nests_without_end_is_refused(refuse: Callable[..., None],
 
 
 def test_a_refusal_names_the_columns_that_there_are(table: Table) -> None:
-    problem = refused(ask(table, {"change": "drop", "name": "nothing"}), 409, "incompatible-schema")
+    problem = refused(change_schema(table, {"change": "drop", "name": "nothing"}), 409, "incompatible-schema")
 
     assert problem["context"]["columns"] == ["id", "day", "name", "at"]
     assert "id, day, name, at" in problem["detail"]
 
 
 def test_another_version_than_the_expected_one_is_refused_and_named(table: Table) -> None:
-    succeeded(ask(table, NOTE))
+    succeeded(change_schema(table, NOTE))
 
-    problem = refused(ask(table, added("more"), expected_schema_version=1), 409, "schema-changed")
+    problem = refused(change_schema(table, added("more"), expected_schema_version=1), 409, "schema-changed")
 
     assert problem["context"]["schema_version"] == 2
     assert shown(table)["schema_version"] == 2
@@ -168,14 +170,14 @@ def test_another_version_than_the_expected_one_is_refused_and_named(table: Table
 
 def test_a_change_sent_again_under_its_key_is_made_once(table: Table) -> None:
     key = new_key()
-    first = ask(table, NOTE, key=key)
-    succeeded(ask(table, {"change": "drop", "name": "note"}))
+    first = change_schema(table, NOTE, key=key)
+    succeeded(change_schema(table, {"change": "drop", "name": "note"}))
 
-    again = ask(table, NOTE, key=key)
+    again = change_schema(table, NOTE, key=key)
 
     assert again.content == first.content
     assert shown(table)["schema_version"] == 3
-    refused(ask(table, added("other"), key=key), 422, "idempotency-key-reused")
+    refused(change_schema(table, added("other"), key=key), 422, "idempotency-key-reused")
 
 
 def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
@@ -186,7 +188,7 @@ def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
         made = rest.make_table(first)
         tables = [made, Table(second, made.name)]
         sent = [
-            threads.submit(ask, tables[number % 2], added(f"c{number}"), expected_schema_version=1)
+            threads.submit(change_schema, tables[number % 2], added(f"c{number}"), expected_schema_version=1)
             for number in range(8)
         ]
         answers = [response.result() for response in sent]
@@ -203,7 +205,7 @@ def test_changes_that_expect_nothing_are_all_made_one_after_the_other(
     with first, second, ThreadPoolExecutor(8) as threads:
         made = rest.make_table(first)
         tables = [made, Table(second, made.name)]
-        sent = [threads.submit(ask, tables[number % 2], added(f"c{number}")) for number in range(8)]
+        sent = [threads.submit(change_schema, tables[number % 2], added(f"c{number}")) for number in range(8)]
         versions = sorted(succeeded(response.result())["schema_version"] for response in sent)
 
         assert versions == list(range(2, 10))
@@ -216,7 +218,7 @@ def test_changes_that_expect_nothing_are_all_made_one_after_the_other(
 def test_every_version_is_kept_and_listed_oldest_first_in_pages(table: Table) -> None:
     before = shown(table)
     for name in ("a", "b", "c"):
-        succeeded(ask(table, added(name)))
+        succeeded(change_schema(table, added(name)))
     path = f"/v1/tables/{table.name}/schemas"
 
     first = succeeded(table.http.get(path, params={"limit": 3}))
@@ -248,7 +250,7 @@ def test_an_invalid_version_is_refused(table: Table, version: str) -> None:
 
 def test_an_instant_writes_with_the_schema_of_its_beginning(table: Table) -> None:
     begun = table.begun()
-    succeeded(ask(table, NOTE))
+    succeeded(change_schema(table, NOTE))
 
     done = succeeded(table.complete(begun, write_stat(begun)))
 
@@ -256,9 +258,9 @@ def test_an_instant_writes_with_the_schema_of_its_beginning(table: Table) -> Non
     assert succeeded(table.begin())["schema_version"] == 2
 
 
-def test_a_writer_may_say_which_schema_it_wrote_with(table: Table) -> None:
+def test_a_writer_may_name_the_schema_of_its_files(table: Table) -> None:
     begun = table.begun()
-    succeeded(ask(table, NOTE))
+    succeeded(change_schema(table, NOTE))
 
     done = succeeded(table.complete(begun, write_stat(begun), schema_version=2))
 
@@ -280,7 +282,7 @@ def test_the_executor_of_a_plan_writes_with_the_schema_of_its_start(table: Table
     succeeded(table.complete(base, write_stat(base)))
     group = {"partition_path": "", "file_id": write_stat(base)["file_id"]}
     plan = table.begun(action="clustering", inflight=False, plan={"file_groups": [group]})
-    succeeded(ask(table, NOTE))
+    succeeded(change_schema(table, NOTE))
 
     assert succeeded(table.inflight(plan))["schema_version"] == 2
 
@@ -306,9 +308,9 @@ def test_an_action_without_files_has_no_schema(table: Table) -> None:
     assert succeeded(rollback)["schema_version"] is None
 
 
-def test_a_change_is_no_conflict_for_those_who_write(table: Table) -> None:
+def test_a_schema_change_does_not_conflict_with_writers(table: Table) -> None:
     first, second = table.begun(), table.begun()
     succeeded(table.complete(first, write_stat(first, 0)))
-    succeeded(ask(table, NOTE))
+    succeeded(change_schema(table, NOTE))
 
     succeeded(table.complete(second, write_stat(second, 1)))

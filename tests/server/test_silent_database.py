@@ -49,7 +49,7 @@ def test_a_command_whose_database_froze_is_carried_out_once_by_another_connectio
     assert len(database.query(dsn, "SELECT FROM chronolake.event WHERE request_id = %s", key)) == 1
 
 
-def test_commands_under_way_while_the_answers_of_the_database_are_lost_happen_once(
+def test_commands_whose_database_answers_are_lost_take_effect_once(
     freezer: Freezer, dsn: str, table: Table
 ) -> None:
     keys = [new_key() for _ in range(WRITERS * COMMANDS)]
@@ -66,7 +66,9 @@ def test_commands_under_way_while_the_answers_of_the_database_are_lost_happen_on
     assert len(set(times)) == len(keys)
 
 
-def test_a_server_whose_database_froze_says_soon_that_it_is_not_ready(freezer: Freezer, table: Table) -> None:
+def test_a_server_with_a_frozen_database_reports_soon_that_it_is_not_ready(
+    freezer: Freezer, table: Table
+) -> None:
     freezer.freeze()
     for _ in range(3):
         started = time.monotonic()

@@ -197,7 +197,7 @@ def test_a_conflict_is_reported_while_staging(table: Table) -> None:
     assert problem["context"]["winner"] == winner
 
 
-def test_who_completes_behind_the_staging_wins(table: Table) -> None:
+def test_an_instant_that_completes_after_the_staging_wins(table: Table) -> None:
     loser, winner = table.begun(), table.begun()
     version = table.staged(loser, write_stat(loser, 1), write_stat(loser, 2))
     succeeded(table.complete(winner, write_stat(winner, 2), write_stat(winner, 3)))
@@ -214,7 +214,7 @@ def test_of_two_that_have_staged_the_first_to_complete_wins(table: Table) -> Non
     assert problem["context"]["winner"] == winner
 
 
-def test_those_who_stage_for_other_file_groups_do_not_meet(table: Table) -> None:
+def test_instants_that_stage_other_file_groups_do_not_conflict(table: Table) -> None:
     earlier, later = table.begun(), table.begun()
     first, second = table.staged(earlier, write_stat(earlier, 1)), table.staged(later, write_stat(later, 2))
     succeeded(table.complete(later, staged=[second]))

@@ -195,7 +195,7 @@ def test_a_pending_instant_is_not_swept(table: Table) -> None:
     refused(sweep(table, instant, instant), 409, "illegal-transition")
 
 
-def test_a_page_goes_on_behind_the_one_before(table: Table) -> None:
+def test_a_page_continues_after_the_one_before(table: Table) -> None:
     instants = [completed(table)[0]]
     for bucket in (2, 3):
         instant = table.begun()

@@ -65,7 +65,7 @@ def test_a_job_that_fails_leaves_nothing(
     assert orphans_of(table) == []
 
 
-def test_a_write_that_somebody_gives_up_stops_and_says_so(
+def test_a_write_that_is_rolled_back_meanwhile_stops_and_reports_it(
     spark: SparkSession, new_table: NewTable, meet: Callable[[Fault], None]
 ):
     table = new_table(priced(spark, 1), "id", buckets=BUCKETS)

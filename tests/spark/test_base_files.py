@@ -7,7 +7,7 @@ import pyarrow as pa
 from chronolake_spark import base_files
 
 
-def test_a_file_of_an_earlier_schema_comes_out_in_the_layout_of_now() -> None:
+def test_a_file_of_an_earlier_schema_is_read_in_the_present_layout() -> None:
     stored = pa.table(
         {
             "id": pa.array([1, 2], pa.int8()),

@@ -143,7 +143,7 @@ def test_rows_are_written_with_hudis_columns_first(job: WriteJob):
     assert [first[column] for column in columns.META] == [FIRST, f"{FIRST}_3_0", "1", "", name]
 
 
-def test_a_bucket_whose_first_file_group_was_replaced_goes_on_in_the_one_that_it_has(job: WriteJob):
+def test_a_bucket_whose_first_file_group_was_replaced_uses_its_present_one(job: WriteJob):
     (first,) = write([batch(row(1))], job, TASK).stats
     second = bucket_file_id(0, 1)
     following_job = following(job, Written((first,)))
@@ -282,7 +282,7 @@ def test_a_task_that_fails_leaves_no_file(job: WriteJob):
     assert files_of(job) == []
 
 
-def test_a_file_that_fails_half_way_is_not_left_behind(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
     def half(sink: pa.NativeFile, *_: object) -> None:
         sink.write(b"PAR1")
         raise MemoryError

@@ -76,7 +76,7 @@ STRINGS: dict[str, tuple[list[str | None], list[Any]]] = {
 
 
 @pytest.mark.parametrize("type_", STRINGS)
-def test_a_string_becomes_the_value_that_it_says(spark: SparkSession, type_: str) -> None:
+def test_a_string_is_cast_to_its_value(spark: SparkSession, type_: str) -> None:
     texts, values = STRINGS[type_]
 
     assert converted(spark, type_, texts) == values

@@ -101,7 +101,7 @@ def test_a_folder_gives_the_format_that_most_files_have(
     assert rows_of(table()) == [(0,), (1,)]
 
 
-def test_columns_go_by_their_names_whatever_their_order(
+def test_columns_are_matched_by_name_in_any_order(
     ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
 ) -> None:
     (tmp_path / "in" / "1.csv").write_text("id,name,price\n1,a,10.0\n")

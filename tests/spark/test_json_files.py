@@ -102,7 +102,7 @@ def test_valid_json_is_accepted(file: Path, content: str, places: list[str]):
     assert [record.place for record in json_records.records(file)] == places
 
 
-def test_a_line_behind_many_that_are_alike_is_refused_with_its_number(file: Path):
+def test_an_invalid_line_after_many_uniform_ones_is_refused_with_its_number(file: Path):
     alike = '{"id":1,"text":"' + "x" * 100 + '"}\n'
     file.write_text("\n{}\r{}\r\n" + alike * 60_000 + '{"id":1,"id":2}\n')
     assert file.stat().st_size > 4 << 20, "the file is read in several blocks"
@@ -111,7 +111,7 @@ def test_a_line_behind_many_that_are_alike_is_refused_with_its_number(file: Path
         json_files.shape_of([file])
 
 
-def test_an_operation_behind_many_lines_that_are_alike_is_checked(file: Path):
+def test_an_operation_after_many_uniform_lines_is_checked(file: Path):
     file.write_text('{"id":1,"Op":" D"}\n{"id":1,"Op":null}\n' * 50 + '{"id":1,"Op":"x"}\n')
 
     with pytest.raises(errors.SchemaMismatch, match=r"line 101, column Op: 'x' is not an operation"):

@@ -147,9 +147,7 @@ def test_a_writer_that_was_rolled_back_is_refused_its_marker_and_writes_nothing(
     assert stored_in(store) == []
 
 
-def test_a_file_that_fails_leaves_its_marker_and_is_not_left_behind(
-    table: chronolake.Table, store: Store
-) -> None:
+def test_a_file_that_fails_is_deleted_and_its_marker_stays(table: chronolake.Table, store: Store) -> None:
     write = table.begin()
 
     def broken() -> Iterator[pa.RecordBatch]:

@@ -51,7 +51,7 @@ def write_parquet(file: Path, lines: Sequence[Line]) -> None:
     ("suffix", "write"),
     [("csv", write_csv), ("jsonl", write_json), ("parquet", write_parquet)],
 )
-def test_the_last_line_of_the_last_file_wins_however_spark_splits_the_files(
+def test_the_last_line_of_the_last_file_wins_for_any_split_of_the_files(
     spark: SparkSession,
     shared_server_url: str,
     client: chronolake.Client,

@@ -112,7 +112,7 @@ def test_a_delete_that_is_older_than_the_record_is_ignored(spark: SparkSession, 
     assert instant.summary.files == 0
 
 
-def test_the_larger_ordering_value_wins_whenever_it_comes(spark: SparkSession, new_table: NewTable):
+def test_the_larger_ordering_value_wins_in_any_order(spark: SparkSession, new_table: NewTable):
     table = new_table(orders(spark), "id", ordering_field="ts")
     table.upsert(orders(spark, (1, "de", 10, 5), (2, "de", 20, 5), (1, "de", 11, 4)))
     table.upsert(orders(spark, (1, "de", 12, 4), (2, "de", 21, 5)))
@@ -437,9 +437,7 @@ def test_duplicates_are_failed_or_dropped_and_nothing_else(spark: SparkSession, 
     assert states_of(table) == []
 
 
-def test_an_insert_that_was_refused_says_so_where_it_was_rolled_back(
-    spark: SparkSession, new_table: NewTable
-) -> None:
+def test_a_refused_insert_is_the_reason_of_its_rollback(spark: SparkSession, new_table: NewTable) -> None:
     frame = orders(spark, (1, "de", 10, 0))
     table = new_table(frame, "id", buckets=1)
     table.insert(frame)
@@ -451,7 +449,7 @@ def test_an_insert_that_was_refused_says_so_where_it_was_rolled_back(
     assert (rolled_back.rollback_reason or "").startswith("DuplicateKeys: 1 of the rows")
 
 
-def test_a_frame_whose_file_cannot_be_read_says_why_without_a_trace(
+def test_an_unreadable_file_of_a_frame_is_reported_without_a_trace(
     spark: SparkSession, new_table: NewTable, tmp_path: Path
 ) -> None:
     table = new_table(orders(spark, (1, "de", 10, 0)), "id")

@@ -56,7 +56,7 @@ def test_the_first_one_claims_the_base_path_and_finds_its_claim_again(files: Fil
     assert (first.metastore_id, first.table_id, first.table) == ("metastore-1", "table-1", "shop.orders")
 
 
-def test_the_claim_of_another_metastore_is_refused_and_says_whose_it_is(files: Files) -> None:
+def test_the_claim_of_another_metastore_is_refused_with_its_owner(files: Files) -> None:
     claims.ensure_claim(files, STRANGER, never, alone)
 
     with pytest.raises(
@@ -191,7 +191,7 @@ def test_after_a_renewal_the_old_identity_deletes_nothing(files: Files) -> None:
         claims.ensure_claim(files, OURS, lambda: OURS, alone)
 
 
-def test_a_replacement_that_comes_too_late_changes_nothing(files: Files) -> None:
+def test_a_late_replacement_changes_nothing(files: Files) -> None:
     files.create("a", b"1")
     first = files.read("a")
     assert first is not None

@@ -143,7 +143,7 @@ def test_files_are_deleted_and_reported_part_by_part(monkeypatch: pytest.MonkeyP
         (Action.COMMIT, False, False, True, [Source.MARKERS, Source.DIRECT_MARKERS]),
     ],
 )
-def test_the_action_says_where_files_are_listed(
+def test_the_action_decides_where_files_are_listed(
     action: Action, is_planned: bool, by_markers: bool, direct_markers: bool, expected: Sequence[Source]
 ) -> None:
     assert expected == sources_of(

@@ -136,7 +136,7 @@ def test_nothing_is_deleted_where_a_link_newer_than_the_claim_leads_to_another_t
     ]
 
 
-def test_folders_of_one_device_and_inode_overlap_whatever_their_paths_say(
+def test_folders_of_one_device_and_inode_overlap_under_any_paths(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A mount gives a folder a second path without any link, and only a superuser could make one here.

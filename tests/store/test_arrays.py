@@ -27,7 +27,7 @@ _COLUMNS = st.one_of(
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(column=_COLUMNS)
-def test_a_column_comes_back_as_it_was_sent(dsn: str, column: tuple[str, Sequence[object]]) -> None:
+def test_a_column_survives_a_round_trip(dsn: str, column: tuple[str, Sequence[object]]) -> None:
     type_name, values = column
     assert asyncio.run(_sent_and_read_back(dsn, type_name, values)) == values
 

@@ -43,7 +43,7 @@ class Audited:
         self.history = history
         self.times = times
 
-    def ask(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """The rows of a query, as the auditor."""
         with psycopg.connect(self.history.dsn, row_factory=dict_row) as connection:
             connection.execute("SET timezone TO 'UTC'")
@@ -63,7 +63,7 @@ def audited(shared_dsn: str) -> Iterator[Audited]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(time=st.integers(0, MICROS_MAX))
 def test_sql_writes_the_digits_that_the_server_writes(audited: Audited, time: int) -> None:
-    [row] = audited.ask(
+    [row] = audited.query(
         "SELECT chronolake.instant_time(m, 1000) AS ms, chronolake.instant_time(m, 1) AS us,"
         " chronolake.moment_of(chronolake.instant_time(m, 1)) = m AS same"
         " FROM (SELECT %s::timestamptz AS m) AS moment",
@@ -88,7 +88,7 @@ def test_digits_do_not_depend_on_the_time_zone_of_the_session(audited: Audited) 
 
 
 def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         "SELECT * FROM chronolake.audit_history WHERE table_name = 'shop.orders' ORDER BY version"
     )
 
@@ -120,7 +120,7 @@ def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> No
 
 
 def test_the_history_has_the_catalog_and_dropped_tables_too(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         "SELECT table_name, type, length(time_digits) AS digits FROM chronolake.audit_history"
         " WHERE type IN ('NamespaceCreated', 'TableDropped', 'TableCreated') ORDER BY transaction_id, position"
     )
@@ -139,7 +139,7 @@ def test_the_history_has_the_catalog_and_dropped_tables_too(audited: Audited) ->
 
 def states_as_of(audited: Audited, digits: str) -> dict[str, tuple[str | None, int, int]]:
     """Last completion, files and records of each table as of a moment, by name."""
-    rows = audited.ask("SELECT * FROM chronolake.tables_as_of(chronolake.moment_of(%s))", [digits])
+    rows = audited.query("SELECT * FROM chronolake.tables_as_of(chronolake.moment_of(%s))", [digits])
     return {row["table_name"]: (row["completion_digits"], row["files"], row["records"]) for row in rows}
 
 
@@ -165,22 +165,22 @@ def test_a_completion_counts_from_its_own_time_on_and_not_before(audited: Audite
 
 def test_a_dropped_table_is_shown_until_it_was_dropped(audited: Audited) -> None:
     as_of = "SELECT dropped_at FROM chronolake.tables_as_of(%s) WHERE table_name = 'shop.dropped'"
-    [dropped] = audited.ask("SELECT time FROM chronolake.event WHERE type = 'TableDropped'")
+    [dropped] = audited.query("SELECT time FROM chronolake.event WHERE type = 'TableDropped'")
     at = dropped["time"]
 
-    assert audited.ask(as_of, [at - timedelta(milliseconds=1)]) == [{"dropped_at": at}]
-    assert audited.ask(as_of, [at]) == []
+    assert audited.query(as_of, [at - timedelta(milliseconds=1)]) == [{"dropped_at": at}]
+    assert audited.query(as_of, [at]) == []
 
 
 def test_before_the_first_table_there_was_none(audited: Audited) -> None:
-    assert audited.ask("SELECT * FROM chronolake.tables_as_of('1970-01-01')") == []
+    assert audited.query("SELECT * FROM chronolake.tables_as_of('1970-01-01')") == []
 
 
 # ---------------------------------------------------------------------------------- who
 
 
 def test_the_audit_names_actor_action_and_address_of_successes_and_refusals(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         "SELECT actor, address, command, table_name, requested_digits, event_type, status, code"
         " FROM chronolake.audit_commands WHERE actor = 'bob' ORDER BY recorded_at"
     )
@@ -193,7 +193,7 @@ def test_the_audit_names_actor_action_and_address_of_successes_and_refusals(audi
 
 
 def test_every_command_is_listed_once(audited: Audited) -> None:
-    [row] = audited.ask(
+    [row] = audited.query(
         "SELECT count(*) AS told, count(DISTINCT request_id) AS requests,"
         " (SELECT count(*) FROM chronolake.outcome) AS outcomes FROM chronolake.audit_commands"
     )
@@ -205,7 +205,7 @@ def test_every_command_is_listed_once(audited: Audited) -> None:
 
 
 def test_pending_instants_are_listed_with_their_leases(audited: Audited) -> None:
-    rows = audited.ask("SELECT * FROM chronolake.audit_pending ORDER BY requested_time")
+    rows = audited.query("SELECT * FROM chronolake.audit_pending ORDER BY requested_time")
 
     assert [(row["requested_digits"], row["writer"], row["lease_state"]) for row in rows] == [
         (audited.times["abandoned"], "dead", "expired"),
@@ -225,9 +225,9 @@ def test_a_lease_is_expired_for_the_auditor_exactly_when_anybody_may_roll_back(
         history.pass_seconds(1)
         requested_time = history.begin("shop.orders", lease_seconds=5)
         history.pass_seconds(4.998)
-        before = audited.ask("SELECT lease_state FROM chronolake.audit_pending")
+        before = audited.query("SELECT lease_state FROM chronolake.audit_pending")
         history.pass_seconds(0.002)
-        after = audited.ask("SELECT lease_state FROM chronolake.audit_pending")
+        after = audited.query("SELECT lease_state FROM chronolake.audit_pending")
         history.roll_back("shop.orders", requested_time, writer="another")
 
     assert (before, after) == ([{"lease_state": "live"}], [{"lease_state": "expired"}])
@@ -237,7 +237,7 @@ def test_a_lease_is_expired_for_the_auditor_exactly_when_anybody_may_roll_back(
 
 
 def test_the_files_of_an_instant_are_those_it_added_and_those_it_removed(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         "SELECT change, file_name, records FROM chronolake.audit_files"
         " WHERE table_name = 'shop.orders' AND requested_digits = %s ORDER BY change",
         [audited.times["winner"]],
@@ -251,14 +251,14 @@ def test_the_files_of_an_instant_are_those_it_added_and_those_it_removed(audited
 def test_an_instant_that_was_rolled_back_has_no_files(audited: Audited) -> None:
     files = "SELECT * FROM chronolake.audit_files WHERE requested_digits = %s"
 
-    assert audited.ask(files, [audited.times["loser"]]) == []
+    assert audited.query(files, [audited.times["loser"]]) == []
 
 
 # ---------------------------------------------------------------------------------- rollbacks
 
 
 def test_a_rollback_names_its_target_and_its_actor(audited: Audited) -> None:
-    [row] = audited.ask("SELECT * FROM chronolake.audit_rollbacks WHERE table_name = 'shop.orders'")
+    [row] = audited.query("SELECT * FROM chronolake.audit_rollbacks WHERE table_name = 'shop.orders'")
 
     assert row["requested_digits"] == audited.times["loser"]
     assert (row["table_name"], row["writer"], row["rolled_back_by"]) == ("shop.orders", "hourly", "hourly")
@@ -274,7 +274,7 @@ def test_a_rollback_names_its_target_and_its_actor(audited: Audited) -> None:
 
 
 def test_every_version_of_a_schema_is_listed_with_its_changes(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         "SELECT schema_version, version, actor, changes, fields, request_id FROM chronolake.audit_schemas"
         " WHERE table_name = 'shop.orders' ORDER BY schema_version"
     )
@@ -294,8 +294,8 @@ def test_every_version_of_a_schema_is_listed_with_its_changes(audited: Audited) 
 # ---------------------------------------------------------------------------------- conflicts
 
 
-def test_a_conflict_names_who_lost_and_to_whom(audited: Audited) -> None:
-    [row] = audited.ask("SELECT * FROM chronolake.audit_conflicts")
+def test_a_conflict_names_the_loser_and_the_winner(audited: Audited) -> None:
+    [row] = audited.query("SELECT * FROM chronolake.audit_conflicts")
 
     assert row["loser_digits"] == audited.times["loser"]
     assert (row["loser_writer"], row["loser_actor"]) == ("hourly", "bob")
@@ -317,10 +317,10 @@ CONTEXTS = st.dictionaries(
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(context=CONTEXTS)
-def test_whatever_a_refusal_says_its_row_has_room_for_it(audited: Audited, context: Row) -> None:
+def test_the_row_of_a_refusal_has_room_for_any_detail(audited: Audited, context: Row) -> None:
     kept = refusals.bounded_context(context)
 
-    [row] = audited.ask("SELECT octet_length(%s::jsonb::text) AS bytes", [Jsonb(kept)])
+    [row] = audited.query("SELECT octet_length(%s::jsonb::text) AS bytes", [Jsonb(kept)])
     assert row["bytes"] <= 16_384
     assert {name for name, value in context.items() if not isinstance(value, list)} <= set(kept)
 
@@ -333,10 +333,10 @@ def test_a_rebuild_leaves_the_auditors_answers_as_they_were(dsn: str) -> None:
         audited = Audited(history, make_history(history))
         queries = [f"SELECT v::text FROM chronolake.{name} v ORDER BY 1" for name in (*VIEWS, *LOG)]
         queries.append("SELECT v::text FROM chronolake.tables_as_of('infinity') v ORDER BY 1")
-        before = [audited.ask(query) for query in queries]
+        before = [audited.query(query) for query in queries]
         history.rebuild()
 
-        assert [audited.ask(query) for query in queries] == before
+        assert [audited.query(query) for query in queries] == before
 
 
 # ---------------------------------------------------------------------------------- privileges
@@ -344,29 +344,29 @@ def test_a_rebuild_leaves_the_auditors_answers_as_they_were(dsn: str) -> None:
 
 @pytest.mark.parametrize("name", (*LOG, *VIEWS, *READABLE_BESIDES))
 def test_the_auditor_may_read_the_log_and_the_views(audited: Audited, name: str) -> None:
-    assert audited.ask(f"SELECT * FROM chronolake.{name}")
+    assert audited.query(f"SELECT * FROM chronolake.{name}")
 
 
 @pytest.mark.parametrize("name", sorted({*PROJECTIONS, "wall_clock", "alembic_version"} - {*READABLE_BESIDES}))
 def test_the_auditor_may_read_nothing_else(audited: Audited, name: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        audited.ask(f"SELECT * FROM chronolake.{name}")
+        audited.query(f"SELECT * FROM chronolake.{name}")
 
 
 @pytest.mark.parametrize("name", (*LOG, *PROJECTIONS, "metastore", "wall_clock", "alembic_version"))
 @pytest.mark.parametrize("change", ["DELETE FROM {}", "INSERT INTO {} SELECT LIMIT 0", "TRUNCATE {}"])
 def test_the_auditor_may_write_nothing(audited: Audited, name: str, change: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        audited.ask(change.format(f"chronolake.{name}"))
+        audited.query(change.format(f"chronolake.{name}"))
 
 
 def test_the_auditor_may_make_nothing_in_the_schema(audited: Audited) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        audited.ask("CREATE TABLE chronolake.mine ()")
+        audited.query("CREATE TABLE chronolake.mine ()")
 
 
 def test_no_privilege_of_the_auditor_goes_beyond_reading(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         """
         SELECT relname
         FROM pg_class
@@ -379,7 +379,7 @@ def test_no_privilege_of_the_auditor_goes_beyond_reading(audited: Audited) -> No
 
 
 def test_the_auditor_can_read_exactly_the_documented_views(audited: Audited) -> None:
-    rows = audited.ask(
+    rows = audited.query(
         "SELECT relname FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace"
         " AND relkind IN ('r', 'v', 'm', 'p') AND has_table_privilege('chronolake_auditor', oid, 'SELECT')"
     )
@@ -387,7 +387,7 @@ def test_the_auditor_can_read_exactly_the_documented_views(audited: Audited) -> 
 
 
 def test_the_public_may_not_call_tables_as_of(audited: Audited) -> None:
-    [row] = audited.ask(
+    [row] = audited.query(
         "SELECT count(*) AS others FROM pg_proc, aclexplode(proacl) AS acl"
         " WHERE proname = 'tables_as_of' AND acl.grantee = 0"
     )

@@ -37,7 +37,7 @@ def test_appends_never_conflict_and_a_compaction_passes_them_by(history: TablesO
 
 
 @pytest.mark.parametrize("table", [MOR, GIVING_WAY])
-def test_who_gives_way_is_a_property_of_the_table(history: TablesOfTypes, table: str) -> None:
+def test_a_property_of_the_table_decides_which_instant_yields(history: TablesOfTypes, table: str) -> None:
     history.written(table, Action.DELTACOMMIT, 1, log=True)
     writer = history.start(table, Action.DELTACOMMIT)
     service = history.planned(table, Action.CLUSTERING, group(1))
@@ -115,7 +115,7 @@ def test_two_of_one_table_that_touch_one_group_do_not_complete_together(history:
     assert {history.now(each).state for each in (first, second)} == {State.INFLIGHT}
 
 
-def test_a_table_dropped_and_made_again_in_one_group_goes_on_behind_the_old_one(history: TablesOfTypes) -> None:
+def test_a_table_recreated_in_one_group_continues_after_the_old_one(history: TablesOfTypes) -> None:
     last = history.start(COW, Action.COMMIT).requested_time
     history.pass_seconds(-3_600)
     definition = wire_tables.CreateTable(

@@ -39,7 +39,7 @@ def test_a_connection_that_was_never_made_is_tried_again() -> None:
         raise psycopg.OperationalError("connection refused")
 
 
-def test_a_sequencer_that_has_stopped_says_so(dsn: str) -> None:
+def test_a_stopped_sequencer_refuses_commands(dsn: str) -> None:
     async def submit_too_late() -> None:
         settings = Settings(dsn=dsn)
         database = Database(settings)

@@ -141,7 +141,7 @@ def test_one_table_is_held_to_its_own_heads(history_dsn: str) -> None:
     assert failed_checks(history_dsn, table="shop.orders", documents=[kept]) == CUT
 
 
-def test_the_heads_are_those_of_the_log_whatever_the_clocks_say(history_dsn: str) -> None:
+def test_the_heads_are_those_of_the_log_for_any_clocks(history_dsn: str) -> None:
     before = collect(history_dsn)
     tamper(history_dsn, "DELETE FROM clock", "DELETE FROM answer_chain")
 
@@ -255,7 +255,7 @@ def test_a_missing_file_is_reported(heads_folder: Folder) -> None:
         heads_folder.read("nothing")
 
 
-def test_without_the_extra_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
 
     with pytest.raises(errors.ConfigurationError, match=r"chronolake\[storage\]"):

@@ -90,7 +90,7 @@ class Markers(machines.DatabaseMachine):
         self.begun("first", MarkersType.SERVER)
 
     @rule(data=st.data())
-    def go_on(self, data: DataObject) -> None:
+    def send_requests(self, data: DataObject) -> None:
         """Some requests one after the other, mostly those for which there is an instant."""
         for _ in range(data.draw(st.integers(8, 20))):
             data.draw(st.sampled_from(self.sensible()))(data)
@@ -431,14 +431,14 @@ class Markers(machines.DatabaseMachine):
     def run(self, requests: Sequence[Request]) -> list[Result]:
         return self.insist(lambda: group.run(self.session, requests, drift_max_us=machines.SECOND_US)).results
 
-    def insist(self, ask: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+    def insist(self, send: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
         """The answer. The request is sent again, as a lane does, when the database went away."""
         for _ in range(2):
             try:
-                return self.runner.run(ask())
+                return self.runner.run(send())
             except errors.DatabaseUnavailable:
                 self.session.live_on()
-        return self.runner.run(ask())
+        return self.runner.run(send())
 
     def completion(self, body: bytes) -> int:
         document = msgspec.json.decode(body, type=wire.Instant)
@@ -482,7 +482,7 @@ def machine(new_database: Callable[[], str]) -> type[Markers]:
     return machines.on_real_database(Markers, new_database)
 
 
-def test_no_marked_file_is_forgotten_whatever_becomes_of_its_instant(machine: type[Markers]) -> None:
+def test_no_marked_file_is_forgotten_for_any_end_of_its_instant(machine: type[Markers]) -> None:
     machines.play(machine, STEPS)
 
 

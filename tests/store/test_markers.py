@@ -28,7 +28,7 @@ def rows(dsn: str, query: str, role: str = "chronolake_server") -> list[tuple[ob
 
 
 @pytest.mark.usefixtures("times")
-def test_a_log_holds_whatever_markers_there_are(dsn: str) -> None:
+def test_a_log_verifies_with_any_markers(dsn: str) -> None:
     assert tampering.verify(dsn).findings == []
 
 

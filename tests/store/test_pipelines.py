@@ -74,7 +74,7 @@ async def test_a_number_may_be_of_any_size_each_time(
     assert [result.rows for [result] in again] == [[(n,)] for n in numbers]
 
 
-async def test_the_first_error_is_raised_and_nothing_behind_it_is_run(connection: BoundedConnection) -> None:
+async def test_the_first_error_is_raised_and_no_later_statement_is_run(connection: BoundedConnection) -> None:
     await connection.run_together([TABLE, (INSERT, {"n": 1})])
     with pytest.raises(errors.UniqueViolation) as caught:
         await connection.run_together(
@@ -93,7 +93,7 @@ async def test_a_statement_that_could_not_be_prepared_may_be_retried(connection:
     assert result.rows == [(None,)]
 
 
-async def test_a_failed_transaction_is_rolled_back_and_the_next_goes_on(connection: BoundedConnection) -> None:
+async def test_a_failed_transaction_is_rolled_back_and_the_next_succeeds(connection: BoundedConnection) -> None:
     await connection.run_together([TABLE])
     with pytest.raises(errors.DivisionByZero):
         await connection.run_together([("BEGIN", {}), (INSERT, {"n": 1}), ("SELECT 1 / 0", {})])

@@ -75,7 +75,7 @@ def test_a_rebuild_knows_which_clean_planned_a_file(history: History) -> None:
         assert clean.plan.cleaned_before == completed
 
 
-def test_a_plan_has_so_many_files_and_the_next_one_the_rest(
+def test_the_files_of_a_plan_are_bounded_and_the_next_plan_has_the_others(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaning, "FILES_TO_CLEAN_MAX", 2)

@@ -87,7 +87,7 @@ def test_an_ordinary_write_does_not_go_back_to_requested(history: TablesOfTypes)
     assert isinstance(history.refused(back), errors.IllegalTransition)
 
 
-def test_who_has_lost_a_plan_to_another_can_neither_complete_nor_renew(history: TablesOfTypes) -> None:
+def test_an_executor_that_lost_its_plan_can_neither_complete_nor_renew(history: TablesOfTypes) -> None:
     history.written(MOR, Action.DELTACOMMIT, 1, log=True)
     planned = history.planned(MOR, Action.COMPACTION, group(1), lease_seconds=5)
     time = parse_time(planned.requested_time)
@@ -108,7 +108,7 @@ def test_many_instants_are_begun_at_once_in_order(history: TablesOfTypes) -> Non
     assert times == sorted(set(times))
 
 
-def test_a_replaced_file_group_is_gone_but_for_those_who_look_back(history: TablesOfTypes) -> None:
+def test_a_replaced_file_group_is_visible_only_in_the_past(history: TablesOfTypes) -> None:
     first = history.written(COW, Action.COMMIT, 0, 1)
     overwrite = history.start(COW, Action.REPLACECOMMIT, operation=Operation.INSERT_OVERWRITE)
     done = history.finish(overwrite, stat(overwrite, 0, generation=1), replaced=(group(0), group(1)))

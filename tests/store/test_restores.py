@@ -15,7 +15,7 @@ from chronolake_model.vocabulary import Action, State
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, restore, stat
 
 
-def test_there_is_one_rollback_however_many_ask(history: TablesOfTypes) -> None:
+def test_repeated_requests_make_one_rollback(history: TablesOfTypes) -> None:
     begun = history.start(COW, Action.COMMIT)
     time = parse_time(begun.requested_time)
     commands = [rollbacks.RollbackInstant(COW, time, wire.RollbackInstant("w", "tired")) for _ in range(5)]
@@ -142,7 +142,7 @@ def test_a_restore_leaves_the_past_as_it_was(history: TablesOfTypes) -> None:
     assert history.seen(COW, third.completion_time)[bucket_file_id(1)] == (third.requested_time, 0)
 
 
-def test_who_follows_the_changes_hears_of_a_restore(history: TablesOfTypes) -> None:
+def test_a_follower_of_changes_gets_a_restore(history: TablesOfTypes) -> None:
     first = history.written(COW, Action.COMMIT, 1, 2)
     savepoint = history.save(COW)
     second = history.written(COW, Action.COMMIT, 1, 3)

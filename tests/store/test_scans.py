@@ -58,25 +58,25 @@ class PrunedTable:
     ) -> list[GroupKey]:
         """The slices that the SQL keeps, in its order."""
 
-        async def ask() -> list[GroupKey]:
+        async def read_groups() -> list[GroupKey]:
             async with self._database.reading() as connection:
                 sets = sets_of(wanted, paths)
                 return await scans.groups(
                     connection, TABLE.table_id, AS_OF, sets, after, limit, at_once=at_once
                 )
 
-        return self._runner.run(ask())
+        return self._runner.run(read_groups())
 
     def streamed(self, wanted: Filter | None, paths: Sequence[str] | None = None) -> list[tuple[str, ...]]:
         """Partition path, file id and name of each file in the Arrow stream, in its order."""
 
-        async def ask() -> bytes:
+        async def read_stream() -> bytes:
             sets = sets_of(wanted, paths)
             stream = file_streams.snapshot(self._database, TABLE.table_id, AS_OF, sets, {})
             async with stream.opened("127.0.0.1") as messages:
                 return b"".join([message async for message in messages])
 
-        arrow_table = pa.ipc.open_stream(self._runner.run(ask())).read_all()
+        arrow_table = pa.ipc.open_stream(self._runner.run(read_stream())).read_all()
         return list(
             zip(*(arrow_table[name].to_pylist() for name in ("partition_path", "file_id", "path")), strict=True)
         )
@@ -100,11 +100,11 @@ class PrunedTable:
         return sorted(key for key, files in self.slices.items() if is_kept(key[0], files))
 
     def partitions(self, first: str) -> list[str]:
-        async def ask() -> list[str]:
+        async def read_paths() -> list[str]:
             async with self._database.reading() as connection:
                 return await partitions.paths(connection, TABLE.table_id, first)
 
-        return self._runner.run(ask())
+        return self._runner.run(read_paths())
 
     def close(self) -> None:
         self._runner.run(self._database.close())
@@ -170,7 +170,7 @@ def test_the_sql_keeps_the_same_files_as_the_rule(pruned: PrunedTable, wanted: F
     at_once=st.integers(1, SLICES + 1),
     start=st.integers(0, SLICES - 1),
 )
-def test_a_page_has_the_first_that_are_kept_however_few_are_looked_at_at_once(
+def test_a_page_has_the_first_matching_slices_for_any_batch_size(
     pruned: PrunedTable, wanted: Filter | None, limit: int, at_once: int, start: int
 ) -> None:
     after = sorted(pruned.slices)[start]

@@ -468,7 +468,7 @@ def machine(new_database: Callable[[], str]) -> type[Promises]:
     return machines.on_real_database(Promises, new_database)
 
 
-def test_the_promises_hold_whatever_writers_do(machine: type[Promises]) -> None:
+def test_the_promises_hold_for_any_writers(machine: type[Promises]) -> None:
     # The same examples in each run, so that no change fails by chance; the slow test explores.
     machines.play(machine, STEPS, derandomize=True)
 

@@ -84,7 +84,7 @@ def reader(history_dsn: str) -> Iterator[str]:
         connection.execute(f"DROP ROLE {name}".encode())
 
 
-def test_who_may_only_read_can_verify_and_keep_heads(reader: str, tmp_path: Path) -> None:
+def test_a_read_only_role_can_verify_and_keep_heads(reader: str, tmp_path: Path) -> None:
     role = f"reader_{os.getpid()}"
 
     kept = run("heads", "--dsn", reader, "--role", role, "--to", str(tmp_path))
@@ -93,7 +93,7 @@ def test_who_may_only_read_can_verify_and_keep_heads(reader: str, tmp_path: Path
     assert (kept.returncode, ended.returncode) == (0, 0), (kept, ended)
 
 
-def test_where_temporary_tables_are_refused_it_says_so(reader: str, history_dsn: str) -> None:
+def test_a_refusal_of_temporary_tables_is_reported(reader: str, history_dsn: str) -> None:
     with psycopg.connect(history_dsn, autocommit=True) as connection:
         connection.execute(f'REVOKE TEMPORARY ON DATABASE "{connection.info.dbname}" FROM PUBLIC'.encode())
 

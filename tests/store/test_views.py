@@ -79,7 +79,7 @@ def _time(time: str | None) -> Micros | None:
     return None if time is None else parse_time(time)
 
 
-def test_the_worked_example_of_rfc_66_while_it_happens(viewed: ViewedTables) -> None:
+def test_the_worked_example_of_rfc_66_step_by_step(viewed: ViewedTables) -> None:
     """Delta writers are in flight while a compaction is scheduled, and while it completes."""
     base = viewed.written(MOR, Action.DELTACOMMIT, 1)
     first, second, third = (viewed.start(MOR, Action.DELTACOMMIT) for _ in range(3))

@@ -150,7 +150,7 @@ def test_a_date_is_written_as_a_text_or_as_days(
     assert prices.check().totals == []
 
 
-def test_the_python_writer_tells_how_it_is_called() -> None:
+def test_the_python_writer_prints_its_usage() -> None:
     ended = programs.run("python", "http://127.0.0.1:7077", "shop.orders")
 
     assert ended.returncode == 1
@@ -169,7 +169,7 @@ def test_the_python_writer_tells_how_it_is_called() -> None:
         ({"extra": 1}, "row 1 has the columns id, day,"),
     ],
 )
-def test_the_python_writer_says_in_which_form_it_takes_a_value(
+def test_the_python_writer_names_the_accepted_form_of_a_value(
     prices: chronolake.Table, changed: Row, message: str
 ) -> None:
     types = {field.name: field.type for field in prices.definition.schema}
@@ -230,7 +230,7 @@ def test_a_file_that_the_server_does_not_let_go_stays(
 
 
 @EACH_LANGUAGE
-def test_an_insert_of_a_key_that_is_there_leaves_nothing_behind(
+def test_an_insert_of_an_existing_key_leaves_no_file(
     prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
 ) -> None:
     programs.write("python", prices, shared_server_url, "insert", [price(7, 1)], tmp_path)
