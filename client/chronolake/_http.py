@@ -26,6 +26,9 @@ from chronolake_model.problems import Problem
 URL_VARIABLE = "CHRONOLAKE_URL"
 URL_DEFAULT = "http://127.0.0.1:7077"
 
+RENAMES_MAX: Final = 3
+"""The most renames of tables that one call follows."""
+
 _BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
 _STREAM_SILENT_SECONDS = 60.0
 """The longest silence on a stream. The server sends a comment every 15 seconds to keep it alive."""

@@ -13,7 +13,8 @@ from chronolake.cli import output
 from chronolake_model.schemas import AddColumn
 from tests.client.conftest import SCHEMA, Cli
 from tests.client.stored import Stored, base, in_storage, written
-from tests.client.test_writes import publish
+from tests.client.test_actions import log_of
+from tests.client.test_writes import publish, stat_of
 
 
 def test_a_table_goes_by_its_new_definition_at_once(
@@ -47,6 +48,36 @@ def test_a_write_follows_its_table_to_its_new_name(
 
     assert (write.instant.state, write.table) == (chronolake.State.COMPLETED, f"{name}_old")
     assert client.table(name).timeline.first() is None
+
+
+def test_writes_that_complete_together_follow_their_tables_to_their_new_names(
+    client: chronolake.Client, table: chronolake.Table, clicks: chronolake.Table
+) -> None:
+    orders_name, clicks_name = table.name, clicks.name
+    with table.begin() as order, clicks.begin() as click:
+        order.add(stat_of(order, 1))
+        click.add(log_of(click, 1))
+        client.table(orders_name).alter(name=f"{orders_name}_old")
+        client.table(clicks_name).alter(name=orders_name)
+
+        done = client.complete_together([order, click])
+
+    assert [instant.table for instant in done] == [f"{orders_name}_old", orders_name]
+    assert [table.reload().name, clicks.reload().name] == [f"{orders_name}_old", orders_name]
+    assert [list(table.instants()), list(clicks.instants())] == [[done[0]], [done[1]]]
+
+
+def test_writes_of_a_table_that_was_dropped_do_not_complete_together(
+    client: chronolake.Client, table: chronolake.Table, clicks: chronolake.Table
+) -> None:
+    order, click = table.begin(), clicks.begin()
+    client.table(table.name).alter(name=f"{table.name}_old")
+    client.drop_table(f"{table.name}_old")
+
+    with pytest.raises(errors.TableNotFound):
+        client.complete_together([order, click])
+
+    assert click.refresh().state is chronolake.State.INFLIGHT
 
 
 def test_a_table_that_was_opened_before_a_swap_of_names_stays_itself(

@@ -12,17 +12,13 @@ import httpx
 
 from chronolake import _http, errors
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._http import Endpoint, LineSplitter, Retries
+from chronolake._http import RENAMES_MAX, Endpoint, LineSplitter, Retries
 from chronolake.calls.base import Call, Page
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
 _Page = TypeVar("_Page", bound=Page)
 _Entry = TypeVar("_Entry")
-
-
-_RENAMES_MAX = 3
-"""The most renames of a table that one call follows."""
 
 
 class AsyncTransport:
@@ -72,7 +68,7 @@ class AsyncTransport:
         self, call: Call[Any], send: Callable[[Call[Any], str], Awaitable[_Result]], key: str = ""
     ) -> _Result:
         """The result of ``send``. If the table was renamed, the call is sent again under its present name."""
-        for _ in range(_RENAMES_MAX):
+        for _ in range(RENAMES_MAX):
             try:
                 return await send(call, key)
             except errors.NotFound as refused:

@@ -12,11 +12,12 @@ from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage
 from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
+from chronolake._http import RENAMES_MAX
 from chronolake._location import Location
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake.calls.base import Call
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
+from chronolake_model.instants import CompletedTogether, Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import State
@@ -366,19 +367,37 @@ async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:
     """Complete all writes, or none; see ``AsyncClient.complete_together``."""
     if not writes:
         return []
-    first = writes[0]
     for write in writes:
         if write.lost is not None:
             raise write.lost
     for write in writes:
         await write._prepare()
-    call = together_call([write._progress for write in writes])
-    # The first write keeps the idempotency key, so a repeated call with the same writes is the same command.
-    answer = await _reconciled(lambda: first._command(call), lambda: _delete_files_of(writes))
+    answer = await _reconciled(lambda: _complete_by_names(writes), lambda: _delete_files_of(writes))
     instants = [write._progress.update(instant) for write, instant in zip(writes, answer.instants, strict=True)]
     for write in writes:
         await write._delete_direct_markers()
     return instants
+
+
+async def _complete_by_names(writes: Sequence[AsyncWrite]) -> CompletedTogether:
+    """Complete all writes. If tables were renamed, the command is sent again under their present names."""
+    for _ in range(RENAMES_MAX):
+        names = [write.table for write in writes]
+        try:
+            return await _send_together(writes)
+        except errors.NotFound as refused:
+            if "renamed_to" not in refused.context:
+                raise
+            for write in writes:
+                await write.refresh()
+            if [write.table for write in writes] == names:
+                raise
+    return await _send_together(writes)
+
+
+async def _send_together(writes: Sequence[AsyncWrite]) -> CompletedTogether:
+    # The first write keeps the idempotency key, so a repeated call with the same writes is the same command.
+    return await writes[0]._command(together_call([write._progress for write in writes]))
 
 
 async def _delete_files_of(writes: Sequence[AsyncWrite]) -> None:

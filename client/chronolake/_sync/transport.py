@@ -13,17 +13,13 @@ import httpx
 
 from chronolake import _http, errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._http import Endpoint, LineSplitter, Retries
+from chronolake._http import RENAMES_MAX, Endpoint, LineSplitter, Retries
 from chronolake.calls.base import Call, Page
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
 _Page = TypeVar("_Page", bound=Page)
 _Entry = TypeVar("_Entry")
-
-
-_RENAMES_MAX = 3
-"""The most renames of a table that one call follows."""
 
 
 class Transport:
@@ -71,7 +67,7 @@ class Transport:
 
     def _following(self, call: Call[Any], send: Callable[[Call[Any], str], _Result], key: str = "") -> _Result:
         """The result of ``send``. If the table was renamed, the call is sent again under its present name."""
-        for _ in range(_RENAMES_MAX):
+        for _ in range(RENAMES_MAX):
             try:
                 return send(call, key)
             except errors.NotFound as refused:

@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
+from chronolake._http import RENAMES_MAX
 from chronolake._location import Location
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._sync.deletions import FileDeleter, marked_in_storage
@@ -17,7 +18,7 @@ from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
 from chronolake.calls.base import Call
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import Conflict, Instant, StagedWriteStats, TouchedFileGroup
+from chronolake_model.instants import CompletedTogether, Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import State
@@ -365,19 +366,37 @@ def complete_together(writes: Sequence[Write]) -> list[Instant]:
     """Complete all writes, or none; see ``Client.complete_together``."""
     if not writes:
         return []
-    first = writes[0]
     for write in writes:
         if write.lost is not None:
             raise write.lost
     for write in writes:
         write._prepare()
-    call = together_call([write._progress for write in writes])
-    # The first write keeps the idempotency key, so a repeated call with the same writes is the same command.
-    answer = _reconciled(lambda: first._command(call), lambda: _delete_files_of(writes))
+    answer = _reconciled(lambda: _complete_by_names(writes), lambda: _delete_files_of(writes))
     instants = [write._progress.update(instant) for write, instant in zip(writes, answer.instants, strict=True)]
     for write in writes:
         write._delete_direct_markers()
     return instants
+
+
+def _complete_by_names(writes: Sequence[Write]) -> CompletedTogether:
+    """Complete all writes. If tables were renamed, the command is sent again under their present names."""
+    for _ in range(RENAMES_MAX):
+        names = [write.table for write in writes]
+        try:
+            return _send_together(writes)
+        except errors.NotFound as refused:
+            if "renamed_to" not in refused.context:
+                raise
+            for write in writes:
+                write.refresh()
+            if [write.table for write in writes] == names:
+                raise
+    return _send_together(writes)
+
+
+def _send_together(writes: Sequence[Write]) -> CompletedTogether:
+    # The first write keeps the idempotency key, so a repeated call with the same writes is the same command.
+    return writes[0]._command(together_call([write._progress for write in writes]))
 
 
 def _delete_files_of(writes: Sequence[Write]) -> None:
