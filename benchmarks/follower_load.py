@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def allow_files(number: int) -> None:
-    """Have this process, and those that it starts, open so many files."""
+    """Allow this process, and its children, to open this many files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < number + 256:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(number + 256, hard), hard))
@@ -53,7 +53,7 @@ def large_metadata(size: int) -> list[dict[str, str]]:
 
 
 def open_stream(port: int, number: int, after: str | None = None) -> socket.socket:
-    """A connection on which a stream of events was asked for."""
+    """A connection on which a stream of events was requested."""
     line = socket.socket()
     # A client with a small receive buffer: the server must bound the bytes that it keeps.
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)

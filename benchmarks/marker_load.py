@@ -39,7 +39,7 @@ class Figures(msgspec.Struct):
 
 
 class _Load:
-    """Requests of ``size`` markers until ``markers`` were asked for, or ``seconds`` are over."""
+    """Send requests of ``size`` markers until ``markers`` were requested, or ``seconds`` are over."""
 
     def __init__(self, path: str, requested_time: str, size: int, markers: int, seconds: float) -> None:
         self._path, self._time, self._size, self._seconds = path, requested_time, size, seconds

@@ -91,7 +91,7 @@ def _is_multiple(orders: pa.Table, step: int) -> pa.ChunkedArray:
 
 
 def _as_changes(orders: pa.Table, *, days: int, op: str = "upsert") -> pa.Table:
-    """``orders`` as changes that were true so many days after each was placed."""
+    """``orders`` as changes that were true this many days after each was placed."""
     placed = orders["o_orderdate"].cast(pa.timestamp("us", tz="UTC"))
     updated_at = pc.add(placed, pa.scalar(timedelta(days=days)))
     return orders.append_column("updated_at", updated_at).append_column("op", pa.repeat(op, len(orders)))

@@ -76,12 +76,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def present() -> dict[str, str]:
-    """The package as it is checked in: the text of each file by its name."""
+    """The package as checked in: the text of each file by its name."""
     return {path.name: path.read_text(encoding="utf-8") for path in TARGET.glob("*.py")}
 
 
 def package() -> dict[str, str]:
-    """The package as it is generated, not yet formatted."""
+    """The package as generated, not yet formatted."""
     return {
         path.name: HEADER.format(name=path.name) + to_sync(path.read_text(encoding="utf-8"))
         for path in sorted(SOURCE.glob("*.py"))

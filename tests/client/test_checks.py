@@ -137,7 +137,7 @@ def test_a_wrong_value_is_a_finding(orders: chronolake.Table, kind: FindingKind)
 
     assert kinds(report)[kind] == (1, 1)
     assert [finding.path for finding in report.findings if finding.kind is kind] == [path]
-    # A commit time that is wrong makes the number that begins with it wrong, and a key is asked of null too.
+    # A wrong commit time makes the sequence number that begins with it wrong too.
     allowed = {kind, FindingKind.WRONG_COMMIT_SEQNO} if kind is FindingKind.WRONG_COMMIT_TIME else {kind}
     assert set(kinds(report)) == allowed
 

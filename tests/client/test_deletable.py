@@ -1,4 +1,4 @@
-"""Which files may be deleted, asked by the client: each file that is needed stays, for a reason of its own."""
+"""The client's query for deletable files: each needed file is refused, with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 3 at the client: a follower gets each event once, however often the connection is lost."""
+"""Promise 3 at the client: a follower gets each event once, through any number of lost connections."""
 
 from __future__ import annotations
 

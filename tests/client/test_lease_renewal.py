@@ -1,4 +1,4 @@
-"""The renewal of a lease in the background: it goes on through outages, and ends when the server says so."""
+"""The renewal of a lease in the background: it survives outages, and ends when the server refuses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client for an event loop and the blocking one have the same methods, with the same parameters."""
+"""The async client and the blocking one have the same methods, with the same parameters."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_the_examples_of_a_page_run(page: Path, server: ServerProcess, tmp_path:
     with psycopg.connect(server.dsn) as connection:
         for block in _that_run(page, "sql"):
             connection.execute(block.code.encode())
-        # Roles belong to the cluster: none of them stays.
+        # Roles belong to the cluster, so they are dropped.
         connection.rollback()
 
 
@@ -63,7 +63,7 @@ def test_the_spark_examples_of_a_page_run(
 
 
 def _script(examples: Sequence[Block], server: ServerProcess, folder: Path) -> str:
-    """The code of ``examples``, with this server and this folder in the place of those that are shown."""
+    """The code of ``examples``, with this server and this folder in place of the documented ones."""
     code = "\n".join(block.code for block in examples)
     code = code.replace(URL_SHOWN, server.url).replace(FOLDER_SHOWN, str(folder))
     # A reader sees that a request was refused; a script needs a flag.

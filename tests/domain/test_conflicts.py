@@ -84,7 +84,7 @@ log compact  ..      ..     ..       ..       ..       ..
 
 
 def cells(table: str) -> list[tuple[str, str, str]]:
-    """Each cell as (who completes, the other, the answers)."""
+    """Each cell as (the completing instant, the other, the answers)."""
     _, *rows = table.strip().splitlines()
     names = list(DEEDS)
     split = [(row[:13].strip(), row[13:].split()) for row in rows]

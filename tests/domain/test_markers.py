@@ -156,7 +156,7 @@ def instant(action: Action = Action.DELTACOMMIT, time: Micros = MINE, lease: int
 
 
 def refuse(mine: MarkerKind, *others: ConcurrentInstant) -> None:
-    """Ask for a marker in a group that others have in hand."""
+    """Request a marker in a file group that other instants have marked."""
     name = LOG if mine is MarkerKind.APPEND else BASE
     markers.refuse_early(TABLE, instant(), [Marker("", name, mine)], {}, {IN_GROUP: set(others)}, NOW)
 

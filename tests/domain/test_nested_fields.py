@@ -1,4 +1,4 @@
-"""Nested fields: their ids through any changes against a plain model, their paths, and what is refused."""
+"""Nested fields: their ids through any changes against a plain model, their paths, and refusals."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def cut(*files: File, pending: Sequence[int] = (), replaced: tuple[int, int] | N
 
 
 def seen(file_slice: FileSlice[File] | None) -> tuple[int, int | None, list[int]] | None:
-    """A slice's time, its base file and its log files, by the requested times of those who wrote them."""
+    """A slice's time, its base file and its log files, by the requested times of their writers."""
     if file_slice is None:
         return None
     return (

@@ -15,7 +15,7 @@ from tests.fuzz import attack
 
 
 def main() -> int:
-    """Run for so many seconds; the status is that of schemathesis: 0 when nothing failed."""
+    """Run for ``seconds``. Returns the status of schemathesis: 0 when nothing failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))

@@ -29,7 +29,7 @@ EFFECTS = {
 
 
 def check(history: History, log: Log) -> list[Finding]:
-    """Everything that is wrong with ``history``, given the log as it is once all clients have stopped."""
+    """Every fault of ``history``, given the log after all clients have stopped."""
     tables = timelines.of(log)
     effects = _effects(history, log)
     return [
@@ -228,7 +228,7 @@ def _final_states(table: str, timeline: Timeline) -> Iterator[Finding]:
 
 
 def _conflicts(table: str, timeline: Timeline) -> Iterator[Finding]:
-    """The first to complete wins. Who conflicts with any earlier one conflicts with the last before it."""
+    """The first to complete wins. A conflict with any earlier instant is one with the last before it."""
     last: dict[tuple[str, str], Event] = {}
     for event in timeline.completions:
         for group in event.groups:

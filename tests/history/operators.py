@@ -13,7 +13,7 @@ from tests.server.rest import Json
 
 PAUSE_SECONDS_MAX = 0.3
 ATTEMPTS_MAX = 5
-"""How often a change is sent to a table that has another name by now."""
+"""Attempts of a change whose table was renamed meanwhile."""
 SWAP_SHARE = 0.5
 RENAME_SHARE = 0.3
 

@@ -153,7 +153,7 @@ class History:
     given_up: int = 0
     """Commands whose client stopped asking."""
     looked_up: int = 0
-    """Outcomes of such commands that were asked for in the end."""
+    """Outcomes of such commands that were looked up at the end."""
     forgotten: list[Command] = field(default_factory=list)
     """Commands that were in the log when their outcome was looked up, which was not there."""
     failures: list[str] = field(default_factory=list)

@@ -152,7 +152,7 @@ async def _follow_to_the_end(followers: Sequence[Follower], log: Log) -> None:
 
 
 async def _look_up(history: History, log: Log, recorders: Sequence[Recorder]) -> None:
-    """Ask for the outcome of each command that took effect, but whose answers were lost."""
+    """Look up the outcome of each command that took effect, but whose answers were lost."""
     logged = {event.request_id for event in log}
     unknown = [command for command in history.commands if command.returned is None and command.key in logged]
 

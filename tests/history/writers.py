@@ -19,7 +19,7 @@ BUCKETS_MAX = 3
 """File groups that one instant writes into."""
 NOT_MINE = "somebody else"
 NAMES_MAX = 5
-"""How often a command is sent to a table that has another name by now."""
+"""Attempts of a command whose table was renamed meanwhile."""
 BY_NAME_ALONE = 0.1
 """The share of instants that are begun in any table of the name."""
 

@@ -18,7 +18,7 @@ from tests.store import tampering
 PATIENCE_SECONDS = 30.0
 DELETES = ("--deleter-seconds", "0.1", "--deleter-lease-seconds", "2", "--reaper-seconds", "0.1")
 OTHERS = "day=0/not-a-data-file"
-"""A file that is none of the instants'."""
+"""A file that belongs to no instant."""
 NewServer = Callable[..., ServerProcess]
 
 
@@ -45,7 +45,7 @@ def plan_of(table: rest.Table, instant: str) -> rest.Json:
 
 
 def name_in_plan(dsn: str, rollback: str, name: str) -> None:
-    """Have the plan of a rollback name another file, which no request may."""
+    """Make the plan of a rollback name another file, which no request may."""
     time = f"chronolake.moment({parse_time(rollback)})"
     tampering.tamper(dsn, f"UPDATE event_entry SET name = '{name}' WHERE instant = {time}")
 
@@ -56,7 +56,7 @@ def given_back(server: ServerProcess) -> list[str]:
 
 
 def kill_in_the_middle(server: ServerProcess, dsn: str, reported: int) -> None:
-    """Kill a server that deletes when it has reported so many files."""
+    """Kill a server that deletes after it has reported this number of files."""
     with database.connected(dsn) as other, other.transaction():
         database.wait_until(dsn, f"(SELECT count(*) FROM deleted_file) >= {reported}")
         # A file that is already deleted from storage cannot be reported any more.
@@ -78,7 +78,7 @@ def marked_directly(table: StoredTable, files: int = 3) -> tuple[str, list[rest.
 
 
 def wrote_over(table: StoredTable, files: int) -> tuple[list[str], list[str]]:
-    """The paths of files that a commit wrote and the next one superseded, and of those that did."""
+    """The paths of the files of a commit that the next commit superseded, and of the superseding files."""
     commits = []
     for _ in range(2):
         instant = table.begun()

@@ -322,7 +322,7 @@ STREAMS = (Operation("GET", "/v1/events/stream"),)
 """Answers that do not end by themselves; ``test_feed.py`` tries them."""
 WITH_BODY = tuple(operation for operation in OPERATIONS if operation.body is not None)
 BODY_OPTIONAL = (HEARTBEAT, INFLIGHT)
-"""Templates of those whose body may be left out: an empty one is ``{}``."""
+"""Operations with an optional body: an empty one is ``{}``."""
 OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
 OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
 OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
@@ -332,7 +332,7 @@ NO_COMMANDS = (
     *("/conflicts", "/completion-times", "/scan", "/markers", "/clean-plans"),
     *("/readers", "/{lease_id}", "/{lease_id}/heartbeat"),
 )
-"""How the paths of those end that are posted because of their bodies, or are no events."""
+"""Ends of the paths of requests besides GET that are no commands."""
 COMMANDS = tuple(
     operation
     for operation in OPERATIONS

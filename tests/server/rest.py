@@ -165,7 +165,7 @@ class Table:
 
 def connect(url: str) -> httpx.Client:
     """A plain HTTP client of a server."""
-    # Without certificates, which cost more than a request, and which no server of the tests asks for.
+    # Without certificates: they cost more than a request, and the servers of the tests need none.
     return httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, verify=False)
 
 

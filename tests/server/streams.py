@@ -16,7 +16,7 @@ LITTLE_ROOM = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 1024)]
 
 
 class OpenStream:
-    """A stream that was answered; nothing of it is read until a test asks for it."""
+    """A stream that was answered. It reads nothing until a test does."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
@@ -38,7 +38,7 @@ class OpenStream:
         return bool(part)
 
     def read_events(self, number: int) -> list[dict[str, Any]]:
-        """Read until there are so many whole events; gives them."""
+        """Read until there are this many whole events. Returns them."""
         while len(self.events) < number and self.read():
             pass
         return list(self.events)
@@ -54,7 +54,7 @@ class OpenStream:
 def opened(
     url: str, address: str = "127.0.0.1", *, little_room: bool = False, **parameters: str
 ) -> Iterator[OpenStream]:
-    """A stream of the server at ``url``, asked for from an address of this machine."""
+    """A stream of the server at ``url``, requested from an address of this machine."""
     options = LITTLE_ROOM if little_room else None
     transport = httpx.HTTPTransport(local_address=address, socket_options=options)
     with (

@@ -33,7 +33,7 @@ def renamed(table: Table, name: str) -> Table:
 
 
 def definition(table: Table) -> Json:
-    """The table as it is now."""
+    """The present table."""
     return succeeded(table.http.get(f"/v1/tables/{table.name}"))
 
 
@@ -301,7 +301,7 @@ def test_cursors_and_answers_outlive_a_rename(table: Table) -> None:
 
 
 def stop_wall_clock(server: ServerProcess) -> None:
-    """Have all tables issue the same times: each clock goes on by a tick at a time."""
+    """Make all tables issue the same times: each clock advances by one tick at a time."""
     [row] = sql.query(server.dsn, "SELECT now_us() AS now")
     sql.set_wall_clock(server.dsn, str(row["now"] + 60_000_000))
 

@@ -1,4 +1,4 @@
-"""Snapshots and changes as Arrow: the same as in JSON, whole or not at all, and nothing held for who goes."""
+"""Snapshots and changes as Arrow: equal to JSON, whole or failed, and no resources for absent readers."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_an_error_is_answered_as_a_problem(table: Table) -> None:
 
 @pytest.fixture
 def large(shared_server: ServerProcess, table: Table) -> Table:
-    """A table of so many files that no buffer between server and reader holds them all."""
+    """A table with more files than the buffers between server and reader hold."""
     requested = table.begun()
     succeeded(table.complete(requested, write_stat(requested)))
     database.multiply_files(shared_server.dsn, table.name, MANY_FILES)

@@ -107,7 +107,7 @@ def test_clients_that_leave_before_their_turn_take_no_slot(
             for _ in range(PER_CLIENT):
                 stall(server, large, address, connections)
         waiting = [requested(server, large, "127.0.0.3") for _ in range(STREAMS_MAX)]
-        # By then the server has looked up the table for those who wait, too.
+        # By then the server has looked up the table for the waiting requests, too.
         for _ in range(STREAMS_MAX):
             succeeded(large.http.get(f"/v1/tables/{small.name}/snapshot"))
         for connection in waiting:
@@ -151,7 +151,7 @@ def test_a_client_that_takes_nothing_of_its_stream_is_cut_off(
 
 
 def ends_whole(connection: socket.socket) -> bool:
-    """Whether the body in chunks comes to its end, so that the client takes the snapshot for whole."""
+    """Whether the chunked body is complete, so that the client accepts the snapshot."""
     end = b""
     try:
         while part := connection.recv(65_536):

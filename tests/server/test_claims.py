@@ -1,4 +1,4 @@
-"""Two databases and one folder: whose claim the folder has decides who deletes there."""
+"""Two databases and one folder: only the metastore that has the claim of the folder deletes there."""
 
 from __future__ import annotations
 

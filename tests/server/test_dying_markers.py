@@ -19,7 +19,7 @@ ODD_PARTITIONS = ("a,b", 'a"b', "a'b", "a b", "ü", "a.marker.CREATE", "{a}", "N
 
 
 def test_no_name_is_changed_by_a_server_that_dies_and_restarts(server: ServerProcess) -> None:
-    """Hudi reloads its marker files joined by commas, and goes on with line feeds (HUDI's MarkerDirState)."""
+    """Hudi reloads its marker files joined by commas, and continues with line feeds (HUDI's MarkerDirState)."""
     with rest.connect(server.url) as http:
         table = rest.make_table(http, partition_fields=["day"])
         instant = table.begun()
@@ -45,7 +45,7 @@ def freezer(dsn: str) -> Iterator[Freezer]:
 def test_a_marker_is_not_acknowledged_before_it_is_durable(
     freezer: Freezer, new_server: Callable[..., ServerProcess]
 ) -> None:
-    """Hudi puts a marker into its set before the flush: who asks again meanwhile hears that it exists."""
+    """Hudi adds a marker to its set before the flush: a retry in between is answered that the marker exists."""
     server = new_server(freezer.dsn)
     with rest.connect(server.url) as http, ThreadPoolExecutor(2) as threads:
         table = rest.make_table(http)

@@ -1,4 +1,4 @@
-"""Early conflict detection: a marker is refused when another instant has its file group in hand."""
+"""Early conflict detection: a marker is refused when another instant has marked its file group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL is started again when it ends, and ends with the last server, however that ends."""
+"""The embedded PostgreSQL restarts when it ends, and ends with the last server, in any way that one ends."""
 
 from __future__ import annotations
 

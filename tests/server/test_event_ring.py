@@ -40,7 +40,7 @@ def test_the_pieces_of_a_frame_are_the_frame(size: int, pieces: list[int], of_ta
 
 
 class Reader:
-    """A follower of all tables or of one, who goes on by the last whole event when the ring has no more."""
+    """A follower of all tables or of one, which resumes after the last whole event when the ring ends."""
 
     def __init__(self, table_id: UUID | None) -> None:
         self.table_id = table_id

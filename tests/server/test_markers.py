@@ -16,12 +16,12 @@ LARGE = 12_345
 
 
 def many(requested_time: str, number: int) -> list[Json]:
-    """So many markers of one instant."""
+    """This many markers of one instant."""
     return [marker(requested_time, bucket) for bucket in range(number)]
 
 
 def left_unreconciled(dsn: str, requested_time: str, *markers: Json) -> None:
-    """Markers of an instant that completed without being asked for them, under a release before this one."""
+    """Unreported markers of an instant that completed under an earlier release."""
     with database.connected(dsn) as connection:
         connection.cursor().executemany(
             "INSERT INTO marker SELECT table_id, requested_time, %s, %s, %s, NULL, now() FROM instant"

@@ -17,7 +17,7 @@ from tests.server.rest import Json, marker, write_stat
 ROUNDS = 12
 TASKS = 16
 REQUESTS_MAX = 12
-"""Requests of a task beside the end of the instant: who completes has to come to an end with them."""
+"""Requests of a task during the end of the instant; completing must succeed in spite of them."""
 MARKED_BEFORE = 40
 """Markers that were acknowledged when the instant is ended."""
 DEADLINE_SECONDS = 120.0

@@ -36,7 +36,7 @@ def followed(server: ServerProcess, followers: int, reading: int) -> Iterator[No
 
 
 class Crowd:
-    """Writers and readers of one table, and one who asks whether the server is alive."""
+    """Writers and readers of one table, and a client that polls the server's health."""
 
     def __init__(self, server: ServerProcess, client: httpx.AsyncClient, table: str) -> None:
         self.statm = Path(f"/proc/{server.pid}/statm")

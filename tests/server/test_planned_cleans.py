@@ -283,7 +283,7 @@ def test_a_clean_completes_when_each_of_its_files_is_reported(table: Table) -> N
     succeeded(table.report(planned["requested_time"], first))
     problem = refused(table.complete(planned["requested_time"]), 409, "undeleted-files")
     assert problem["context"] == {"undeleted": 1, "file": second["file_name"]}
-    # Again, as who was broken off does.
+    # The same report again, as from an interrupted executor.
     succeeded(table.report(planned["requested_time"], first, second))
     done = succeeded(table.complete(planned["requested_time"]))
 

@@ -94,7 +94,7 @@ def stand_still(_context: TaskContext, options: WriteOptions) -> None:
 
 
 def come_late(context: TaskContext, options: WriteOptions) -> None:
-    """The first attempt of the first task goes on when another has won and is published."""
+    """The first attempt of the first task continues when another has won and is published."""
     if (context.partitionId(), context.attemptNumber()) != (0, 0):
         return
     signs = signals(options.table.base_path)

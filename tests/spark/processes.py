@@ -11,7 +11,7 @@ KILL_SECONDS_MAX = 30.0
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """kill -9, the process first and then its children, and wait until none of them is there."""
+    """Send SIGKILL to the process, then to its children, and wait until all have ended."""
     if process.poll() is not None:
         return
     first = psutil.Process(process.pid)

@@ -1,4 +1,4 @@
-"""A value goes into the table as it is, or the write fails and says so."""
+"""A value is stored unchanged, or the write fails with an error."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from chronolake_spark.column_stats import COLUMNS_MAX, Collector
 
 
 def stats_of(type_: pa.DataType, *chunks: Sequence[Any]) -> ColumnStats:
-    """The stats of one column, seen in so many tables."""
+    """The stats of one column, collected over these tables."""
     schema = pa.schema([pa.field("c", type_)])
     collector = Collector(schema, {"c": 7})
     tables = [pa.table({"c": pa.array(chunk, type_)}, schema=schema) for chunk in chunks]

@@ -52,7 +52,7 @@ def folder(repository: Path) -> Path:
 def ingested(
     spark: SparkSession, shared_server_url: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ingested]:
-    """The table in a layout, loaded by the main job when first asked for, and its completion times."""
+    """The table in a layout, loaded by the main job on the first request, and its completion times."""
 
     @cache
     def ingest(layout: str) -> tuple[SparkTable, list[str]]:

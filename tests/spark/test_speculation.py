@@ -24,7 +24,7 @@ EAGER = {
     "spark.speculation.minTaskRuntime": "100ms",
     "spark.locality.wait": "0",
     "spark.executor.memory": "512m",
-    # The loser is asked to stop, and does not hear it.
+    # The losing attempt ignores the request to stop.
     "spark.python.task.killTimeout": "300s",
 }
 

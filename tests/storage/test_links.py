@@ -17,7 +17,7 @@ LINKED = ["day=1/a.parquet", "day=1/hour=2/a.parquet"]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A table's folder, and beside it one that is none of its business."""
+    """A table's folder, and beside it an unrelated folder."""
     (tmp_path / "victim" / "hour=2").mkdir(parents=True)
     (tmp_path / "victim" / "a.parquet").write_bytes(b"precious")
     (tmp_path / "victim" / "hour=2" / "a.parquet").write_bytes(b"precious")

@@ -15,7 +15,7 @@ from tests.store.tables_of_types import TablesOfTypes, projections
 
 @pytest.fixture
 def history(dsn: str) -> Iterator[TablesOfTypes]:
-    """A history with a table of each type; at the end it is verified, and rebuilt as it is."""
+    """A history with a table of each type; at the end it is verified, and rebuilt without a change."""
     with TablesOfTypes(dsn) as history:
         history.make()
         yield history

@@ -190,7 +190,7 @@ class Timeline:
         self._change(time, state=State.INFLIGHT)
 
     def writes_with(self, action: Action) -> int | None:
-        """The version of the schema that an instant writes with which is taken in hand now."""
+        """The version of the schema of an instant that is started now."""
         return None if action in UNDOES else self.schema.version
 
     def may_return(self, time: int, writer: str, now: int) -> Refusals:
@@ -321,7 +321,7 @@ class Timeline:
         self.readers = {lease_id: lease for lease_id, lease in self.readers.items() if lease.expires > self.now}
 
     def resumed_clean(self, time: int, writer: str, lease_seconds: int, now: int) -> None:
-        """A writer takes it over, or goes on with it."""
+        """A writer takes the instant over, or continues it."""
         if self.instants[time].state is State.REQUESTED:
             self._change(time, state=State.INFLIGHT, schema_version=self.schema.version)
         self._lease(time, writer, lease_seconds, now)
@@ -348,7 +348,7 @@ class Timeline:
         return self._unless_leased(instant, writer, now)
 
     def resumed(self, rollback: int, writer: str, lease_seconds: int, now: int) -> None:
-        """A writer asked for a rollback that exists already."""
+        """A writer requested a rollback that exists already."""
         instant = self.instants[rollback]
         if instant.state is State.REQUESTED or (
             instant.is_pending and not self._unless_leased(instant, writer, now)

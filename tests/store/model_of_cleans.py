@@ -106,7 +106,7 @@ def _left(timeline: Timeline) -> dict[File, int]:
 
 
 def _is_old(timeline: Timeline, file: File, versions: int) -> bool:
-    """Whether its slice has so many newer ones in its group, or nothing of the group counts any more."""
+    """Whether its slice has ``versions`` newer ones in its group, or its group is not served any more."""
     time, how, group = file
     written: list[Completed] = [instant for instant in timeline.completed() if instant.touches(how, group)]
     mine = next((instant for instant in written if instant.time == time), None)

@@ -188,7 +188,7 @@ class Metastore:
         }
 
     def confuses(self, handle: Handle) -> bool:
-        """Whether a writer meets an instant of another table that it could take for its own."""
+        """Whether a writer meets an instant of another table that it could mistake for its own."""
         name, time, table_id = handle
         holder = self.holders.get(name, table_id)
         is_pending = self.pending.get((holder, time))

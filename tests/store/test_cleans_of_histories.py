@@ -1,4 +1,4 @@
-"""Random histories with cleans in them, held against a reader who knows nothing but the events."""
+"""Random histories with cleans, compared with a reader that knows only the events."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Cleaned:
     # ------------------------------------------------------------------------------ rules
 
     def step(self) -> None:
-        """One thing, of those that may happen."""
+        """One of the possible steps."""
         steps: list[Callable[[], None]] = [
             *[self.write] * 8,
             *[self.clean] * 5,

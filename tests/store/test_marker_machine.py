@@ -68,7 +68,7 @@ FILES = st.lists(st.sampled_from(ANY_FILE), unique=True, min_size=1, max_size=4)
 
 
 class Markers(machines.DatabaseMachine):
-    """The markers of one table, however their instants end."""
+    """The markers of one table, for instants with any end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -386,7 +386,7 @@ class Markers(machines.DatabaseMachine):
         return self.table.instants[data.draw(st.sampled_from(sorted(instant.time for instant in known)))]
 
     def attempts(self, data: DataObject, instant: MarkedInstant) -> list[File]:
-        """One attempt a bucket; mostly of those that are marked, if any are."""
+        """One attempt for each bucket; mostly of marked ones, if any exist."""
         known = sorted(instant.marked) if instant.marked and self.usually(data) else ANY_FILE
         chosen = {bucket: (bucket, attempt) for bucket, attempt in data.draw(st.permutations(known))}
         return sorted(chosen.values()) if self.usually(data) else sorted(chosen.values())[:1]

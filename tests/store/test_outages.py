@@ -1,4 +1,4 @@
-"""An outage of the database is one warning, however many connections it breaks."""
+"""An outage of the database is one warning, for any number of broken connections."""
 
 from __future__ import annotations
 

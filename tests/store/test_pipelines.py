@@ -134,7 +134,7 @@ async def test_a_connection_with_abandoned_answers_is_discarded(
 
 
 async def until_active(admin: psycopg.AsyncConnection[tuple[object, ...]], process: int) -> None:
-    """Wait until a server process is at its statement."""
+    """Wait until a server process runs its statement."""
     active = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
     async with asyncio.timeout(20):
         while not (await admin.execute(active, [process])).rowcount:  # noqa: ASYNC110 - PostgreSQL signals no event

@@ -314,7 +314,7 @@ class Promises(machines.DatabaseMachine):
 
     @invariant()
     def snapshots_are_as_in_the_model(self) -> None:
-        """The latest of each table, and one of those before it in turn."""
+        """The latest of each table, and one of the earlier ones in turn."""
         turn = next(self.turns)
         for name, timeline in self.timelines.items():
             self.compare_snapshots(name, None)

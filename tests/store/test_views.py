@@ -31,7 +31,7 @@ FIRST: Final = bucket_file_id(1)
 
 
 class ViewedTables(TablesOfTypes):
-    """Tables whose views are asked for: as of now, or of a time."""
+    """Tables whose views are read, as of now or of a time."""
 
     def view(
         self, view: View, as_of: str | None = None, before_or_on: str | None = None, table: str = MOR

@@ -1,4 +1,4 @@
-"""The views of a table as of a time, all pages of each, held against a reader who replays the events."""
+"""The views of a table as of a time, all pages of each, compared with a reader that replays the events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Views:
             await self.compare_snapshots(before_or_on)
 
     async def refused(self) -> None:
-        """Of a time that was cleaned, none of them is shown."""
+        """As of a cleaned time, all of them are refused."""
         group = next(iter(self._expected.groups()), ("", "none"))
         database, table, at = self._database, self._table, self._as_of
         for answer in (
