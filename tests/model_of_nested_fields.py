@@ -59,9 +59,9 @@ def text_of(kind: Kind) -> str:
 
 def request(change: Change) -> SchemaChange:
     """The change as a request has it."""
-    what, names, value = change
+    kind, names, value = change
     path = ".".join(map(_quoted, names))
-    match what:
+    match kind:
         case "add":
             return AddColumn(path, text_of(value))
         case "rename":
@@ -108,24 +108,24 @@ class NestedFields:
             {name: self._numbered(inner) for name, inner in kind.items() if name},
         ]
 
-    def _apply(self, what: str, names: Sequence[str], value: Any) -> bool:
+    def _apply(self, kind: str, names: Sequence[str], value: Any) -> bool:
         parent = self.column
         for name in names[1:-1]:
             if (parent[1], name) == ("map", "key") or name not in parent[2]:
                 return False
             parent = parent[2][name]
         fields, name = parent[2], names[-1]
-        if what == "add":
+        if kind == "add":
             if parent[1] != "struct" or name.lower() in {other.lower() for other in fields}:
                 return False
             fields[name] = self._numbered(value)
             return True
         if name not in fields or (parent[1], name) == ("map", "key"):
             return False
-        if what == "widen":
+        if kind == "widen":
             return self._widen(fields[name], value)
         return parent[1] == "struct" and (
-            self._rename(fields, name, value) if what == "rename" else self._drop(fields, name)
+            self._rename(fields, name, value) if kind == "rename" else self._drop(fields, name)
         )
 
     @staticmethod

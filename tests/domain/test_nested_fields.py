@@ -72,7 +72,7 @@ def ids_of(
 
 
 @given(kind=model.KINDS, changes=st.lists(model.CHANGES, max_size=15))
-def test_any_changes_of_nested_fields_do_what_the_model_does_or_nothing(
+def test_any_changes_of_nested_fields_agree_with_the_model_or_change_nothing(
     kind: Kind, changes: list[Change]
 ) -> None:
     table = created(("c", model.text_of(kind)))
@@ -100,7 +100,7 @@ def test_a_path_is_taken_apart_into_the_names_that_it_was_joined_from(names: lis
 
 
 @pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "`a", "a`b`", "`a`b", "``"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_an_invalid_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is no path of a column or nested field"):
         nested_fields.split(path)
 

@@ -78,10 +78,10 @@ def test_names_of_tables_are_made_legal_as_hudi_does() -> None:
         (Field("s", "struct<a:int,a:string>"), "'s.a' is the name of 2 columns"),
     ],
 )
-def test_what_avro_cannot_state_is_named(field: Field, problem: str) -> None:
-    [found] = avro_schema.problems([Field("id", "int"), field])
+def test_a_type_that_avro_cannot_state_is_named(field: Field, problem: str) -> None:
+    [problem_text] = avro_schema.problems([Field("id", "int"), field])
 
-    assert found.startswith(problem)
+    assert problem_text.startswith(problem)
 
 
 @pytest.mark.parametrize("table", ["cow8", "cow6"])

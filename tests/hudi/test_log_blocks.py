@@ -124,15 +124,15 @@ def test_content_that_is_cut_off_or_too_long_is_damage(block: LogBlock) -> None:
 
 @settings(max_examples=300)
 @given(st.sampled_from([AVRO, DELETE]), st.data())
-def test_changed_content_is_found_or_gives_other_records(block: LogBlock, data: st.DataObject) -> None:
+def test_changed_content_is_detected_or_gives_other_records(block: LogBlock, data: st.DataObject) -> None:
     content = bytearray(block.content)
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
 
     try:
-        found = read(LogBlock(block.type, block.header, bytes(content)))
+        decoded = read(LogBlock(block.type, block.header, bytes(content)))
     except HudiFormatError:
         return
-    assert isinstance(found, list)
+    assert isinstance(decoded, list)
 
 
 @pytest.mark.parametrize("block", [AVRO, DELETE], ids=["avro", "delete"])

@@ -50,7 +50,7 @@ class SlowStream:
 
 
 @given(log_blocks)
-def test_a_stream_may_return_fewer_bytes_than_asked_for(written: list[LogBlock]) -> None:
+def test_a_stream_may_return_fewer_bytes_than_requested(written: list[LogBlock]) -> None:
     content = encoded(written)
 
     assert list(log_files.read(SlowStream(content), len(content), "p")) == written
@@ -87,13 +87,13 @@ def test_every_truncation_of_a_file_is_damage() -> None:
 
 
 @given(st.lists(blocks, min_size=1, max_size=3), st.binary(min_size=1, max_size=20))
-def test_bytes_behind_the_size_of_the_file_are_damage(written: list[LogBlock], more: bytes) -> None:
+def test_bytes_behind_the_size_of_the_file_are_damage(written: list[LogBlock], appended: bytes) -> None:
     content = encoded(written)
 
     with pytest.raises(DamagedFile, match="longer than the"):
-        list(log_files.read(io.BytesIO(content + more), len(content), "p"))
+        list(log_files.read(io.BytesIO(content + appended), len(content), "p"))
     with pytest.raises(HudiFormatError):
-        read(content + more)
+        read(content + appended)
 
 
 def positions(block: LogBlock) -> Iterator[tuple[str, range]]:
@@ -110,7 +110,7 @@ def positions(block: LogBlock) -> Iterator[tuple[str, range]]:
 
 @settings(max_examples=200)
 @given(blocks, st.data())
-def test_a_changed_byte_of_magic_length_or_version_is_found(block: LogBlock, data: st.DataObject) -> None:
+def test_a_changed_byte_of_magic_length_or_version_is_detected(block: LogBlock, data: st.DataObject) -> None:
     content = bytearray(log_files.encode(block))
     _, places = data.draw(st.sampled_from(list(positions(block))))
     place = data.draw(st.sampled_from(places))
@@ -122,7 +122,7 @@ def test_a_changed_byte_of_magic_length_or_version_is_found(block: LogBlock, dat
 
 @settings(max_examples=200)
 @given(st.lists(blocks, min_size=1, max_size=2), st.data())
-def test_a_changed_byte_anywhere_is_found_or_goes_through_without_losing_a_block(
+def test_a_changed_byte_anywhere_is_detected_or_loses_no_block(
     written: list[LogBlock], data: st.DataObject
 ) -> None:
     content = bytearray(encoded(written))
@@ -130,11 +130,11 @@ def test_a_changed_byte_anywhere_is_found_or_goes_through_without_losing_a_block
     content[place] ^= data.draw(st.integers(1, 255))
 
     try:
-        found = read(bytes(content))
+        decoded = read(bytes(content))
     except HudiFormatError:
         return
-    assert len(found) == len(written)
-    assert sum(a != b for a, b in zip(found, written, strict=True)) == 1
+    assert len(decoded) == len(written)
+    assert sum(a != b for a, b in zip(decoded, written, strict=True)) == 1
 
 
 def test_a_length_that_is_damaged_is_not_allocated() -> None:

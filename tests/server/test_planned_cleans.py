@@ -215,7 +215,7 @@ def test_files_that_a_pending_write_may_have_read_are_kept(table: Table) -> None
     assert cleaned(table)["plan"]["files_to_delete"] == [name_of(second)]
 
 
-def test_the_files_of_a_group_that_somebody_plans_for_are_kept(table: Table) -> None:
+def test_the_files_of_a_planned_file_group_are_kept(table: Table) -> None:
     first = write(table, 0, 1)
     write(table, 0, 1)
     group = {"partition_path": "", "file_id": write_stat(LONG_AGO, 0)["file_id"]}

@@ -91,11 +91,11 @@ def test_a_refused_login_is_distinguished_from_a_missing_database(
     plain_login: str, empty_database: str
 ) -> None:
     unreachable = complaint(run("serve", "--dsn", "host=127.0.0.1 port=9 dbname=x"))
-    nobody = complaint(run("serve", "--dsn", make_conninfo(plain_login, user="nobody_at_all")))
+    unknown_login = complaint(run("serve", "--dsn", make_conninfo(plain_login, user="nobody_at_all")))
     unmigrated = complaint(run("serve", "--dsn", empty_database))
 
     assert "cannot connect to PostgreSQL" in unreachable
-    assert "no such login" in nobody
+    assert "no such login" in unknown_login
     assert "run chronolake-metastore migrate" in unmigrated
     for command in ("migrate", "verify", "rebuild"):
         assert "cannot connect to PostgreSQL" in complaint(

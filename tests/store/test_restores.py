@@ -40,7 +40,7 @@ def test_the_next_caller_resumes_a_rollback_with_files_to_delete(history: Tables
     assert rollback.plan is not None
     assert rollback.plan.files_to_delete == names
     history.undo(begun, "another")
-    assert history.now(named).writer == "w", "whoever executes it lives"
+    assert history.now(named).writer == "w", "its executor still has the lease"
     history.pass_seconds(60)
     history.undo(begun, "another")
     assert history.now(named).writer == "another"

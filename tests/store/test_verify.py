@@ -140,7 +140,7 @@ def test_a_changed_projection_is_detected_and_repaired_by_a_rebuild(history_dsn:
     assert tampering.verify(history_dsn).holds
 
 
-def test_a_finding_says_which_column_differs_and_how(history_dsn: str) -> None:
+def test_a_finding_names_the_column_that_differs_and_both_values(history_dsn: str) -> None:
     tamper(history_dsn, "UPDATE file SET records = 11 WHERE superseded_at IS NOT NULL")
 
     [finding] = tampering.verify(history_dsn).findings
