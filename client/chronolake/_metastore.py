@@ -12,7 +12,6 @@ from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOr
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.tables import Table, TablePage
 from chronolake_storage.claims import Owner
-from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import Deleting
 from chronolake_storage.overlaps import TablePlace
 
@@ -21,12 +20,14 @@ Send = Callable[[Call[Any]], Any]
 
 
 class RestMetastore:
-    """The metastore of a table, over REST."""
+    """The metastore of a table, over REST.
+
+    ``send`` sends the id of the table with each call, so no other table that has the name by now answers.
+    """
 
     def __init__(self, send: Send, definition: Table) -> None:
         self._send = send
         self._name = definition.name
-        self._table_id = definition.table_id
 
     def owner(self) -> Owner | None:
         """As ``Metastore.owner``."""
@@ -45,16 +46,11 @@ class RestMetastore:
             call = None if page.next_cursor is None else call.page_at(page.next_cursor)
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed_files``. Raises ``ClaimRefused`` if another table has the name now."""
+        """As ``Metastore.needed_files``. Raises ``TableNotFound`` if the table was dropped."""
         reasons: dict[str, str] = {}
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
             answer: Deletable = self._send(self._deletable_call(deleting, files))
-            if answer.table_id != self._table_id:
-                raise ClaimRefused(
-                    f"the name {self._name!r} now belongs to another table, {answer.table_id} and not "
-                    f"{self._table_id}; open the table again"
-                )
             reasons |= {refused.path: f"it may not be deleted: {refused.reason}" for refused in answer.refused}
         return reasons
 
