@@ -254,7 +254,7 @@ def test_a_timeline_is_read_in_hudis_words(table: chronolake.Table) -> None:
 def test_words_that_no_instant_fits_are_refused_at_once(table: chronolake.Table) -> None:
     with pytest.raises(ValueError, match="completed"):
         table.timeline.pending().completed()
-    with pytest.raises(ValueError, match="one writer"):
+    with pytest.raises(ValueError, match="both the writer"):
         table.timeline.where(writer="a").where(writer="b")
     with pytest.raises(ValueError, match="from 0"):
         table.timeline.nth(-1)
