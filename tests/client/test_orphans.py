@@ -154,7 +154,7 @@ def test_a_recreated_table_of_the_name_permits_no_deletion(
 def test_a_report_of_another_table_is_refused(stored: Stored) -> None:
     report = msgspec.structs.replace(stored.table.orphans(), table="shop.another")
 
-    with pytest.raises(ValueError, match="not of"):
+    with pytest.raises(ValueError, match="not for"):
         stored.table.delete_orphans(report)
 
 
