@@ -1,8 +1,8 @@
-"""The claim of a base path: one object that says which table of which metastore the folder belongs to.
+"""The claim of a base path: an object that records the table and the metastore that own the folder.
 
-The first one to touch the storage of a table makes it by a conditional put, so of two metastores exactly one
-gets the folder. It is read before each batch of deletions. Hudi's readers pass over it: it is no instant, and
-lies beside ``hoodie.properties``.
+The first client or server that accesses a table's storage creates it by a conditional put, so of two
+metastores exactly one gets the folder. It is read before each batch of deletions. It lies beside
+``hoodie.properties``, and Hudi's readers ignore it, because it is not an instant.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from chronolake_storage.local import LocalFiles
 from chronolake_storage.overlaps import TablePlace, find_overlapping
 
 PATH: Final = f"{METADATA_FOLDER}/.chronolake-claim.json"
-"""Below the base path."""
+"""The path of the claim, relative to the base path."""
 FORMAT_VERSION: Final = 1
 TRIES_MAX: Final = 3
-"""A claim that changes between reading and replacing is read again, at most this often."""
+"""A claim that changes between reading and replacing is read again; this is the most tries."""
 
 
 _RENEW: Final = (
-    "If the other one is gone for good, or the database was moved or restored, an operator renews the claim: "
+    "If that table no longer exists, or the database was moved or restored, an operator must renew the claim: "
     "chronolake-metastore claim --table {0}"
 )
 _FORCE: Final = (
-    "If the other one is gone for good, take its claim: chronolake-metastore claim --table {0} --force. If the "
-    "other one still uses the folder, do not: it could write and delete nothing there any more, and its files "
+    "If that table no longer exists, take its claim: chronolake-metastore claim --table {0} --force. If that "
+    "table still uses the folder, do not: it could not write or delete files there any more, and its files "
     "would be orphans of this table, which may be deleted"
 )
 
@@ -40,8 +40,8 @@ _FORCE: Final = (
 class Owner(msgspec.Struct, frozen=True):
     """A table of a metastore.
 
-    ``took_over`` are the ids of the dropped tables whose base paths it took over; only their claims may become
-    its own. Who asks the metastore for the table as it is now gets them.
+    ``took_over`` has the ids of the dropped tables whose base paths it took over: it may replace only their
+    claims. The ids are known only to callers that have read the table from the metastore.
     """
 
     metastore_id: str
@@ -51,43 +51,45 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the object says."""
+    """The content of the claim object."""
 
     format_version: int
     metastore_id: str
     table_id: str
     table: str
     claimed_at: str
-    """ISO 8601, by the clock of the process that made it; for people only."""
+    """ISO 8601, by the clock of the process that created it; only for messages."""
 
 
 class Renewal(enum.StrEnum):
-    """What the renewal of a claim did, or would do."""
+    """The outcome of the renewal of a claim, or of its dry run."""
 
     KEPT = "kept"
-    """The claim was right already."""
+    """The claim was valid already."""
     CLAIMED = "claimed"
-    """There was none."""
+    """There was no claim."""
     RENEWED = "renewed"
-    """It was of this metastore: under an earlier identity, or of a dropped table."""
+    """The claim was of this metastore: under an earlier identity, or of a dropped table."""
     FORCED = "forced"
-    """It was of a stranger, or could not be read, and was replaced because the operator said so."""
+    """The claim was of another metastore or table, or unreadable, and was replaced by force."""
 
 
 def ensure_claim(
     files: Files, owner: Owner, present: Callable[[], Owner | None], tables: Callable[[], Iterable[TablePlace]]
 ) -> None:
-    """Return when the base path is claimed by ``owner``, which claims it now if it was unclaimed.
+    """Make sure that ``owner`` has the claim of the base path: create it if there is none.
 
-    ``present`` asks the metastore for the table as it is now, and is called only when the claim is another's.
-    ``tables`` asks it for all live tables, and is called only when there is no claim on a local disk: in a
-    folder that overlaps another table's by now, no claim is made; nor in one that lies in a folder which a
-    table of another metastore has claimed.
-    The claim of a dropped table is taken over by the table that took over its base path, as the metastore says.
-    No other claim is: two live tables of one metastore may share a folder that has two names, which their base
-    paths do not show. Files without a claim are from a time before claims, and do not matter. Raises
-    ``ClaimRefused`` when another table has the claim, the folder overlaps another table's, or the object cannot
-    be understood; ``StorageError``.
+    ``present`` reads the table from the metastore, and is called only if another table has the claim.
+    ``tables`` reads all live tables, and is called only if a folder on a local disk has no claim. No claim is
+    created in a folder that now overlaps that of another table, nor below a folder that a table of another
+    metastore has claimed.
+
+    The claim of a dropped table is replaced if ``owner`` took over its base path in the metastore. No other
+    claim is replaced: two live tables of one metastore may share a folder that has two names. Files in a folder
+    without a claim do not matter: they are older than claims.
+
+    Raises ``ClaimRefused`` when another table has the claim, the folder overlaps that of another table, or the
+    claim cannot be read; ``StorageError``.
     """
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
@@ -113,7 +115,7 @@ def ensure_claim(
 
 
 def claimed_folders(files: Files, folders: Sequence[str]) -> set[str]:
-    """Those of the folders below the base path that have a claim of their own: tables lie in them."""
+    """The folders below the base path that have a claim of their own: other tables lie in them."""
     paths = [f"{folder}/{PATH}" for folder in folders]
     try:
         sizes = list(files.sizes(paths))
@@ -126,14 +128,15 @@ def _size_unless_linked(files: Files, path: str) -> int | None:
     try:
         return next(files.sizes([path]))
     except LinkRefused:
-        # Nothing is deleted through a link.
+        # Files behind a link are never deleted, so a claim behind it does not matter.
         return None
 
 
 def refuse_claim_above(files: Files, owner: Owner) -> None:
     """Raise ``ClaimRefused`` when the base path lies in a folder that a table of another metastore has claimed.
 
-    A claim of the same metastore above is of a dropped table: base paths of live tables do not overlap.
+    A claim above by the same metastore is that of a dropped table, because base paths of live tables do not
+    overlap.
     """
     for path, body in files.read_above(PATH):
         try:
@@ -141,24 +144,26 @@ def refuse_claim_above(files: Files, owner: Owner) -> None:
         except (msgspec.DecodeError, UnicodeDecodeError):
             claim = None
         if claim is None or claim.metastore_id != owner.metastore_id:
-            whose = "cannot be read" if claim is None else f"is of the table {claim.table} of another metastore"
+            problem = (
+                "cannot be read" if claim is None else f"is of the table {claim.table} of another metastore"
+            )
             raise ClaimRefused(
-                f"{files.base_path} of the table {owner.table} lies in a folder that is claimed, and the claim "
-                f"{path} {whose}: nothing is deleted or written here. If that table is gone for good, remove "
-                "its claim; else create this table at another base path"
+                f"{files.base_path} of the table {owner.table} lies in a claimed folder, and the claim "
+                f"{path} {problem}: nothing is deleted or written here. If that table no longer exists, remove "
+                "its claim; otherwise create this table at another base path"
             )
 
 
 def refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
-    """Raise ``ClaimRefused`` when the files in the folder may be those of another table of the metastore."""
+    """Raise ``ClaimRefused`` when files in the folder may belong to another table of the metastore."""
     if not isinstance(files, LocalFiles):
-        # Object stores have no links: base paths that did not overlap at first never do.
+        # Object stores have no links, so base paths that did not overlap at creation never do.
         return
     other = find_overlapping(files.base_path, (table for table in tables() if table.table_id != owner.table_id))
     if other is not None:
         raise ClaimRefused(
             f"{files.base_path} of the table {owner.table} overlaps {other.base_path} of the table "
-            f"{other.table}: a link or a mount leads both to one folder, so nothing is deleted or written "
+            f"{other.table}: a link or a mount makes both the same folder, so nothing is deleted or written "
             "here; remove the link or the mount, or drop one of the tables"
         )
 
@@ -176,11 +181,11 @@ def renew(
     force: bool = False,
     dry_run: bool = False,
 ) -> Renewal:
-    """Make ``owner`` the one whose claim it is, for an operator; ``earlier_ids`` are the metastore's own of
-    before, ``tables`` all of its live tables.
+    """Renew the claim of ``owner``, at the command of an operator.
 
-    Raises ``ClaimRefused`` for the claim of a stranger, unless ``force``, and where ``hold`` makes no first
-    claim.
+    ``earlier_ids`` are the earlier ids of the metastore, ``tables`` all its live tables. Raises
+    ``ClaimRefused`` for the claim of another metastore or table, unless ``force``, and where ``ensure_claim``
+    would not create a first claim.
     """
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
@@ -239,8 +244,8 @@ def _decoded(files: Files, stored: Content) -> Claim:
         ) from exc
     if claim.format_version != FORMAT_VERSION:
         raise ClaimRefused(
-            f"the claim {files.base_path}/{PATH} has the format {claim.format_version}, and this release knows "
-            f"{FORMAT_VERSION}: use the release that wrote it, or a newer one"
+            f"the claim {files.base_path}/{PATH} has the format {claim.format_version}, but this release "
+            f"supports only {FORMAT_VERSION}: use the release that wrote it, or a newer one"
         )
     return claim
 

@@ -1,4 +1,4 @@
-"""How files of a table are deleted: by rollbacks, cleans, completions and sweeps. No I/O.
+"""The protocols by which rollbacks, cleans, completions and sweeps delete files of a table. No I/O.
 
 A protocol is a generator of steps. An executor performs each step with its own storage and metastore. Client
 and server have an executor each, and run the same protocols. Files are first deleted from storage and then
@@ -17,14 +17,14 @@ from chronolake_model.markers import DeletedFile
 from chronolake_model.vocabulary import Action
 
 FILES_AT_ONCE: Final = 5_000
-"""Files that are deleted, and then reported."""
+"""The files that are deleted, and then reported, at a time."""
 
 Answer = TypeVar("Answer")
 Files: TypeAlias = Sequence[DeletedFile]
 
 
 class Source(enum.Enum):
-    """Where the names of files are listed."""
+    """A list of files to delete."""
 
     PLAN = enum.auto()
     """The plan of a clean or a rollback; without the files of a clean that are reported as deleted."""
@@ -37,16 +37,16 @@ class Source(enum.Enum):
 
 
 class Executor(typing.Protocol):
-    """Performs the steps of a protocol. Its methods give the answer of a step, or an awaitable of it."""
+    """Performs the steps of a protocol. Its methods return the answer to a step, or an awaitable of it."""
 
     def list_files(self, source: Source) -> Any:
         """The next page of files of a source; None after the last page."""
 
     def find_files(self, files: Files) -> Any:
-        """Those of the files that are in storage."""
+        """The files that are in storage."""
 
     def delete_files(self, files: Files) -> Any:
-        """Delete files through the guard; gives why some of them could not be deleted, by path."""
+        """Delete files through the guard; returns the reasons of failures by path."""
 
     def report_files(self, files: Files) -> Any:
         """Report files to the metastore as deleted."""
@@ -56,7 +56,7 @@ class Executor(typing.Protocol):
 
 
 class Step(Generic[Answer]):
-    """What the executor is to do; ``yield from`` a step gives the answer."""
+    """A step for the executor; ``yield from`` a step returns the answer."""
 
     def __iter__(self) -> Generator[Step[Any], Any, Answer]:
         answer: Answer = yield self
@@ -72,21 +72,21 @@ class ListFiles(Step[Files | None]):
 
 @dataclass(frozen=True)
 class FindFiles(Step[Files]):
-    """Find which of the files are in storage."""
+    """Find the files that are in storage."""
 
     files: Files
 
 
 @dataclass(frozen=True)
 class DeleteFiles(Step[Mapping[str, str]]):
-    """Delete files through the guard; the answer is why some of them could not be deleted, by path."""
+    """Delete files through the guard; the answer has the reasons of failures by path."""
 
     files: Files
 
 
 @dataclass(frozen=True)
 class ReportFiles(Step[None]):
-    """Report files to the metastore as deleted. A sweep reports no files when it found none."""
+    """Report files to the metastore as deleted. A sweep that found no file reports an empty list."""
 
     files: Files
 
@@ -103,14 +103,14 @@ Protocol: TypeAlias = Generator[Step[Any], Any, None]
 
 @dataclass
 class Result:
-    """What became of the files so far; it is valid when the protocol fails too."""
+    """The result for the files so far; it is valid also if the protocol fails."""
 
     listed: int = 0
-    """How many names were listed."""
+    """The number of names that were listed."""
     deleted: dict[DeletedFile, None] = field(default_factory=dict)
     """The files that are deleted and reported, in order."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Why the other files could not be deleted, by path."""
+    """The reasons why other files could not be deleted, by path."""
 
     @property
     def first_failure(self) -> str:
@@ -119,11 +119,10 @@ class Result:
 
 
 def sources_of(action: Action, *, is_planned: bool, by_markers: bool, direct_markers: bool) -> list[Source]:
-    """Where an instant's files to delete are listed.
+    """The lists of the files that an instant deletes.
 
-    ``is_planned`` says whether a clean has a plan of the server; ``by_markers`` whether a rollback deletes what
-    its target has marked, and not what its plan names. Another instant deletes what its failed attempts have
-    marked.
+    ``is_planned``: the server made the plan of a clean. ``by_markers``: a rollback deletes the files that its
+    target has marked, and not those in its plan. Other instants delete marked files of failed attempts.
     """
     if (action is Action.CLEAN and is_planned) or (action is Action.ROLLBACK and not by_markers):
         return [Source.PLAN]
@@ -131,7 +130,7 @@ def sources_of(action: Action, *, is_planned: bool, by_markers: bool, direct_mar
 
 
 def delete_files(sources: Iterable[Source], result: Result, published: Container[DeletedFile] = ()) -> Protocol:
-    """Delete and report all files that the sources list, but for those that are ``published``."""
+    """Delete and report all files in the sources, except ``published`` ones."""
     for source in sources:
         while (page := (yield from ListFiles(source))) is not None:
             result.listed += len(page)
@@ -139,10 +138,10 @@ def delete_files(sources: Iterable[Source], result: Result, published: Container
 
 
 def sweep(result: Result, *, has_direct_markers: bool) -> Protocol:
-    """Delete files that were finished after they had been deleted, and report them again.
+    """Delete late files, which were written again after their deletion, and report them again.
 
-    With ``has_direct_markers`` also all files that were marked in storage since: found or not, for the report
-    makes their names known to the next sweep.
+    With ``has_direct_markers``, files with new direct markers are deleted and reported too, also if they do not
+    exist: the report makes their names known to the next sweep.
     """
     while (page := (yield from ListFiles(Source.DELETED))) is not None:
         result.listed += len(page)
@@ -168,14 +167,14 @@ def _delete(files: Files, result: Result) -> Protocol:
 
 
 async def run(protocol: Protocol, executor: Executor) -> None:
-    """Perform the steps of a protocol to its end, and await each; raises what the executor raises."""
+    """Perform all steps of a protocol, and await each. Raises the errors of the executor."""
     answer = None
     while (step := _next_step(protocol, answer)) is not None:
         answer = await _perform(step, executor)
 
 
 def run_blocking(protocol: Protocol, executor: Executor) -> None:
-    """The same for an executor whose methods block."""
+    """As ``run``, for an executor whose methods block."""
     answer = None
     while (step := _next_step(protocol, answer)) is not None:
         answer = _perform(step, executor)

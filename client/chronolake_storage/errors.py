@@ -1,8 +1,8 @@
-"""What storage refuses.
+"""The errors of storage.
 
 StorageError
-├── BasePathMissing  the folder of the base path, or its bucket, is not there
-├── LinkRefused      a link lies below the base path, where none is followed
+├── BasePathMissing  the folder of the base path, or its bucket, does not exist
+├── LinkRefused      a link lies below the base path; links there are not followed
 └── ClaimRefused     the base path is claimed by another table or another metastore
 """
 
@@ -14,7 +14,7 @@ class StorageError(Exception):
 
 
 class BasePathMissing(StorageError):
-    """The folder of the base path, or its bucket, is not there."""
+    """The folder of the base path, or its bucket, does not exist."""
 
 
 class LinkRefused(StorageError):
@@ -29,7 +29,7 @@ def reason(exc: BaseException) -> str:
     """The cause in one line."""
     if isinstance(exc, OSError) and exc.strerror:
         return exc.strerror
-    # obstore adds what it knows for debugging, after an empty line.
+    # obstore appends debugging details after an empty line.
     lines = str(exc).strip().partition("\n\n")[0].splitlines()
     return " ".join(lines) if lines else type(exc).__name__
 
@@ -40,5 +40,5 @@ def failed(what: str, exc: BaseException) -> StorageError:
 
 
 def too_large(what: str) -> StorageError:
-    """The refusal of an object that is larger than any of ours."""
+    """The error for an object that is larger than any object of Chronolake."""
     return StorageError(f"{what} is too large to be an object of Chronolake; remove it")

@@ -1,6 +1,6 @@
 """The files below one base path: the interface that a local disk and an object store share.
 
-Paths are relative to the base path, with slashes. ``check_path`` holds for every one of them.
+Paths are relative to the base path, with slashes. Each method checks its paths by ``check_path``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ METADATA_FOLDER: Final = ".hoodie"
 """Hudi's own folder in the base path; no data files are in it."""
 
 _HIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""A control character, or one that has no encoding."""
+"""A control character, or a character without an encoding."""
 
 
 CONTENT_BYTES_MAX: Final = 64 * 1024
-"""Chronolake writes no larger object of this kind, and reads none."""
+"""The maximum size of the small objects that Chronolake reads and writes."""
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """The outcome for one file; ``failure`` is None when the file is gone, now or before."""
+    """The outcome for one file; ``failure`` is None if the file does not exist any more."""
 
     path: str
     failure: str | None = None
@@ -60,50 +60,53 @@ class Files(Protocol):
 
     @property
     def base_path(self) -> str:
-        """The base path, as messages name it."""
+        """The base path, for messages."""
 
     def check(self) -> None:
-        """Raise ``StorageError`` unless the folder, or its bucket, can be seen from here.
+        """Raise ``StorageError`` unless the folder, or its bucket, can be accessed.
 
-        Otherwise every file would seem to be deleted already.
+        Without this check every file would seem to be deleted already.
         """
 
     def make_folder(self) -> None:
-        """Make the base path itself, where there are folders."""
+        """Create the folder of the base path, if the storage has folders."""
 
     def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
-        """The sizes of files in order, None for a file that is not there. A link counts as a file."""
+        """The sizes of files in order, None for a file that does not exist. A link counts as a file."""
 
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
-        """All files below ``folder``, Hudi's own folder only if it is asked for. A link counts as a file."""
+        """All files below ``folder``, without those in ``.hoodie`` unless ``folder`` is in it.
+
+        A link counts as a file.
+        """
 
     def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
-        """Make empty files: False for one that was there already. Of several callers exactly one gets True."""
+        """Create empty files: False for a file that existed. Of several callers exactly one gets True."""
 
     def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
-        """A small object; None when it is not there. One beyond ``bytes_max`` is refused."""
+        """A small object; None if it does not exist. An object larger than ``bytes_max`` is refused."""
 
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
-        """The small objects of this path below each folder that the base path lies in, with their full paths.
+        """The small objects at this path in each folder above the base path, with their full paths.
 
-        Links in the base path are resolved first. An object store that refuses to read there has none.
+        Links in the base path are resolved first. Objects without read permission are left out.
         """
 
     def create(self, path: str, body: bytes) -> bool:
-        """Make an object that is there whole or not at all; False, and no change, when it exists already."""
+        """Create an object atomically. Returns False and changes nothing if it exists already."""
 
     def replace(self, path: str, body: bytes, tag: str) -> bool:
-        """Replace an object if it still has this tag; False, and no change, when it has another."""
+        """Replace an object if it still has this tag. Returns False and changes nothing otherwise."""
 
     def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
         """Delete files, many at a time, in order. Only ``chronolake_storage.guard`` may call this."""
 
     def remove_empty_folders_unguarded(self, folder: str) -> None:
-        """Remove the folders in ``folder`` that hold nothing, and itself. Only the guard may call this."""
+        """Remove empty folders in ``folder``, and ``folder`` itself. Only the guard may call this."""
 
 
 def check_path(path: str) -> tuple[str, str]:
-    """Folder and name of a path below a base path; raises ``ValueError`` when it is no such path."""
+    """The folder and name of a path below a base path; raises ``ValueError`` for other paths."""
     parts = f"/{path}/"
     is_odd = "//" in parts or "/./" in parts or "/../" in parts
     if is_odd or (not path.isprintable() and _HIDDEN.search(path)):

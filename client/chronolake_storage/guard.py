@@ -1,9 +1,9 @@
-"""The one door for deleting: every deletion of a table's files, by client or server, is ``Guard.delete``.
+"""The deletion guard: client and server delete files of tables only through ``Guard.delete``.
 
-It lets a file go only when all of this holds: the base path is claimed by this table, and overlaps no other's;
-the path lies below the base path, and in no folder that another table has claimed; its name is that of a data
-file, or of a marker, of the instant; and no live slice, savepoint or reader of any table needs it. A file that
-a check refuses stays, and is reported with the reason.
+A file is deleted only if all of this holds: the base path is claimed by this table, and overlaps that of no
+other table; the path lies below the base path, and not in a folder that another table has claimed; its name
+is that of a data file or a marker of the instant; and no live slice, savepoint or reader of any table needs
+it. Other files are kept, and reported with the reason.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_pat
 from chronolake_storage.overlaps import TablePlace
 
 MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
-"""Where direct markers are, below the base path: Hudi's own folder; in it one for each instant."""
+"""Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 AT_ONCE: Final = 5_000
-"""Files that are checked and deleted together: the claim is read once for them."""
+"""The files that are checked and deleted together. The claim is read once for them."""
 
 
 class Deleting(msgspec.Struct, frozen=True):
-    """In whose name files are deleted.
+    """The instant and the writer in whose name files are deleted.
 
-    ``by`` is the instant that deletes: a rollback, a clean, a write that has failed attempts, or an instant
-    that has ended, of which late files are looked for. It is None for orphans, which are judged by their own
-    names. ``files_of`` is the instant that the names must carry; None for a clean, whose files are of earlier
-    instants. ``writer`` is the client that deletes: only the writer of a pending instant may delete its files.
-    With ``unknown_instants`` orphans may be of instants that the table's timeline does not have.
+    ``by`` is the instant that deletes: a rollback, a clean, a write with failed attempts, or an ended instant
+    with late files. It is None for orphans, which are checked by their own names. ``files_of`` is the instant
+    in the names of the files; None for a clean, which deletes files of earlier instants. ``writer`` is the
+    writer that deletes: only the writer of a pending instant may delete its files. With ``unknown_instants``,
+    orphans may be of instants that the table's timeline does not have.
     """
 
     by: str | None
@@ -44,22 +44,22 @@ class Deleting(msgspec.Struct, frozen=True):
 
 
 class Metastore(Protocol):
-    """What the guard asks the metastore, in the thread that deletes."""
+    """The metastore's side of the guard. It is called in the thread that deletes."""
 
     def owner(self) -> Owner | None:
-        """The table as the metastore knows it at this moment; None when it was dropped."""
+        """The table as it is in the metastore now; None if it was dropped."""
 
     def tables(self) -> Iterable[TablePlace]:
-        """All live tables of the metastore; asked before a first claim and before deletions on a local disk."""
+        """All live tables of the metastore; called before first claims and before deletions on a local disk."""
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """Which of the files may not be deleted, and why."""
+        """The files that may not be deleted, with the reasons."""
 
 
 class Guard:
     """Deletes files of one table. Threads may share it.
 
-    With ``own_files_only`` the caller wrote the files itself, and does not compare folders with other tables'.
+    With ``own_files_only``, the caller deletes only files that it wrote, so folders of tables are not compared.
     """
 
     def __init__(
@@ -71,25 +71,25 @@ class Guard:
         self._metastore = metastore
 
     def delete(self, deleting: Deleting, paths: Iterable[str]) -> Iterator[Deletion]:
-        """Delete files, and give the outcomes in order. Paths are relative to the base path.
+        """Delete files, and yield the outcomes in order. Paths are relative to the base path.
 
-        Consume the answer: files go part by part as it is consumed. Raises ``ClaimRefused`` before the first
-        deletion of a part, ``StorageError`` when the storage cannot be reached at all, and what the metastore
-        raises.
+        Files are deleted part by part while the iterator is consumed. Raises ``ClaimRefused`` before the first
+        deletion of a part, ``StorageError`` when the storage cannot be accessed at all, and the errors of the
+        metastore.
         """
-        left = iter(paths)
-        while part := list(islice(left, AT_ONCE)):
+        remaining = iter(paths)
+        while part := list(islice(remaining, AT_ONCE)):
             yield from self._delete_part(deleting, part)
 
     def delete_markers(self, instant: str, markers: Iterable[Marker]) -> Iterator[Deletion]:
-        """Delete direct markers of an instant, and then the folders of them that hold nothing any more."""
+        """Delete direct markers of an instant, and then their empty folders."""
         folder = f"{MARKERS_FOLDER}/{instant}"
         yield from self.delete(Deleting(None, instant), (f"{folder}/{marker.name}" for marker in markers))
         self._files.remove_empty_folders_unguarded(folder)
 
     def _delete_part(self, deleting: Deleting, paths: Sequence[str]) -> Iterator[Deletion]:
         check_claim(self._files, self._owner, self._metastore)
-        refused = {path: why for path in paths if (why := refusal(deleting, path)) is not None}
+        refused = {path: reason for path in paths if (reason := refusal(deleting, path)) is not None}
         files = [path for path in paths if path not in refused and not is_marker(path)]
         refused |= check_other_claims(self._files, files)
         files = [path for path in files if path not in refused]
@@ -103,17 +103,17 @@ class Guard:
 
 
 def refusal(deleting: Deleting, path: str) -> str | None:
-    """Why a path may not be deleted, by the path alone; None when it may."""
+    """The reason why a path may not be deleted, by the path alone; None if it may."""
     return check_contained(path) or check_name(deleting, path)
 
 
 def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
-    """Raise ``ClaimRefused`` unless the base path is this table's, and no other's."""
+    """Raise ``ClaimRefused`` unless this table has the claim of the base path."""
     claims.ensure_claim(files, owner, metastore.owner, metastore.tables)
 
 
 def check_overlaps(files: Files, owner: Owner, metastore: Metastore) -> None:
-    """Raise ``ClaimRefused`` when another table's files may be below the base path, or around it.
+    """Raise ``ClaimRefused`` when the folder of another table may lie in the base path, or around it.
 
     A link or a mount may be newer than the claim, and two metastores may have claimed nested folders.
     """
@@ -122,7 +122,7 @@ def check_overlaps(files: Files, owner: Owner, metastore: Metastore) -> None:
 
 
 def check_contained(path: str) -> str | None:
-    """Why a path does not lie below the base path."""
+    """The reason why a path does not lie below the base path; None if it does."""
     try:
         check_path(path)
     except ValueError as exc:
@@ -131,9 +131,10 @@ def check_contained(path: str) -> str | None:
 
 
 def check_other_claims(files: Files, paths: Sequence[str]) -> dict[str, str]:
-    """Which of the paths lie in a folder below the base path that has a claim of its own, and why they stay.
+    """The paths in folders below the base path that another table has claimed, with the reasons.
 
-    One metastore keeps base paths apart. The tables of two may lie in each other, and carry the same instants.
+    One metastore keeps base paths apart. But tables of two metastores may lie in each other, and even have the
+    same instants.
     """
     folders = {path: _folders_of(path) for path in paths}
     claimed = claims.claimed_folders(files, sorted({folder for below in folders.values() for folder in below}))
@@ -145,13 +146,13 @@ def check_other_claims(files: Files, paths: Sequence[str]) -> dict[str, str]:
 
 
 def _folders_of(path: str) -> list[str]:
-    """The folders below the base path that a path lies in, the outermost first."""
+    """The folders of a path below the base path, the outermost first."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
 def check_name(deleting: Deleting, path: str) -> str | None:
-    """Why a path is not, by its name, a data file or a marker of the instant whose files are deleted."""
+    """The reason why a path is not named as a data file or a marker of the right instant; None if it is."""
     instant = deleting.files_of
     if is_marker(path):
         is_of = instant is not None and marker_of(instant, path) is not None
@@ -165,17 +166,17 @@ def check_name(deleting: Deleting, path: str) -> str | None:
 
 
 def find_needed(metastore: Metastore, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-    """Why some of the paths are needed; see ``Metastore.needed_files``."""
+    """The paths that are needed, with the reasons; see ``Metastore.needed_files``."""
     return metastore.needed_files(deleting, paths)
 
 
 def is_marker(path: str) -> bool:
-    """Whether a path is where direct markers are."""
+    """Whether a path lies in the folder of direct markers."""
     return path.startswith(f"{MARKERS_FOLDER}/")
 
 
 def requested_time_of(file_name: str) -> str | None:
-    """The instant that a data file's name carries; None when it is no data file's name."""
+    """The requested time in the name of a data file; None for other names."""
     try:
         return parse_file_name(file_name).requested_time
     except ValueError:
@@ -183,7 +184,7 @@ def requested_time_of(file_name: str) -> str | None:
 
 
 def marker_of(instant: str, path: str) -> Marker | None:
-    """The direct marker of an instant at a path; None when the path is no such marker."""
+    """The direct marker of an instant at a path; None if the path is not such a marker."""
     folder = f"{MARKERS_FOLDER}/{instant}/"
     if not path.startswith(folder):
         return None

@@ -1,8 +1,8 @@
-"""Files on a local disk, reached folder by folder without following a link (openat, O_NOFOLLOW).
+"""Files on a local disk, opened folder by folder without following a link (openat, O_NOFOLLOW).
 
-Each folder is opened from the folder above it, and every file is reached by its name in an open folder. So a
-link that replaces a folder at any moment is met by the open itself, and never followed: there is no check to
-race with.
+Each folder is opened from the folder above it, and every file is accessed by its name in an open folder. So
+the open itself fails at a link, even if the link replaces a folder at that moment. No separate check can race
+with it.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class LocalFiles:
                 yield _size(folders, path)
 
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
-        left = [folder]
+        unlisted = [folder]
         with self._opened(missing=True) as folders:
-            while left:
-                at = left.pop()
+            while unlisted:
+                at = unlisted.pop()
                 files, below = _entries(folders, at)
                 yield from files
-                left += [path for path in reversed(below) if path != METADATA_FOLDER]
+                unlisted += [path for path in reversed(below) if path != METADATA_FOLDER]
 
     def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
         self.make_folder()
@@ -76,7 +76,7 @@ class LocalFiles:
                 yield _create(folders.make(at), name, self._full(path))
 
     def open_new(self, path: str) -> int:
-        """A descriptor of a file that is written anew; a file of that name is cut off first."""
+        """A descriptor to write a new file; an existing file of that name is truncated."""
         at, name = check_path(path)
         self.make_folder()
         with self._opened() as folders:
@@ -119,7 +119,7 @@ class LocalFiles:
         at, name = check_path(path)
         with self._opened() as folders:
             folder = folders.make(at)
-            # A disk has no compare-and-swap: all who replace take the folder's lock first.
+            # A disk has no compare-and-swap, so every replacement takes the lock of the folder first.
             fcntl.flock(folder, fcntl.LOCK_EX)
             present = _read(folder, name, self._full(path), CONTENT_BYTES_MAX)
             if present is None or _tag(present) != tag:
@@ -144,16 +144,18 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def _opened(self, *, missing: bool = False) -> Iterator[_Folders]:
-        """The folders below the base path; one that is missing has none, if it may be ``missing``."""
+        """The folders below the base path. If ``missing``, a base path that does not exist has no folders."""
         try:
-            # The base path itself may be a link. It is opened once, and everything goes from there.
+            # The base path itself may be a link. It is opened once, and all other folders are opened from it.
             root = os.open(self._root, _FOLDER)
         except OSError as exc:
             if not (missing and isinstance(exc, FileNotFoundError)):
-                failure = BasePathMissing if isinstance(exc, FileNotFoundError) else StorageError
+                is_missing = isinstance(exc, FileNotFoundError)
+                failure = BasePathMissing if is_missing else StorageError
+                problem = "does not exist" if is_missing else f"cannot be opened ({reason(exc)})"
                 raise failure(
-                    f"{self._root} does not exist ({reason(exc)}): run this on a machine that has the table's "
-                    "files, or create the folder if the table never had files"
+                    f"{self._root} {problem}: run this on a machine that has the table's files, or create the "
+                    "folder if the table never had files"
                 ) from exc
             root = None
         folders = _Folders(self._root, root)
@@ -164,7 +166,7 @@ class LocalFiles:
 
 
 class _Folders:
-    """The open folders of one batch, by path; the least recently opened one is closed first."""
+    """The open folders of one batch, by path; the oldest one is closed first."""
 
     def __init__(self, root_path: str, root: int | None) -> None:
         self._root_path = root_path
@@ -172,14 +174,14 @@ class _Folders:
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int | None:
-        """A folder below the base path; None when there is none. Raises ``LinkRefused``, ``StorageError``."""
+        """A folder below the base path; None if it does not exist. Raises ``LinkRefused``, ``StorageError``."""
         if not path or self._root is None:
             return self._root
         folder = self._open.get(path)
         return folder if folder is not None else self._walk(path, make=False)
 
     def make(self, path: str) -> int:
-        """A folder below the base path, which is made if it is not there."""
+        """A folder below the base path, which is created if it does not exist."""
         folder = self.open(path)
         if folder is None and self._root is not None:
             folder = self._walk(path, make=True)
@@ -188,11 +190,11 @@ class _Folders:
         return folder
 
     def full(self, path: str) -> str:
-        """The path as messages name it."""
+        """The full path, for messages."""
         return f"{self._root_path}/{path}"
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all folders."""
         for folder in (*self._open.values(), self._root):
             if folder is not None:
                 os.close(folder)
@@ -220,7 +222,7 @@ class _Folders:
 
 
 def _open_below(above: int, name: str, at: str, *, make: bool) -> int | None:
-    """A folder of an open folder; None when there is no such folder, or a file in its place."""
+    """A folder in an open folder; None if it does not exist, or is a file."""
     try:
         if make:
             with contextlib.suppress(FileExistsError):
@@ -238,7 +240,7 @@ def _open_below(above: int, name: str, at: str, *, make: bool) -> int | None:
 
 
 def _stat(folder: int, name: str) -> os.stat_result | None:
-    """What an open folder has under a name, a link itself and not its target; None when there is nothing."""
+    """The status of a name in an open folder, of a link and not of its target; None if it does not exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -258,7 +260,7 @@ def _size(folders: _Folders, path: str) -> int | None:
 
 
 def _entries(folders: _Folders, at: str) -> tuple[list[StoredFile], list[str]]:
-    """The files right in a folder, and the paths of the folders in it, by name."""
+    """The files directly in a folder, and the paths of the folders in it, by name."""
     folder = folders.open(at)
     if folder is None:
         return [], []
@@ -286,9 +288,9 @@ def _create(folder: int, name: str, full: str) -> bool:
 
 
 def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | None:
-    """A small file of an open folder, or by its full path; None when there is none."""
+    """A small file in an open folder, or by its full path; None if it does not exist."""
     try:
-        # A pipe of this name would be waited for without O_NONBLOCK.
+        # Without O_NONBLOCK, opening a pipe of this name would block.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(name, flags, dir_fd=folder), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -306,10 +308,10 @@ def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | N
 
 
 def _publish(folder: int, name: str, body: bytes) -> bool:
-    """Make a file that is there whole or not at all, durably; False when there is one of this name."""
+    """Create a file atomically and durably; returns False if the name exists."""
     part = _write_part(folder, name, body)
     try:
-        # A link is made only if nothing has that name, unlike a rename.
+        # Unlike a rename, link fails if the name exists.
         os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         return False
@@ -325,7 +327,7 @@ def _overwrite(folder: int, name: str, body: bytes) -> None:
 
 
 def _write_part(folder: int, name: str, body: bytes) -> str:
-    """Write a temporary file durably; gives its name."""
+    """Write a temporary file durably; returns its name."""
     part = f".{name.removeprefix('.')}.{uuid.uuid4().hex}.part"
     with open(os.open(part, _NEW, 0o444, dir_fd=folder), "wb") as file:
         file.write(body)
@@ -339,12 +341,12 @@ def _tag(body: bytes) -> str:
 
 
 def _delete(folders: _Folders, path: str) -> str | None:
-    """Delete a file; gives why it could not be deleted."""
+    """Delete a file; returns the reason if it could not be deleted."""
     try:
         at, name = check_path(path)
         folder = folders.open(at)
         if folder is not None:
-            # A link of this name is removed itself: what it points to stays.
+            # If the name is a link, the link is removed and not its target.
             os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         pass
@@ -354,7 +356,7 @@ def _delete(folders: _Folders, path: str) -> str | None:
 
 
 def _remove_empty(folders: _Folders, path: str) -> None:
-    """Remove a folder and the folders in it, those that hold nothing, the deepest first."""
+    """Remove a folder and the folders in it, if they are empty, the deepest first."""
     for below in _entries(folders, path)[1]:
         _remove_empty(folders, below)
     above, _, name = path.rpartition("/")

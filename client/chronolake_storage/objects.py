@@ -1,4 +1,4 @@
-"""Files in an object store, reached through obstore, which has conditional puts and bulk deletes."""
+"""Files in an object store, accessed through obstore, which has conditional puts and bulk deletes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 THREADS: Final = 16
-"""Requests to a store under way at a time, of one caller."""
+"""The concurrent requests of one caller to a store."""
 AT_ONCE: Final = 1_000
-"""Files of one bulk request; S3 takes no more."""
+"""The files in one bulk request, the maximum of S3."""
 RETRIES_MAX: Final = 7
 RETRY_SECONDS_MAX: Final = 30.0
 
@@ -50,7 +50,7 @@ _Result = TypeVar("_Result")
 def open_objects(base_path: str, options: Mapping[str, str]) -> ObjectFiles:
     """The objects below a URI. Raises ``ValueError``, ``ImportError``, ``StorageError``. Sends no request yet.
 
-    One request finds the region of a bucket of AWS when nothing says it.
+    Only the region of an AWS bucket is requested if it is not configured.
     """
     check_options(options)
     location = base_paths.parse(base_path)
@@ -59,7 +59,9 @@ def open_objects(base_path: str, options: Mapping[str, str]) -> ObjectFiles:
     if location.kind is not Kind.S3 and options:
         raise ValueError(f"storage options are for s3://bucket/path, not for {base_path!r}")
     if location.kind is Kind.HDFS:
-        raise ValueError(f"{base_path!r}: HDFS has no conditional put to claim a folder: nothing is deleted")
+        raise ValueError(
+            f"{base_path!r}: on HDFS nothing is deleted, because it has no conditional put for claims"
+        )
     obstore, exceptions = _obstore(base_path)
 
     def opened(path: str) -> ObjectStore:
@@ -178,7 +180,7 @@ class ObjectFiles:
         try:
             self._obstore.delete(self._store, [_checked(path) for path in paths])
         except (*self._refusals, TypeError, ValueError):
-            # The answer does not say which file it was.
+            # The error does not say which file failed, so the files are deleted one by one.
             return _in_threads(self._delete, paths)
         return map(Deletion, paths)
 
@@ -186,7 +188,7 @@ class ObjectFiles:
         try:
             self._obstore.delete(self._store, _checked(path))
         except FileNotFoundError as exc:
-            # The file was gone before. S3 says this of its buckets only.
+            # The file did not exist any more. On S3 this error means that the bucket does not exist.
             return Deletion(path, reason(exc) if self._kind is Kind.S3 else None)
         except (*self._refusals, TypeError, ValueError) as exc:
             return Deletion(path, reason(exc))
@@ -207,14 +209,14 @@ class ObjectFiles:
                 raise too_large(path)
             return bytes(response.bytes())
         except (FileNotFoundError, *self._forbidden):
-            # Credentials for the base path alone cannot tell whether there is such an object.
+            # Credentials that are limited to the base path cannot read above it.
             return None
         except self._refusals as exc:
             raise failed(path, exc) from exc
 
     def _refuse_missing_bucket(self, exc: BaseException) -> None:
         if "NoSuchBucket" in str(exc):
-            raise BasePathMissing(f"{self._base_path}: there is no such bucket") from exc
+            raise BasePathMissing(f"{self._base_path}: the bucket does not exist") from exc
 
     def _full(self, path: str) -> str:
         return f"{self._base_path}/{path}"
@@ -226,7 +228,7 @@ def _checked(path: str) -> str:
 
 
 def _in_threads(work: Callable[[str], _Result], paths: Iterable[str]) -> Iterator[_Result]:
-    """The results in order, of so many paths at a time: an endless list of paths is never held as a whole."""
+    """The results in order. Paths are processed in batches, so a long list is never held as a whole."""
     left = iter(paths)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="chronolake-storage") as threads:
         while part := list(islice(left, AT_ONCE)):
@@ -239,7 +241,7 @@ def _obstore(base_path: str) -> tuple[Any, Any]:
         from obstore import exceptions  # noqa: PLC0415
     except ImportError as exc:
         raise ImportError(
-            f"{base_path} is not a local folder, and obstore is not installed: pip install "
+            f"{base_path} is in an object store, and obstore is not installed: pip install "
             "'chronolake[storage]'"
         ) from exc
     return obstore, exceptions
@@ -257,7 +259,7 @@ def _s3(bucket: str, path: str, options: dict[str, str]) -> ObjectStore:
     config: Any = {_OPTION_NAMES[name]: text for name, text in options.items() if text}
     endpoint = config.pop("endpoint", "") or _variable(_ENDPOINTS)
     if endpoint:
-        # pyarrow takes https for granted too.
+        # https is the default scheme, as in pyarrow.
         config["endpoint"] = endpoint if "://" in endpoint else f"https://{endpoint}"
     elif "region" not in config and not _variable(_REGIONS):
         config |= _region_of(bucket)
@@ -279,7 +281,7 @@ def _retries() -> Any:
 
 
 def _region_of(bucket: str) -> dict[str, str]:
-    """The region of a bucket of AWS, as far as pyarrow can find it."""
+    """The region of an AWS bucket, if pyarrow is installed to find it."""
     try:
         from pyarrow.fs import resolve_s3_region  # noqa: PLC0415
     except ImportError:

@@ -1,7 +1,7 @@
-"""Whether the folders of two tables overlap on this machine's disks, by links and mounts newer than the tables.
+"""Finds tables whose folders overlap on this machine's disks because of links or mounts.
 
-Creating a table compares base paths as they are at that time. A link or a mount that is made later leads two
-base paths to one folder, so the folders are compared again before the first claim is made in one.
+The server compares base paths when a table is created. A later link or mount may make two base paths the same
+folder, so the folders are compared again before a first claim and before deletions.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class TablePlace(msgspec.Struct, frozen=True):
 
 
 class _Folder(msgspec.Struct, frozen=True):
-    """A folder, its links resolved: its path with a slash at the end, and devices and inodes."""
+    """A folder with its links resolved: its path with a slash at the end, and its devices and inodes."""
 
     path: str
     identity: tuple[int, int] | None
-    """Of the folder itself; None when it is not there, or cannot be seen."""
+    """Device and inode of the folder; None if it does not exist or cannot be accessed."""
     above: frozenset[tuple[int, int]]
-    """Of all folders that it lies in."""
+    """Devices and inodes of all folders above it."""
 
 
 def find_overlapping(folder: str, tables: Iterable[TablePlace]) -> TablePlace | None:
-    """The first of ``tables`` whose folder overlaps the local ``folder``; None when there is none.
+    """The first of ``tables`` whose folder overlaps the local ``folder``; None if there is none.
 
-    Tables in object stores, and those whose base paths cannot be compared, are passed over.
+    Tables in object stores, and tables whose base paths cannot be compared, are skipped.
     """
     own = _resolved(folder)
     return next((table for table in tables if _overlaps(own, table.base_path)), None)
@@ -59,7 +59,7 @@ def _overlaps(own: _Folder, base_path: str) -> bool:
 
 
 def _is_within(folder: _Folder, other: _Folder) -> bool:
-    """Whether a folder is the other, or lies in it, whatever the paths say: mounts have paths of their own."""
+    """Whether a folder is the other, or lies in it. Paths do not tell this, because of mounts."""
     return other.identity is not None and (other.identity == folder.identity or other.identity in folder.above)
 
 

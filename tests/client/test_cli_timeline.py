@@ -67,7 +67,7 @@ def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolak
     assert [event["type"] for event in rest["events"]] == ["InstantCompleted"]
     assert (first["caught_up"], rest["caught_up"]) == (False, True)
     assert instant.requested_time in shown
-    assert f"There are more; go on with --after {first['cursor']}" in shown
+    assert f"There are more events; continue with --after {first['cursor']}" in shown
     assert cli("events", "--limit", "1", "--json").json["events"][0]["type"] == "NamespaceCreated"
 
 

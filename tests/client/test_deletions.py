@@ -294,7 +294,7 @@ def test_the_terminal_finishes_rollbacks(cli: Cli, stored: Stored, store: Store)
     assert len(in_storage(stored)) == 1
     shown = cli("finish-rollbacks", stored.table.name, *reach)
     assert (first.requested_time in shown.out, in_storage(stored)) == (True, set())
-    assert "no rollback waits" in cli("finish-rollbacks", stored.table.name, *reach).out
+    assert "no pending rollback can be executed" in cli("finish-rollbacks", stored.table.name, *reach).out
     assert cli("finish-rollbacks", stored.table.name, *reach, "--json").json["rollbacks"] == []
 
 

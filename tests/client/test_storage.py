@@ -173,7 +173,7 @@ def test_a_missing_folder_is_distinguished_from_an_empty_one(tmp_path: Path, s3:
     storages.open_storage(s3.base_path, s3.options).check()
     with pytest.raises(errors.StorageFailed, match="nowhere does not exist"):
         storages.open_storage(str(nowhere)).check()
-    with pytest.raises(errors.StorageFailed, match="no such bucket"):
+    with pytest.raises(errors.StorageFailed, match="the bucket does not exist"):
         storages.open_storage("s3://nobodys-bucket/orders", s3.options).check()
     storages.open_storage(str(nowhere)).make_folder()
     storages.open_storage(str(nowhere)).check()

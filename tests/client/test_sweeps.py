@@ -104,5 +104,5 @@ def test_a_sweep_at_the_terminal_lists_the_late_files(stored: Stored, store: Sto
 
     assert (printed.code, again.code) == (0, 0)
     assert late in printed.out.replace("\n", "")
-    assert "1 instant swept, 1 of 2 deleted files there again" in printed.out
-    assert "1 instant swept, 0 of 2 deleted files there again" in again.out
+    assert "1 instant swept, 1 of 2 deleted files written again" in printed.out
+    assert "1 instant swept, 0 of 2 deleted files written again" in again.out

@@ -95,7 +95,7 @@ def test_an_object_that_is_too_large_for_a_claim_is_not_read(files: Files) -> No
 def test_a_missing_base_path_is_distinguished_from_an_unreachable_one(s3: S3, tmp_path: Path) -> None:
     with pytest.raises(BasePathMissing):
         opening.open_files(str(tmp_path / "nowhere")).check()
-    with pytest.raises(BasePathMissing, match="no such bucket"):
+    with pytest.raises(BasePathMissing, match="the bucket does not exist"):
         opening.open_files("s3://nobodys-bucket/orders", s3.options).check()
     (tmp_path / "file").touch()
     with pytest.raises(StorageError) as refused:

@@ -75,9 +75,9 @@ def test_nothing_is_claimed_or_deleted_below_a_folder_that_another_metastore_has
     new = opening.open_files(f"{store.base_path}/day=1/part=2/new", store.options)
     files.create(claims.PATH, claim)
 
-    with pytest.raises(ClaimRefused, match=r"lies in a folder that is claimed"):
+    with pytest.raises(ClaimRefused, match=r"lies in a claimed folder"):
         delete(below, NAME)
-    with pytest.raises(ClaimRefused, match=r"lies in a folder that is claimed"):
+    with pytest.raises(ClaimRefused, match=r"lies in a claimed folder"):
         claims.ensure_claim(new, OUTER, lambda: OUTER, list)
     assert list(below.sizes([NAME])) == [0]
 

@@ -1,4 +1,4 @@
-"""Commands that help a user at a terminal after a problem; the advice of the server is for programs."""
+"""Commands that the command line suggests after a problem."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 """The commands for a problem. A name in braces is replaced from the problem's context, or by a placeholder."""
 
 REUSE: Final = "the same one with --reuse-base-path"
-"""For a base path that only dropped tables have."""
+"""The advice for a base path that only dropped tables use."""
 
 RENAMED: Final = "chronolake tables show {renamed_to}"
-"""For a name that the table had before."""
+"""The advice for a former name of a table."""
 
 
 class _Words(dict[str, Any]):

@@ -14,33 +14,33 @@ from chronolake.cli import context, options, output
 from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind
 
 SHOWN_MAX: Final = 10
-"""Findings of one kind at the terminal; --json has more."""
+"""The findings of one kind that are printed; --json has more."""
 _PROGRESS_SECONDS: Final = 5.0
 _REWRITE: Final = (
     "Correct the writer (docs/writing.md); then delete these records and write them again, or restore the "
     "table to a savepoint before them."
 )
-_LOST: Final = "Bring the file back from a copy, or restore the table to a savepoint before it was damaged."
+_LOST: Final = "Restore the file from a backup, or restore the table to a savepoint before it was damaged."
 _ADVICE: Final = {
     FindingKind.MISSING_FILE: _LOST,
     FindingKind.WRONG_SIZE: _LOST,
     FindingKind.UNREADABLE_FILE: _LOST,
-    FindingKind.WRONG_NAME: "Run chronolake-metastore verify: the server publishes no such name.",
-    FindingKind.WRONG_RECORD_COUNT: "Correct the writer's write stats; pruning and totals go by them.",
+    FindingKind.WRONG_NAME: "Run chronolake-metastore verify: the server never publishes such a name.",
+    FindingKind.WRONG_RECORD_COUNT: "Correct the writer's write stats: pruning and totals use them.",
     FindingKind.MISSING_COLUMN: _REWRITE,
     FindingKind.WRONG_TYPE: _REWRITE,
     FindingKind.NO_RECORD_KEY: _REWRITE,
     FindingKind.WRONG_RECORD_KEY: _REWRITE,
     FindingKind.WRONG_BUCKET: _REWRITE,
-    FindingKind.DUPLICATE_KEY: "Decide which record counts. " + _REWRITE,
+    FindingKind.DUPLICATE_KEY: "Decide which record is right. " + _REWRITE,
     FindingKind.WRONG_PARTITION: _REWRITE,
     FindingKind.WRONG_COMMIT_TIME: "Incremental reads miss these records, or return them wrongly. " + _REWRITE,
-    FindingKind.WRONG_COMMIT_SEQNO: "Only readers that use the column notice. " + _REWRITE,
-    FindingKind.WRONG_PARTITION_PATH: "Only readers that use the column notice. " + _REWRITE,
-    FindingKind.WRONG_FILE_NAME: "Only readers that use the column notice. " + _REWRITE,
-    FindingKind.FOREIGN_FILE: "`chronolake orphans` says more, and deletes what can never be published.",
+    FindingKind.WRONG_COMMIT_SEQNO: "This affects only readers that use the column. " + _REWRITE,
+    FindingKind.WRONG_PARTITION_PATH: "This affects only readers that use the column. " + _REWRITE,
+    FindingKind.WRONG_FILE_NAME: "This affects only readers that use the column. " + _REWRITE,
+    FindingKind.FOREIGN_FILE: "`chronolake orphans` shows details, and deletes files that are never published.",
 }
-_FINISH: Final = "Run `chronolake finish-rollbacks`: it deletes the files of rollbacks that wait."
+_FINISH: Final = "Run `chronolake finish-rollbacks`: it deletes the files of pending rollbacks."
 
 
 def check(  # one parameter for each option
@@ -68,7 +68,7 @@ def check(  # one parameter for each option
     full: Annotated[bool, typer.Option("--full", help="Read every base file, as without --sample.")] = False,
     storage: options.StorageOption = None,
 ) -> None:
-    """Read a table's files and find what is wrong with them.
+    """Read a table's files and report errors in them.
 
     It finds missing, truncated and foreign files, records in wrong buckets or partitions, duplicate keys, and
     columns and values that contradict the schema, the key or Hudi's five columns. It changes nothing. The exit
@@ -87,7 +87,7 @@ def check(  # one parameter for each option
 
 
 class _Progress:
-    """Says on stderr how far a long check has come."""
+    """Prints the progress of a long check to stderr."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -126,7 +126,7 @@ def _print(console: Console, report: Check) -> None:
 
 
 def _advice(kind: FindingKind, findings: Sequence[Finding]) -> Iterator[str]:
-    """What to do about the findings of a kind."""
+    """The advice for the findings of a kind."""
     waiting = sum(finding.examples == [AWAITS_ROLLBACK] for finding in findings)
     if waiting:
         yield _FINISH

@@ -13,7 +13,7 @@ from chronolake_model.cleans import RETAIN_COMMITS_DEFAULT, CleanPreview
 from chronolake_model.instants import Instant
 
 _SHOWN = 20
-"""Files that a preview shows."""
+"""The number of files that a preview prints."""
 
 
 def clean(
@@ -42,7 +42,7 @@ def clean(
             "--retain-versions",
             metavar="V",
             min=1,
-            help="Keep the newest V file slices of each file group, and nothing of replaced file groups.",
+            help="Keep the newest V file slices of each file group, and no files of replaced file groups.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -53,8 +53,8 @@ def clean(
 ) -> None:
     """Delete old files that no reader needs. Afterwards, reads as of earlier times are refused.
 
-    Files stay that are live, that a savepoint pins, that a reader holds, or that a pending write or plan may
-    read. A clean that was interrupted is continued.
+    A file is kept if it is live, if a savepoint pins it, if a reader holds it, or if a pending write or plan
+    may read it. An interrupted clean is continued.
     """
     if sum(option is not None for option in (retain_commits, retain_hours, retain_versions)) > 1:
         raise typer.BadParameter(
@@ -63,14 +63,14 @@ def clean(
     with context.client(storage_options=options.storage(storage)) as client:
         lake_table = client.table(table)
         if dry_run or not yes:
-            seen = lake_table.preview_clean(
+            preview = lake_table.preview_clean(
                 retain_commits=retain_commits, retain_hours=retain_hours, retain_versions=retain_versions
             )
             if dry_run:
-                output.show(seen, lambda console: _print_preview(console, seen))
+                output.show(preview, lambda console: _print_preview(console, preview))
                 return
-            # Stdout belongs to the JSON document.
-            _print_preview(Console(file=sys.stderr, highlight=False), seen)
+            # The preview goes to stderr, because stdout has only the JSON document.
+            _print_preview(Console(file=sys.stderr, highlight=False), preview)
             options.confirm(f"Clean {table}?", yes=False)
         try:
             cleans = lake_table.clean(

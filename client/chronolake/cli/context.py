@@ -1,8 +1,8 @@
-"""The options of the command line, for its commands; also the interface for plug-ins.
+"""The common options of the command line, and the interface for plug-ins.
 
-A plug-in is a plain function with typer's annotations, named by an entry point of the group
-``chronolake.commands``. It gets ``--url`` and ``--json`` added to its own options (and so must not define
-them), and gets them from here::
+A plug-in is a function with typer's annotations, registered as an entry point of the group
+``chronolake.commands``. ``--url`` and ``--json`` are added to its own options, so it must not define them. It
+reads them through this module::
 
     from chronolake.cli import context, output
 
@@ -11,8 +11,8 @@ them), and gets them from here::
             ...
         output.show(result, lambda console: console.print("done"))
 
-``output.show`` writes the result as a JSON document when ``wants_json()``; progress goes to stderr. A failure
-that is no ``ChronolakeError`` is reported by ``fail``. A plug-in imports large packages when it runs, not when
+``output.show`` writes the result as a JSON document if ``wants_json()``; progress goes to stderr. ``fail``
+reports a failure that is not a ``ChronolakeError``. A plug-in imports large packages when it runs, not when
 it is imported.
 """
 
@@ -31,7 +31,7 @@ import typer
 import chronolake
 
 RETRY_SECONDS = 5.0
-"""Short, because a person waits at the terminal."""
+"""The default is short, because a user waits at the terminal."""
 
 
 class CommonOptions(msgspec.Struct, frozen=True):
@@ -50,9 +50,9 @@ _options: contextvars.ContextVar[CommonOptions] = contextvars.ContextVar(
 def client(
     *, retry_seconds: float | None = None, storage_options: Mapping[str, str] | None = None
 ) -> chronolake.Client:
-    """A client of the server that the command line names; a bad ``--url`` is a usage error.
+    """A client of the server in ``--url``; an invalid URL is a usage error.
 
-    It retries for ``RETRY_SECONDS`` unless given.
+    By default it retries for ``RETRY_SECONDS``.
     """
     seconds = RETRY_SECONDS if retry_seconds is None else retry_seconds
     try:
@@ -67,7 +67,7 @@ def wants_json() -> bool:
 
 
 def fail(message: str, *, exit_code: int = 1) -> NoReturn:
-    """End the command: ``message`` on stderr (a document with ``--json``), ``exit_code`` to the shell."""
+    """End the command with ``exit_code``, and print ``message`` to stderr (as JSON with ``--json``)."""
     text = (
         json.dumps({"title": "The command failed", "detail": message}) if wants_json() else f"Error: {message}"
     )
@@ -76,14 +76,14 @@ def fail(message: str, *, exit_code: int = 1) -> NoReturn:
 
 
 def note(*, url: str | None, wants_json: bool) -> None:
-    """Set the options that one part of the command line gives; the others stay."""
+    """Set the options that are given; the others keep their values."""
     before = _options.get()
     _options.set(CommonOptions(url or before.url, wants_json or before.json))
 
 
 @contextlib.contextmanager
 def of_one_run() -> Iterator[None]:
-    """Reset the options before and after one run: several runs may share a process."""
+    """Reset the options before and after one run, because several runs may share a process."""
     token = _options.set(CommonOptions())
     try:
         yield

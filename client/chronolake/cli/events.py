@@ -14,7 +14,7 @@ from chronolake.cli import context, options, output
 from chronolake_model.events import LoggedEvent
 
 LIMIT_DEFAULT = 100
-"""Events of one page, unless given."""
+"""The default number of events on a page."""
 
 _FOLLOW_RETRY_SECONDS = 60.0
 _INTERRUPTED = 130
@@ -52,11 +52,11 @@ def events(
 ) -> None:
     """Show the log: every change, oldest first.
 
-    With --follow --json each event is a JSON document on a line of its own. A cursor from the events of one
-    table is not valid for the events of all tables.
+    With --follow --json each event is a JSON document on its own line. A cursor from the events of one table is
+    not valid for the events of all tables.
     """
     if from_now and (after is not None or not follow):
-        raise typer.BadParameter("it goes with --follow, and without --after", param_hint="--from-now")
+        raise typer.BadParameter("use it with --follow and without --after", param_hint="--from-now")
     if follow:
         _follow(table, after, limit, from_now=from_now)
         return
@@ -75,7 +75,7 @@ def _follow(table: str | None, after: str | None, limit: int | None, *, from_now
             after = client.end_of_log(table) if from_now else after
             _show_each(islice(_following(client, table, after), limit))
     except KeyboardInterrupt:
-        # Ctrl-C is the usual way to end following, so it is no error.
+        # Ctrl-C is the usual way to stop following, so it is not an error.
         raise typer.Exit(_INTERRUPTED) from None
 
 
@@ -106,5 +106,5 @@ def _print_page(console: Console, page: list[LoggedEvent], caught_up: bool) -> N
     )
     output.print_table(console, output.table_of(columns, rows))
     if page:
-        outlook = "No more for now" if caught_up else "There are more"
-        console.print(f"{outlook}; go on with --after {page[-1].cursor}", soft_wrap=True)
+        outlook = "No more events now" if caught_up else "There are more events"
+        console.print(f"{outlook}; continue with --after {page[-1].cursor}", soft_wrap=True)

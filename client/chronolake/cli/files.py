@@ -45,7 +45,7 @@ def files(
 ) -> None:
     """List the data files of the live file slices: each is one line, and sizes are in bytes."""
     if where is not None and view is not View.MERGED:
-        raise typer.BadParameter("it goes with the merged view only", param_hint="--where")
+        raise typer.BadParameter("use it only with the merged view", param_hint="--where")
     with context.client() as client:
         lake_table = client.table(table)
         if view is View.MERGED:
@@ -68,7 +68,7 @@ def file_group(
     partition: Annotated[str, typer.Option("--partition", metavar="PATH", help="Its partition path.")] = "",
     as_of: AsOfOption = None,
 ) -> None:
-    """Show all slices that a file group has and had, the newest last, and what replaced it."""
+    """Show all slices of a file group, newest last, and the instant that replaced the group."""
     with context.client() as client:
         history = client.table(table).file_group(file_id, partition, as_of)
     output.show(history, lambda console: _print_file_group(console, history))
@@ -91,7 +91,7 @@ def _print_files(console: Console, snapshot: Snapshot, which: str) -> None:
 
 
 def _rows_of(file_slice: FileSlice) -> Iterator[tuple[object, ...]]:
-    """A row for each file; one row for a slice without files, which a pending compaction has opened."""
+    """A row for each file; a slice without files, which a pending compaction has opened, has one row."""
     for file in _files_of(file_slice):
         yield file_slice.base_instant_time, file.path, file.completion_time, file.size_bytes, file.records
     if not _files_of(file_slice):

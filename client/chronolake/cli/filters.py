@@ -1,4 +1,4 @@
-"""The option ``--where``: a filter, as a person types it or as the REST API has it."""
+"""The option ``--where``: a filter as an expression, or in the JSON form of the REST API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JSON: Final[msgspec.json.Decoder[Filter]] = msgspec.json.Decoder(Filter)
 def snapshot(
     table: chronolake.Table, where: str | None, as_of: str | None, partition: str | None
 ) -> tuple[Snapshot, str]:
-    """The live slices, those only that could match ``where`` if it is given; and how to say so behind them."""
+    """The live slices that could match ``where``, or all if it is not given, and a text that says so."""
     if where is None:
         return table.snapshot(as_of, partition), ""
     filter = parsed(where, table)
@@ -36,7 +36,7 @@ def snapshot(
 
 
 def parsed(where: str, table: chronolake.Table) -> Filter:
-    """The filter that the text says of the table; anything else is a usage error."""
+    """The filter that ``where`` describes; an invalid one is a usage error."""
     try:
         if where.lstrip().startswith("{"):
             return _JSON.decode(where)

@@ -14,7 +14,7 @@ from chronolake_model.instants import Conflict, Instant, RecordedPlan, TouchedFi
 from chronolake_model.vocabulary import Touch
 
 _NAMED_MAX = 10
-"""Of a long list so many are shown; all of them with --json."""
+"""The entries of a long list that are printed; --json has all of them."""
 
 
 def _touched_option(name: str, what: str) -> Any:
@@ -113,7 +113,7 @@ def _print_rollbacks(
         )
         output.print_table(console, output.table_of(("rollback", "undid", "files deleted#"), rows))
     else:
-        console.print("no rollback waits to be executed")
+        console.print("no pending rollback can be executed now")
     for rollback_ in leased:
         console.print(
             f"{rollback_.requested_time} is executed by {rollback_.writer}, whose lease ends at "
@@ -151,12 +151,12 @@ def _print_conflict(console: Console, conflict: Conflict | None) -> None:
 
 
 def group_name(group: FileGroupName) -> str:
-    """A file group as the command line reads and shows it."""
+    """The name of a file group on the command line."""
     return f"{group.partition_path}/{group.file_id}" if group.partition_path else group.file_id
 
 
 def print_instant(console: Console, instant: Instant) -> None:
-    """One instant for people."""
+    """Print one instant."""
     pairs: list[tuple[str, object]] = [
         ("table", instant.table),
         ("requested", _time(instant.requested_time)),

@@ -1,4 +1,4 @@
-"""The entry point of ``chronolake``: puts the commands together, and turns failures into exit codes."""
+"""The entry point of ``chronolake``: registers the commands, and turns errors into exit codes."""
 
 from __future__ import annotations
 

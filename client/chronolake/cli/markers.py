@@ -23,7 +23,7 @@ def markers(
         ),
     ] = False,
 ) -> None:
-    """List the markers of an instant: which data files it may have written, by their paths."""
+    """List the markers of an instant, by path: the data files that it may have written."""
     with context.client() as client:
         listed = list(client.table(table).markers(requested_time, unpublished=unpublished))
     document = {"table": table, "requested_time": requested_time, "markers": listed}

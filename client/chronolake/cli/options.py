@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how their texts are read."""
+"""Arguments and options that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JsonOption = Annotated[
 
 
 def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
-    """``function`` as a command that takes ``--url`` and ``--json`` too, so that they may come last."""
+    """``function`` as a command that also accepts ``--url`` and ``--json``, so that they may come last."""
 
     @functools.wraps(function)
     def command(*args: Any, url_: str | None, json_: bool, **kwargs: Any) -> None:
@@ -92,7 +92,7 @@ def instant_time(text: str) -> str:
 def namespace_name(text: str) -> str:
     """A namespace's name; anything else is a usage error."""
     if not _NAMESPACE.fullmatch(text):
-        raise typer.BadParameter(f"a namespace is named by letters, digits, _ and -, not {text!r}")
+        raise typer.BadParameter(f"the name of a namespace has only letters, digits, _ and -, not {text!r}")
     return text
 
 
@@ -124,28 +124,28 @@ def read_time(text: str | None) -> str | None:
 
 
 def properties(texts: list[str], option: str = "--property") -> dict[str, str]:
-    """``name=value`` each, as ``option`` takes them. A name that is empty, or named twice, is a usage error."""
+    """The values of ``option``, each ``name=value``. An empty or repeated name is a usage error."""
     named: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not name or not separator:
-            raise typer.BadParameter(f"it is name=value, not {text!r}", param_hint=option)
+            raise typer.BadParameter(f"it must be name=value, not {text!r}", param_hint=option)
         if name in named:
-            raise typer.BadParameter(f"{name!r} is named twice", param_hint=option)
+            raise typer.BadParameter(f"{name!r} is given twice", param_hint=option)
         named[name] = value
     return named
 
 
 def storage(texts: list[str] | None) -> dict[str, str]:
-    """What ``StorageOption`` took."""
+    """The storage options in the values of ``StorageOption``."""
     return properties(texts or [], "--storage")
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before it is done; anything but yes ends the command."""
+    """Ask the user to confirm; any answer other than yes ends the command."""
     if yes:
         return
-    # Typer's own question writes a part of itself to stdout, which belongs to the JSON document.
+    # typer.confirm writes to stdout, which must have only the JSON document.
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Abort
@@ -183,13 +183,13 @@ PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated.")
 ]
 IfNotExistsOption = Annotated[
-    bool, typer.Option("--if-not-exists", help="If there is one of this name, leave it as it is.")
+    bool, typer.Option("--if-not-exists", help="If the name exists already, change nothing.")
 ]
 ReuseBasePathOption = Annotated[
     bool,
     typer.Option(
         "--reuse-base-path",
-        help="Use a base path that dropped tables keep. Their files there are never deleted from then on.",
+        help="Take over the base path of dropped tables. Their files are never deleted after that.",
     ),
 ]
 StorageOption = Annotated[
@@ -201,4 +201,4 @@ StorageOption = Annotated[
         "May be repeated. Other options come from the environment, as in AWS's tools.",
     ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -12,10 +12,10 @@ from chronolake_model.orphans import Orphan, OrphanReason, Orphans
 
 _MEANINGS = {
     OrphanReason.ROLLED_BACK: "of an instant that was rolled back",
-    OrphanReason.NOT_NAMED: "of a completed instant that does not name it",
+    OrphanReason.NOT_NAMED: "of a completed instant that did not publish it",
     OrphanReason.UNKNOWN_INSTANT: "of an unknown instant",
     OrphanReason.DROPPED_TABLE: "of a dropped table: never deleted",
-    OrphanReason.PENDING: "of a pending instant: accounted for",
+    OrphanReason.PENDING: "of a pending instant: not an orphan yet",
     OrphanReason.LEASE_ENDED: "of a pending instant whose lease has ended",
     OrphanReason.NOT_A_DATA_FILE: "not a data file",
 }
@@ -28,7 +28,7 @@ def orphans(
         typer.Option(
             "--delete",
             help="After the report, delete files that can never be published: files of rolled-back instants, "
-            "and files that their completed instant does not name.",
+            "and files that their completed instant did not publish.",
         ),
     ] = False,
     unknown_instants: Annotated[

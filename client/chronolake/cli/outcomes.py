@@ -20,7 +20,7 @@ def outcome(
 ) -> None:
     """Show the recorded outcome of a request: its answer or its refusal.
 
-    Not found means that the request has not been executed so far. It may still be on its way.
+    "Not found" means that the request has not been executed so far. It may still be executed later.
     """
     try:
         with context.client() as client:
@@ -41,5 +41,5 @@ def _print(console: Console, outcome: Outcome) -> None:
     )
     output.print_table(console, output.pairs_of(pairs))
     if outcome.answer is not None:
-        # Lines as they are: wrapped ones would be no JSON.
+        # Lines are not wrapped, because wrapped lines would not be valid JSON.
         console.print(Text(json.dumps(outcome.answer, indent=2, ensure_ascii=False)), soft_wrap=True)

@@ -26,8 +26,8 @@ NOT_FOUND = 4
 CONFLICT = 5
 
 EXIT_CODES = (
-    f"Exit codes: {OK} done; {FAILED} failed, or refused by the server; {USAGE} wrong usage; "
-    f"{UNREACHABLE} the server cannot be reached, or is not available; {NOT_FOUND} not found; "
+    f"Exit codes: {OK} success; {FAILED} failed, or refused by the server; {USAGE} wrong usage; "
+    f"{UNREACHABLE} the server cannot be reached or is not available; {NOT_FOUND} not found; "
     f"{CONFLICT} conflict with the present state."
 )
 
@@ -39,13 +39,13 @@ _BREAKABLE_WIDTH_MIN = 10
 
 
 def show_line(value: object) -> None:
-    """Write ``value`` as one line of JSON, and flush: a reader of the pipe gets it at once."""
+    """Write ``value`` as one line of JSON, and flush, so that a reader of the pipe gets it at once."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 
 
 def show(value: object, render: Callable[[Console], None]) -> None:
-    """Write ``value`` as JSON with ``--json``; else ``render`` writes it for people."""
+    """Write ``value`` as JSON with ``--json``; otherwise print it by ``render``."""
     if context.wants_json():
         sys.stdout.write(json_document(value) + "\n")
     else:
@@ -58,13 +58,13 @@ def json_document(value: object) -> str:
 
 
 def console() -> Console:
-    """Stdout for people. In a pipe lines may be long: a program such as grep reads whole lines."""
+    """The console for readable output on stdout. Lines in a pipe may be long, for programs such as grep."""
     narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(file=sys.stdout, highlight=False, width=None if narrow else _PIPED_WIDTH)
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
-    """A table for people. ``name#`` is a column of numbers; only ``name~`` may be broken to fit the screen."""
+    """A readable table. ``name#`` is a column of numbers; only a ``name~`` column may be wrapped."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     cells = [[cell(value) for value in row] for row in rows]
     for number, column in enumerate(columns):
@@ -84,18 +84,18 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
 
 
 def print_table(to: Console, table: Table) -> None:
-    """Print ``table``. A terminal that is too narrow wraps the lines: so no value is cut off."""
+    """Print ``table``. A terminal that is too narrow wraps the lines, so that no value is cut off."""
     wide_enough = Console(file=to.file, highlight=False, width=max(to.width, width_min_of(table)))
     wide_enough.print(table)
 
 
 def width_min_of(table: Table) -> int:
-    """The least width of a table of ``table_of``, in characters, when its ``~`` columns are wrapped."""
+    """The minimum width in characters of a table of ``table_of``, with its ``~`` columns wrapped."""
     return sum((column.min_width or 0) + _GAP for column in table.columns)
 
 
 def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
-    """Names and values, one pair a line."""
+    """A table of names and values, one pair per line."""
     pairs = list(pairs)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, min_width=max(cell_len(name) for name, _ in pairs))
@@ -111,7 +111,7 @@ def count(number: int, noun: str) -> str:
 
 
 def cell(value: object) -> str:
-    """A value for people."""
+    """The readable text of a value."""
     match value:
         case None:
             return "-"
@@ -128,7 +128,7 @@ def cell(value: object) -> str:
 
 
 def utc(time: str | None) -> str:
-    """Hudi's digits as date and time for people."""
+    """An instant time in digits as a readable date and time."""
     if time is None:
         return "-"
     text = to_datetime(parse_time(time)).strftime("%Y-%m-%d %H:%M:%S.%f")
@@ -180,4 +180,4 @@ def _sentences(error: errors.ChronolakeError) -> str:
 
 _STORAGE = "The table's storage refused or failed"
 _NO_ANSWER = "The server cannot be reached"
-_WHERE_IS_IT = "Start one with `chronolake-metastore serve`, or say where it is with --url or CHRONOLAKE_URL."
+_WHERE_IS_IT = "Start one with `chronolake-metastore serve`, or give its URL with --url or CHRONOLAKE_URL."

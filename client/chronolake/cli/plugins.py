@@ -21,8 +21,8 @@ _HELP_FLAGS = frozenset({"--help", "--show-completion", "--install-completion"})
 def add_to(app: typer.Typer, args: Sequence[str]) -> None:
     """Add the plug-ins that the command line ``args`` may need.
 
-    A plug-in is imported only when its name is among the words, or when all commands are shown: so no command
-    is slow, or broken, because of an unrelated plug-in.
+    A plug-in is imported only when its name is in ``args``, or when all commands are listed. So an unrelated
+    plug-in cannot slow down or break a command.
     """
     for entry in _entry_points(args):
         try:
@@ -41,7 +41,7 @@ def _entry_points(args: Sequence[str]) -> Iterator[importlib.metadata.EntryPoint
 
 
 def _explained(name: str, function: Callable[..., Any]) -> Callable[..., None]:
-    """``function``, whose own late imports may fail in the same way."""
+    """``function``, with an error message for imports that fail when it runs."""
 
     @functools.wraps(function)
     def command(*args: Any, **kwargs: Any) -> None:
@@ -58,13 +58,13 @@ def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
         context.note(url=None, wants_json="--json" in ctx.args)
         _fail_absent(name, reason)
 
-    absent.__doc__ = "Not available here: pip install 'chronolake\\[spark-local]'"
-    # Any options are accepted, so that the message is the same for all.
+    absent.__doc__ = "Not installed: pip install 'chronolake\\[spark-local]'"
+    # All options are accepted, so that the message is always the same.
     app.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(absent)
 
 
 def _fail_absent(name: str, reason: Exception) -> NoReturn:
     context.fail(
-        f"`chronolake {name}` cannot be loaded here ({reason}); install it with: "
+        f"`chronolake {name}` cannot be loaded ({reason}); install it with: "
         "pip install 'chronolake[spark-local]'"
     )

@@ -17,7 +17,7 @@ _WRITES = (
     *(Action.CLUSTERING, Action.COMPACTION, Action.LOGCOMPACTION),
     *(Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
 )
-"""What a restore rolls back."""
+"""The actions of instants that a restore rolls back."""
 
 
 def app() -> typer.Typer:
@@ -98,12 +98,12 @@ def restore(
     """Restore a table to a savepoint: roll back pending instants, and those that completed after it.
 
     It lists these instants and asks first. Instants that begin or complete before your answer are rolled back
-    too. The restore that is shown at the end names all of them.
+    too. The output has the restore with all instants that it rolled back.
     """
     with context.client() as client:
         lake_table = client.table(table)
         instant = lake_table.instant(savepoint)
-        # Of what is no savepoint there is nothing to show; the server refuses it.
+        # Without a savepoint there is nothing to list, and the server refuses the restore.
         if not yes and instant.action is Action.SAVEPOINT and instant.state is State.COMPLETED:
             _ask(lake_table, instant)
         restored = lake_table.restore(savepoint, reason, writer=writer)
@@ -117,7 +117,7 @@ def _ask(table: Table, savepoint: Instant) -> None:
     writes = table.timeline.where(action=_WRITES)
     later = writes.completed().by_completion_time().after(pinned.completion_time).reverse()
     instants = [*writes.pending().reverse(), *later]
-    # Stdout belongs to the JSON document.
+    # The list goes to stderr, because stdout has only the JSON document.
     columns = ("requested", "completed", "action", "operation", "state", "writer~")
     rows = (
         (

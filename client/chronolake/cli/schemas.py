@@ -33,7 +33,7 @@ def app() -> typer.Typer:
 
 
 def list_schemas(table: options.TableArgument) -> None:
-    """List the versions that a table's schema has had, oldest first."""
+    """List all versions of a table's schema, oldest first."""
     with context.client() as client:
         schemas = list(client.table(table).schemas())
     columns = ("schema#", "made (UTC)", "log version#", "columns#", "names~")
@@ -93,7 +93,7 @@ def change_schema(  # one option per kind of change
         ),
     ] = None,
 ) -> None:
-    """Change the columns of a table: all changes of the command, or none. The files stay as they are.
+    """Change the columns of a table: all changes of the command, or none. Files are not rewritten.
 
     Columns are renamed first, then widened, made nullable, dropped, and added.
     """
@@ -105,7 +105,7 @@ def change_schema(  # one option per kind of change
         *(AddColumn(*_pair(text, ":", "--add")) for text in add or []),
     ]
     if not changes:
-        raise typer.BadParameter("say what to change: --rename, --widen, --make-nullable, --drop or --add")
+        raise typer.BadParameter("give a change: --rename, --widen, --make-nullable, --drop or --add")
     with context.client() as client:
         made = client.table(table).change_schema(changes, expected_schema_version=expect)
     output.show(made, lambda console: _print_schema(console, made))
@@ -115,7 +115,7 @@ def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
     name, _, other = text.partition(separator)
     if not name or not other:
         raise typer.BadParameter(
-            f"it is two words with {separator!r} in between, not {text!r}", param_hint=option
+            f"it must be two words with {separator!r} between them, not {text!r}", param_hint=option
         )
     return name, other
 

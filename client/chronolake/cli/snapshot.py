@@ -30,7 +30,7 @@ def snapshot(
     ] = None,
     where: filters.WhereOption = None,
 ) -> None:
-    """Show the live file slices: what a reader reads."""
+    """Show the live file slices, which a reader reads."""
     with context.client() as client:
         live, which = filters.snapshot(client.table(table), where, as_of, partition)
     output.show(live, lambda console: _print_snapshot(console, live, which))
@@ -49,10 +49,10 @@ def changes(
         ),
     ] = None,
 ) -> None:
-    """Show what completed in a range of completion times: instants and file groups.
+    """Show the instants that completed in a range of times, and the file groups that they changed.
 
     A TIME is an instant's digits (yyyyMMddHHmmssSSS), an ISO 8601 date or time in UTC, earliest (the first time
-    that the table serves) or latest (its last completion).
+    as of which the table can be read) or latest (its last completion).
     """
     with context.client() as client:
         changed = client.table(table).changes(from_, to)

@@ -29,9 +29,9 @@ def sweep(
     ] = None,
     storage: options.StorageOption = None,
 ) -> None:
-    """Delete files that a late task has written again after their deletion, and record it.
+    """Find and delete late files, which a task wrote again after their deletion, and record it.
 
-    It may run at any time. Files that it found are looked for again after another period of grace.
+    It may run at any time. Instants with late files are checked again after another grace period.
     """
     with context.client(storage_options=options.storage(storage)) as client:
         try:
@@ -56,7 +56,7 @@ def _print(console: Console, swept: Swept) -> None:
         output.print_table(console, output.table_of(("file~", "instant", "outcome~"), rows))
     console.print(
         f"{swept.table}: {output.count(swept.instants, 'instant')} swept, {len(swept.late_files):,} of "
-        f"{output.count(swept.names, 'deleted file')} there again",
+        f"{output.count(swept.names, 'deleted file')} written again",
         soft_wrap=True,
         markup=False,
     )

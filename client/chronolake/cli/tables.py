@@ -125,7 +125,7 @@ def set_properties(
         list[str], typer.Argument(metavar="NAME=VALUE...", help="The properties.", show_default=False)
     ],
 ) -> None:
-    """Set properties of a table; others stay as they are."""
+    """Set properties of a table; its other properties do not change."""
     named = options.properties(properties, "NAME=VALUE")
     with context.client() as client:
         _show_altered(client.table(table).alter(set=named))
@@ -137,7 +137,7 @@ def unset_properties(
         list[str], typer.Argument(metavar="NAME...", help="The properties.", show_default=False)
     ],
 ) -> None:
-    """Remove properties of a table. One that the table does not have is passed over."""
+    """Remove properties of a table. Properties that it does not have are ignored."""
     with context.client() as client:
         _show_altered(client.table(table).alter(unset=properties))
 
@@ -154,13 +154,13 @@ def rename_table(
         ),
     ],
 ) -> None:
-    """Rename a table, also into another namespace. Its files, its timeline and its id stay as they are."""
+    """Rename a table, also into another namespace. Its files, its timeline and its id do not change."""
     with context.client() as client:
         _show_altered(client.table(table).alter(name=new_name))
 
 
 def drop_table(table: options.TableArgument, yes: options.YesOption = False) -> None:
-    """Drop a table's metadata; its data files stay where they are."""
+    """Drop a table's metadata. Its data files are not deleted."""
     options.confirm(f"Drop table {table}?", yes)
     with context.client() as client:
         client.drop_table(table)
@@ -168,12 +168,12 @@ def drop_table(table: options.TableArgument, yes: options.YesOption = False) -> 
 
 
 def field_of(text: str) -> Field:
-    """The column that ``name:type`` or ``name:type:required`` describes; a type may contain colons itself."""
+    """The column of a text ``name:type`` or ``name:type:required``; a type may contain colons."""
     described = text.removesuffix(_REQUIRED)
     name, _, type_ = described.partition(":")
     if not name or not type_:
         raise typer.BadParameter(
-            f"a field is name:type or name:type:required, not {text!r}", param_hint="--field"
+            f"a field must be name:type or name:type:required, not {text!r}", param_hint="--field"
         )
     return Field(name, type_, nullable=described == text)
 
@@ -203,7 +203,7 @@ def _print_definition(console: Console, table: Table) -> None:
 
 
 def print_columns(console: Console, fields: Iterable[SchemaField]) -> None:
-    """The columns of a schema, one a line, each followed by its nested fields."""
+    """Print the columns of a schema, one per line, each followed by its nested fields."""
     rows = [row for field in fields for row in _rows_of(field)]
     output.print_table(console, output.table_of(("id#", "column", "type~", "nullable"), rows))
 

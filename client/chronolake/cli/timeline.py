@@ -17,7 +17,8 @@ from chronolake_model.instants import Instant
 from chronolake_model.times import MICROS_PER_SECOND, from_datetime, parse_time
 from chronolake_model.vocabulary import Action, Operation, State
 
-# What a narrow screen does without, in this order. Completion times stay long: reads as of a time need them.
+# The columns that are left out on a narrow screen, in this order. Completion times come last, because reads
+# as of a time need them.
 _LEFT_OUT_FIRST = (
     *("requested (UTC)", "records", "operation", "duration"),
     *("files", "target", "lease", "writer", "completed"),
@@ -25,7 +26,7 @@ _LEFT_OUT_FIRST = (
 
 
 class By(enum.StrEnum):
-    """Which of an instant's two times orders the list."""
+    """The time of an instant that orders the list."""
 
     REQUESTED = "requested"
     COMPLETION = "completion"
@@ -123,7 +124,7 @@ def time() -> None:
 
 
 def _fetch_one_by(first: bool, last: bool, nth: int | None) -> Callable[[Timeline], Instant | None] | None:
-    """The method that fetches a single instant; None when none of the options is given."""
+    """The function that fetches a single instant; None if none of the options is given."""
     if first + last + (nth is not None) > 1:
         raise typer.BadParameter("give only one of these options", param_hint="--first, --last, --nth")
     if last:
@@ -142,11 +143,11 @@ def _between(timeline: Timeline, after: str | None, to: str | None) -> Timeline:
 def _print_timeline(console: Console, instants: list[Instant], cut_at: int | None, now: str | None) -> None:
     output.print_table(console, _fitting(console, instants, now))
     if cut_at is not None:
-        console.print(f"The newest {cut_at}; --limit shows more.")
+        console.print(f"These are the newest {cut_at}; --limit shows more.")
 
 
 def _fitting(console: Console, instants: list[Instant], now: str | None) -> Table:
-    """The timeline with as many columns as the screen has room for."""
+    """The timeline with as many columns as fit on the screen."""
     cells = dict(_CELLS)
     if now is not None:
         cells["lease#"] = lambda instant: _lease(instant, now)
@@ -166,7 +167,7 @@ def _table_of(cells: dict[str, Callable[[Instant], object]], instants: list[Inst
 
 
 def _lease(instant: Instant, now: str) -> str | None:
-    """How long a pending instant's lease still runs."""
+    """The remaining time of a pending instant's lease."""
     if instant.lease_expires_at is None:
         return None
     seconds = (from_datetime(instant.lease_expires_at) - parse_time(now)) / MICROS_PER_SECOND
