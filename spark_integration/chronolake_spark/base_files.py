@@ -1,4 +1,4 @@
-"""Base files in storage: their layout, reading them back checked, writing them whole or not at all."""
+"""Base files in storage: their layout, checked reads, and atomic writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Folder:
         return cls(*storage.open_filesystem(base_path, storage_options))
 
     def path(self, relative: str) -> str:
-        """The path that the file system knows the file by."""
+        """The path of a file in the file system."""
         return f"{self.root}/{relative}"
 
     def create(self, relative: str) -> pa.NativeFile:
@@ -51,10 +51,10 @@ class Folder:
 
 
 class UnreportedFiles:
-    """The metastore as the guard sees it on an executor: no one needs the unreported files of an attempt.
+    """The metastore's side of the guard on an executor: unreported files of an attempt are never needed.
 
-    An executor need not reach the server. The write token in their names is the attempt's own, so no other
-    writes them; and as long as they are not reported, no instant can name them.
+    So an executor need not reach the server. The file names have the attempt's own write token, so no other
+    attempt writes these files, and no instant can publish them before they are reported.
     """
 
     def owner(self) -> Owner | None:
@@ -72,7 +72,7 @@ class UnreportedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Whose files an attempt of a task writes: those of an instant of a table."""
+    """The attempt of a task that writes files of an instant of a table."""
 
     base_path: str
     storage_options: Mapping[str, str]
@@ -80,7 +80,7 @@ class Attempt:
     requested_time: str
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files that were not reported, as far as it goes; what stays is for the table's rollback."""
+        """Delete files that were not reported. The rollback deletes those that could not be deleted here."""
         deleting = Deleting(self.requested_time, self.requested_time)
         with contextlib.suppress(StorageError):
             files = opening.open_files(self.base_path, self.storage_options)
@@ -95,9 +95,9 @@ def file_schema(table_schema: pa.Schema) -> pa.Schema:
 
 
 def in_layout(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
-    """The rows of a base file in the layout ``schema``; ``names`` says what the file calls each column.
+    """The rows of a base file in the layout ``schema``; ``names`` has the name of each column in the file.
 
-    A column that the file was written without is null; a type that was narrower is widened.
+    A column that the file does not have is null; a narrower type is widened.
     """
     own = [
         stored[names[field.name]].cast(field.type) if field.name in names else pa.nulls(len(stored), field.type)
@@ -108,7 +108,7 @@ def in_layout(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> 
 
 @contextlib.contextmanager
 def open_base_file(folder: Folder, relative: str, size_bytes: int) -> Iterator[pq.ParquetFile]:
-    """A base file to read. Raises ``BaseFileDamaged`` unless it is there with the size that was published."""
+    """A base file to read. Raises ``BaseFileDamaged`` unless it exists with its published size."""
     try:
         source = folder.filesystem.open_input_file(folder.path(relative))
     except FileNotFoundError as exc:
@@ -129,9 +129,9 @@ def open_base_file(folder: Folder, relative: str, size_bytes: int) -> Iterator[p
 
 
 def write(folder: Folder, relative: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Write a base file and give its size in bytes. When it fails, part of it may be there: discard it."""
+    """Write a base file and return its size in bytes. After a failure, discard the partial file."""
     with folder.create(relative) as sink:
-        # Leaving this block by an exception publishes what was written so far.
+        # pyarrow closes the file when an exception leaves this block, so a partial file may appear.
         _write_rows(sink, schema, tables)
         return int(sink.tell())
 
@@ -152,7 +152,7 @@ def _write_rows(sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Tabl
 
 
 def dictionary_columns(table: pa.Table) -> list[str]:
-    """The columns whose first rows repeat so much that a dictionary pays.
+    """The columns whose first rows repeat enough for dictionary encoding to pay off.
 
     On other columns it costs 2.4 times the writing time and makes the file larger (measured).
     """

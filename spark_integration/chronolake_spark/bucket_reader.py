@@ -1,7 +1,7 @@
-"""What executors read without Spark: base files, and which records a range of instants deleted.
+"""Reads of executors without Spark: base files, and the records that a range of instants deleted.
 
-The latter goes file group by file group where the bucket index holds: a record never leaves its file group, so
-no shuffle is needed.
+With a bucket index, deleted records are found file group by file group: a record never leaves its file group,
+so no shuffle is needed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import pyarrow as pa
 from chronolake_spark import base_files, columns, merge
 
 GROUP_SCHEMA = "before_path string, before_size bigint, before_schema int, after_path string, after_size bigint"
-"""One changed file group a row, in Spark's words; the paths are relative to the table's base path.
+"""One changed file group per row, as Spark DDL; the paths are relative to the table's base path.
 
-``before_schema`` is the version of the schema which the file before was written with.
+``before_schema`` is the version of the schema with which the file before was written.
 """
 
 
 FILE_SCHEMA = "path string, size long"
-"""One base file a row; the path is relative to the table's base path."""
+"""One base file per row; the path is relative to the table's base path."""
 
 
 def rows_of(
     files: Iterable[pa.RecordBatch], folder: base_files.Folder, file_schema: pa.Schema, names: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of these base files; ``names`` is what they call each column."""
+    """All rows of these base files; ``names`` has the name of each column in them."""
     for batch in files:
         for path, size_bytes in zip(*batch.to_pydict().values(), strict=True):
             with base_files.open_base_file(folder, path, size_bytes) as file:
@@ -42,9 +42,9 @@ def deleted_rows(
     file_schema: pa.Schema,
     names: Mapping[int, Mapping[str, str]],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of each group's slice before whose key its slice after no longer has, as they were before.
+    """The deleted rows of each file group: rows of the slice before whose key the slice after does not have.
 
-    ``names`` says for each version of the schema what its files call each column.
+    ``names`` has for each version of the schema the names of the columns in its files.
     """
     for batch in groups:
         for group in batch.to_pylist():

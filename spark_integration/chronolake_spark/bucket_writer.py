@@ -1,7 +1,7 @@
-"""What a task does with its rows: merge them into their file groups' base files, one after the other.
+"""The writer of a task: merges its rows into the base files of their file groups, one after the other.
 
-Runs on executors, knows Arrow and storage but not Spark. Memory: the incoming rows of one file group, its
-stored keys (and ordering values), and one row group of the base file.
+It runs on executors and uses Arrow and storage but not Spark. It holds in memory the incoming rows of one file
+group, its stored keys and ordering values, and one row group of the base file.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class FileGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file group's current base file, relative to the table's base path; ``names`` is what its columns are
-    called in it."""
+    """A file group's current base file, relative to the table's base path; ``names`` has its column names."""
 
     file_id: str
     path: str
@@ -49,12 +48,12 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """What all tasks of one write have in common.
+    """The parameters that all tasks of one write share.
 
-    ``schema`` is the table's, ``required`` its columns that take no null, ``stored`` the current base files
-    by partition path and bucket, ``field_ids`` the columns of which stats are wanted, ``storage_options`` how
-    the base path is reached. ``owner`` is the table whose claim the base path has; without it the files of a
-    task that fails stay until the instant is rolled back.
+    ``schema`` is the table's, ``required`` its columns that are not nullable, ``stored`` the current base
+    files by partition path and bucket, ``field_ids`` the columns that get stats, ``storage_options`` the
+    access to the base path. ``owner`` is the table that has the claim of the base path; without it the files
+    of a failed task remain until the instant is rolled back.
     """
 
     base_path: str
@@ -71,7 +70,7 @@ class WriteJob:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Who writes: the partition of the frame, and the write token that no other attempt shares."""
+    """The attempt of a task: the partition of the frame, and the unique write token of the attempt."""
 
     partition: int
     write_token: str
@@ -79,10 +78,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task wrote, and the keys that an insert may not bring: how many, and one of them.
+    """The result of a task: the files written, and the number and an example of duplicate keys of an insert.
 
-    ``rows`` counts the rows that the task was given, ``superseded`` those of which another row of the same key
-    was the later, ``unchanged`` those that changed nothing. All others are in ``stats``.
+    ``rows`` counts the rows of the task, ``superseded`` those that lost to another row of the same key,
+    ``unchanged`` those that changed nothing. All other rows are in ``stats``.
     """
 
     stats: tuple[WriteStat, ...] = ()
@@ -96,8 +95,8 @@ class Written:
 def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers: chronolake.Markers) -> Written:
     """Merge the rows of one task, which come file group by file group.
 
-    Each file has its marker before it is there. What fails leaves no file, as far as it can still delete them.
-    Raises what ``Write.mark`` does, and ``AttemptGivenUp``.
+    Each file gets its marker before it is created. After a failure, the files of the task are deleted if
+    possible. Raises the errors of ``Write.mark``, and ``AttemptGivenUp``.
     """
     folder = base_files.Folder.of(job.base_path, job.storage_options)
     task_markers = TaskMarkers(markers)
@@ -137,7 +136,7 @@ def file_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FileGroup, 
         if group != current:
             if current is not None:
                 yield current, pa.Table.from_batches(held)
-            # A group that comes back would be merged without what it wrote before.
+            # The second part of a split group would be merged without the rows of the first part.
             assert group not in seen, f"rows of {group} do not come together"
             seen.add(group)
             current, held = group, []
@@ -162,10 +161,10 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
 def _with_markers(
     batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, task_markers: TaskMarkers
 ) -> Iterator[pa.RecordBatch]:
-    """The batches. Before each one, those of its file groups are marked that are written in any case.
+    """The batches. Before each batch, the file groups that are certainly written are marked together.
 
-    So many small files take few requests. Other groups are marked one by one, when they turn out to change:
-    what is marked and not written has to be looked for before the instant can complete.
+    So many small files need few requests. Other groups are marked one by one when they change, because a marked
+    file that is not written must be searched in storage before the instant can complete.
     """
     for batch in batches:
         task_markers.create(
@@ -188,7 +187,7 @@ def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
 
 
 def _file_id(job: WriteJob, group: FileGroup) -> str:
-    # Once what was in a bucket has been replaced, its file group is another than the first.
+    # After a replacement, the file group of a bucket is not the first one any more.
     stored = job.stored.get(group)
     return stored.file_id if stored else bucket_file_id(group.bucket)
 
@@ -217,10 +216,10 @@ class _GroupWriter:
         self._file_name = self._marker.file_name
         self._schema = base_files.file_schema(job.schema)
         self.superseded = 0
-        """Once written: rows of which another row of the same key was the later."""
+        """The rows that lost to another row of the same key; known after the write."""
 
     def write(self, rows: pa.Table) -> tuple[Decision, WriteStat | None]:
-        """Decide, and write unless nothing changes or the insert is refused."""
+        """Merge the rows, and write the file unless nothing changes or the insert is refused."""
         self._check_required(rows)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
@@ -259,7 +258,7 @@ class _GroupWriter:
         return file.read(columns=wanted) if file else self._schema.empty_table().select(wanted)
 
     def _file_rows(self, file: pq.ParquetFile | None, decision: Decision, new: pa.Table) -> Iterator[pa.Table]:
-        """The stored rows that stay, then the new ones."""
+        """The stored rows that are kept, then the new ones."""
         start = 0
         for stored in self._row_groups(file):
             kept = decision.kept[start : start + len(stored)]
@@ -281,7 +280,7 @@ class _GroupWriter:
         return stored.set_column(index, columns.FILE_NAME, names)
 
     def _stamped(self, new: pa.Table) -> pa.Table:
-        """New rows with Hudi's five columns: the instant, a number unique in it, the key, the place."""
+        """The new rows with Hudi's five columns: time, sequence number, key, partition path, file."""
         time, count = self._job.requested_time, len(new)
         numbers = range(self._first_seqno, self._first_seqno + count)
         meta = [
@@ -301,7 +300,7 @@ class _GroupWriter:
         for name in self._job.required:
             if nulls := upserts[name].null_count:
                 raise errors.RequiredValueMissing(
-                    f"the column {name!r} takes no null, but is null in {nulls} rows "
+                    f"the column {name!r} is not nullable, but is null in {nulls} rows "
                     f"(of the {len(upserts)} of one file group)",
                     {"column": name},
                 )
@@ -322,15 +321,15 @@ class _GroupWriter:
 
 def _ambiguous_order(latest: merge.Latest) -> errors.DuplicateKeys:
     return errors.DuplicateKeys(
-        f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and nothing "
-        f"says which one is later; for example {latest.ambiguous_key!r}. Order the rows with row_order, keep "
-        "one row of each key, or use a table with an ordering field that distinguishes them",
+        f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
+        f"order is not defined; for example {latest.ambiguous_key!r}. Order the rows with row_order, keep one "
+        "row of each key, or use a table with an ordering field that distinguishes them",
         {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
     )
 
 
 def _with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
-    """``decision`` with the keys that the frame itself brings twice counted as refused too."""
+    """``decision``, with repeated keys within the frame also counted as refused."""
     counts = rows[columns.RECORD_KEY].value_counts()
     sample = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"].as_py()
     return dataclasses.replace(

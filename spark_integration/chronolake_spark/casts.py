@@ -1,9 +1,9 @@
-"""A column in the type of the table: each value as it is, or the write fails.
+"""Lossless casts of columns to the types of the table: a value that would change fails the write.
 
 A cast that truncates (1.99 to 1) or wraps around would silently store wrong data, and its result depends on
-the session (``spark.sql.ansi.enabled``). A value that does not come back unchanged from the table's type is
-refused. Spark's cast of strings rounds ``1.555``, cuts the time off a date and makes true of ``yes``, so that
-strings are converted by the rules of CSV files.
+the session (``spark.sql.ansi.enabled``). So a value that changes in the table's type is refused. Spark's cast
+of strings rounds ``1.555``, drops the time of a date and turns ``yes`` into true, so strings are converted by
+the rules of CSV files instead.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def _from_strings(value: Column, name: str, target: DataType) -> Column:
         except csv_types.ValueMismatch as mismatch:
             string = strings[mismatch.index].as_py()[:_VALUE_CHARS_MAX]
             refusal = errors.SchemaMismatch(
-                f"column {name}: the string {string!r} does not fit {type_}; correct it, or cast the column as "
-                "you mean it",
+                f"column {name}: the string {string!r} does not fit {type_}; correct it, or cast the column "
+                "explicitly",
                 {"column": name, "value": string, "wanted": type_},
             )
             raise RuntimeError(errors.encoded(refusal)) from mismatch
 
-    # The type hints are text here, from which Spark cannot tell what kind of function this is.
+    # Type hints are strings in this module, and Spark cannot derive the kind of the function from them.
     convert.__annotations__ = {"strings": pa.Array, "return": pa.Array}
     return sf.arrow_udf(convert, target)(value)
 
@@ -66,6 +66,6 @@ def _mismatch(name: str, target: DataType, source: DataType) -> errors.SchemaMis
     frame_type, table_type = source.simpleString(), target.simpleString()
     return errors.SchemaMismatch(
         f"the frame does not fit the table: its column {name} is {frame_type}, and the table's is "
-        f"{table_type}, which does not hold every value of it; cast it as you mean it",
+        f"{table_type}, which cannot hold every value of it; cast the column explicitly",
         {"column": name, "given": frame_type, "wanted": table_type},
     )

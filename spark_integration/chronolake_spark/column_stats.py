@@ -1,7 +1,7 @@
-"""Column stats of a base file, taken from its rows while they are written: the server prunes files by them.
+"""Column stats of a base file, collected while its rows are written. The server prunes files by them.
 
-Literals have the forms of ``chronolake_model.filters``. A bound that is not certain is left out: a file without
-bounds is read, one with wrong bounds would be missed.
+Literals have the forms of ``chronolake_model.filters``. An uncertain bound is left out: a file without bounds
+is read, but reads would miss a file with wrong bounds.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from msgspec import UNSET, UnsetType
 from chronolake_model.files import Bound, ColumnStats
 
 COLUMNS_MAX: Final = 100
-"""Columns of a file that have stats, the first of the table: each costs time, and room in the log."""
+"""The number of columns with stats, the first ones of the table: each costs time, and space in the log."""
 _CHARACTERS_MAX: Final = 64
 _GREATEST_CHARACTER: Final = 0x10FFFF
 _SURROGATES: Final = (0xD800, 0xDFFF)
 
 
 class Collector:
-    """Watches rows on their way into a file. ``field_ids`` says which columns, by their names."""
+    """Collects stats of rows while they are written to a file. ``field_ids`` has the columns, by name."""
 
     def __init__(self, schema: pa.Schema, field_ids: Mapping[str, int]) -> None:
         names = [name for name in schema.names if name in field_ids][:COLUMNS_MAX]
         self._columns = {name: _Column(field_ids[name], schema.field(name).type) for name in names}
 
     def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The same tables, looked at as they pass."""
+        """The same tables; their values are added to the stats."""
         for table in tables:
             for name, column in self._columns.items():
                 column.see(table[name])
             yield table
 
     def stats(self) -> list[ColumnStats]:
-        """What was seen."""
+        """The stats of the rows so far."""
         return [column.stats() for column in self._columns.values()]
 
 
 class _Column:
-    """What was seen of one column: nulls, and bounds as long as they are certain."""
+    """The stats of one column: nulls, and bounds as long as they are certain."""
 
     def __init__(self, field_id: int, type_: pa.DataType) -> None:
         self._field_id = field_id
@@ -105,7 +105,7 @@ def _upper(value: Any) -> Bound | UnsetType:
 
 
 def _raised(text: str) -> str | None:
-    """A short text that is greater than all that begin with ``text``; None when there is none."""
+    """A short text that is greater than all texts with the prefix ``text``; None if there is none."""
     for last in range(len(text) - 1, -1, -1):
         following = ord(text[last]) + 1
         if _SURROGATES[0] <= following <= _SURROGATES[1]:
@@ -124,7 +124,7 @@ def _literal(value: Any) -> Bound | UnsetType:
         case Decimal():
             return format(value, "f")
         case str():
-            # PostgreSQL has no text with this character.
+            # PostgreSQL cannot store this character in text.
             return UNSET if "\0" in value else value
         case None:
             return UNSET

@@ -1,4 +1,4 @@
-"""Names of the columns that travel beside a table's own: Hudi's five, and those that end at the writer."""
+"""Names of the columns beside those of a table: Hudi's five, and control columns that are not stored."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = [
 BUCKET = "_chronolake_bucket"
 DELETE = "_chronolake_delete"
 CONTROL = (RECORD_KEY, PARTITION_PATH, BUCKET, DELETE)
-"""First in a frame on its way to the writer: where a row goes, and whether it deletes."""
+"""The first columns of a frame for the writer: the place of a row, and whether it is a delete."""
 
 ORDER_PREFIX = "_chronolake_order_"
-"""Then the columns ``_chronolake_order_0`` and so on, which order rows of one key. Often there are none."""
+"""The prefix of the next columns, ``_chronolake_order_0`` and so on, if any: they order rows of one key."""
 
 SOURCE_SPLIT = "_chronolake_source_split"
 SOURCE_ROW = "_chronolake_source_row"

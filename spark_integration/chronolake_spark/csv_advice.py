@@ -1,6 +1,6 @@
-"""What a caller can do about values of CSV files that do not fit their column, or that no type keeps.
+"""Advice for values of CSV files that do not fit their column, or that no type can keep.
 
-An advice names only what helps: a type that takes the value.
+Advice names only types that can hold the value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
 def check_types_known(unknown: Sequence[str], rows: int | None) -> None:
-    """Raise ``SchemaMismatch`` when files without a row are to decide the types of columns.
+    """Raise ``SchemaMismatch`` when the types of columns would be inferred from files without rows.
 
     ``unknown`` are the columns without a known type, ``rows`` the number of rows in all files, None if it is
     not known.
@@ -55,7 +55,7 @@ def check_ordering(name: str, profile: Profile) -> None:
 
 
 def notes(profiles: Mapping[str, Profile]) -> dict[str, str]:
-    """For each column that became a string though its values are numbers or timestamps: a note for people."""
+    """A note for each column that became a string although its values are numbers or timestamps."""
     return {
         name: _note(name, profile.value_summary)
         for name, profile in profiles.items()
@@ -64,7 +64,7 @@ def notes(profiles: Mapping[str, Profile]) -> dict[str, str]:
 
 
 def advice_for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
-    """What to do about a value that does not fit the type of its column, which the caller ``stated`` or not."""
+    """The advice for a value that does not fit the type of its column, which the caller ``stated`` or not."""
     if stated:
         other = _type_to_state(type_, value)
         return f"correct the value, or state another type, as {_statement(name, other)}"
@@ -77,7 +77,7 @@ def advice_for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
             f"UTC), say so with {_statement(name, type_)}"
         )
     if len(ways) == 1:
-        ways[0] += ": no type that the column can be changed to takes it"
+        ways[0] += ": the column cannot be widened to a type that holds it"
     return "; or ".join(ways)
 
 

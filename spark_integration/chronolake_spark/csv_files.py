@@ -1,7 +1,7 @@
-"""CSV files, read strictly: looked at as a whole before anything is written, then loaded in their order.
+"""Strict reading of CSV files: they are checked completely before anything is written, then loaded in order.
 
-Arrow parses them, and Python's own reader says where something is wrong; neither puts a null where it cannot
-read a value. An empty value is null, a quoted empty value is the empty string, an empty line is no row.
+Arrow parses them, and Python's own reader locates errors; neither replaces an unreadable value by null. An
+empty value is null, a quoted empty value is the empty string, and an empty line is not a row.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def header_of(file: Path, encoding: str) -> Header:
         raise errors.SourceUnreadable(f"{file} is empty: a CSV file begins with a line of column names")
     if len(names) == 1 and (separator := next((char for char in _OTHER_SEPARATORS if char in names[0]), None)):
         raise errors.SourceUnreadable(
-            f"{file} has one column, {names[0][:_VALUE_CHARS_MAX]!r}: only commas separate values, and not "
+            f"{file} has one column, {names[0][:_VALUE_CHARS_MAX]!r}: only commas separate values, not "
             f"{_OTHER_SEPARATORS[separator]}; convert the file, as docs/ingest.md shows under 'Other "
             "separators', or rename the column if that is its name",
             {"columns": names},
@@ -134,7 +134,7 @@ def header_of(file: Path, encoding: str) -> Header:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a batch stands: its file, and the number of its first row, from 0."""
+    """The place of a batch: its file, and the number of its first row, from 0."""
 
     file: Path
     encoding: str
@@ -149,7 +149,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What a task of Spark does: read its files, one after the other."""
+    """The function of a Spark task: it reads files, one after the other."""
 
     files: tuple[Path, ...]
     tasks: int
@@ -231,7 +231,7 @@ def _batches(
             _refuse_records(file, encoding, header)
             raise errors.SourceUnreadable(f"{file} cannot be read as CSV: {exc}") from exc
         if stream.quoted:
-            # Arrow takes a quote that is never closed for text, up to the end of the file.
+            # Arrow reads an unclosed quote as text up to the end of the file.
             _refuse_records(file, encoding, header, rows)
 
 
@@ -260,8 +260,8 @@ def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None 
             count += 1
             if len(record) != len(header):
                 raise errors.SourceUnreadable(
-                    f"{file}, line {line}: the row has {len(record)} values, and the header "
-                    f"{len(header)} columns; a comma within a value takes quotes around it",
+                    f"{file}, line {line}: the row has {len(record)} values, but the header has "
+                    f"{len(header)} columns; a value with a comma must be in quotes",
                     {"file": str(file), "line": line},
                 )
     if rows is not None and count != rows:
@@ -289,7 +289,7 @@ def _refuse_operation(place: _Place, rows: pa.RecordBatch, name: str) -> None:
 def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:
     if csv_types.arrow_type(column.type) is None:
         raise errors.SchemaMismatch(
-            f"the column {name} is {column.type}, which CSV files do not hold; load JSON lines or Parquet",
+            f"the column {name} is {column.type}, which CSV files cannot hold; load JSON lines or Parquet",
             {"column": name},
         )
     try:

@@ -1,4 +1,4 @@
-"""What the values of a CSV column are: the type inferred from them, and what a column of strings resembles.
+"""Infers the types of CSV columns from their values, and describes the values of string columns.
 
 A type is inferred only if every value can be written back from it exactly. Two values that are written
 differently must never become one value: in a record key they would be one record. So a type is inferred only
@@ -54,7 +54,7 @@ _STATABLE: Final = ("bigint", "decimal", "double", "timestamp_ntz", "timestamp")
 
 
 class Kind(enum.StrEnum):
-    """What all values of a column look like."""
+    """The kind of all values of a column."""
 
     NUMBERS = "numbers"
     TIMESTAMPS = "dates or timestamps"
@@ -140,7 +140,7 @@ class Profile:
     value_summary: ValueSummary = ValueSummary()
 
     def add(self, texts: pa.Array) -> None:
-        """Take note of values."""
+        """Add values to the profile."""
         values = texts.drop_null()
         if not len(values):
             return
@@ -154,7 +154,7 @@ class Profile:
             self.value_summary = self.value_summary.merge(summary_of(self._representatives(values)))
 
     def merge(self, other: Profile) -> None:
-        """Take note of what another profile of the column noted."""
+        """Add another profile of the same column."""
         if not other.seen:
             return
         self.style = other.style if not self.seen or self.style == other.style else None

@@ -1,7 +1,7 @@
-"""Types of CSV columns: how the values of each type are written, and the conversion of texts to them.
+"""Types of CSV columns: the spellings of their values, and the conversion of texts to them.
 
-A type that was inferred (``csv_profiles``) or that the table has takes values in one way of writing only; a
-type that the caller states takes others too.
+A type that was inferred (``csv_profiles``), or that the table has, accepts only one spelling of each value. A
+type that the caller states accepts others too.
 """
 
 from __future__ import annotations
@@ -85,11 +85,12 @@ def arrow_type(type_: str) -> pa.DataType | None:
 
 
 def convert(texts: pa.Array, type_: str, *, stated: bool) -> pa.Array:
-    """The values in the column's type. Raises ``Unfit`` for one that would not come back as it was written.
+    """The values in the column's type. Raises ``ValueMismatch`` for a value that does not fit.
 
-    ``stated`` says that the caller named the type: then leading zeros, a plus sign, fewer fraction digits than
-    the decimal has, no digit before or after the point, ``TRUE``, times without a zone (as UTC) and numbers
-    that a double only approximates are taken too. A value that the type cannot hold never is.
+    A value fits if it can be written back exactly. If the caller ``stated`` the type, these are accepted too:
+    leading zeros, a plus sign, fewer fraction digits than the decimal has, no digit before or after the point,
+    ``TRUE``, times without a zone (as UTC), and numbers that a double only approximates. A value that the type
+    cannot hold never fits.
     """
     target = arrow_type(type_)
     assert target is not None, type_
@@ -120,14 +121,14 @@ def accepts(texts: pa.Array, type_: str, *, stated: bool) -> bool:
 
 
 def pattern(type_: str, *, stated: bool) -> str:
-    """What matches the values that a column of this type takes; it does not bound their size."""
+    """The pattern of the values that a column of this type accepts; it does not bound their size."""
     if match := _DECIMAL.fullmatch(type_):
         return rf"^[+-]?{_DIGITS}$" if stated else number_pattern(int(match[2]))
     return (_PATTERNS_STATED if stated else PATTERNS)[type_]
 
 
 def number_pattern(scale: int) -> str:
-    """The one way in which decimals of ``scale`` are written back; it has no ``-0.00``."""
+    """The pattern of decimals of ``scale`` as they are written back, without ``-0.00``."""
     if scale == 0:
         return _WHOLE
     below_zero = "|".join(f"0{{{zeros}}}[1-9][0-9]{{{scale - zeros - 1}}}" for zeros in range(scale))
@@ -144,7 +145,7 @@ def casts(values: pa.Array, target: pa.DataType) -> bool:
 
 
 def digits(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """How many digits numbers without exponent have before the point, but for leading zeros, and after it."""
+    """The digits before the point, without leading zeros, and after it, of numbers without exponent."""
     parts = pc.extract_regex(numbers, _PARTS)
     return pc.binary_length(pc.struct_field(parts, "whole")), pc.binary_length(
         pc.struct_field(parts, "fraction")
@@ -171,7 +172,7 @@ def _refuse_unmatched(texts: pa.Array, written: str) -> None:
 
 
 def _refuse_large(texts: pa.Array, target: pa.Decimal128Type) -> None:
-    """Raise ``Unfit`` for a number of too many digits: Arrow makes another number of some."""
+    """Raise ``ValueMismatch`` for a number with too many digits: Arrow would change some of them."""
     whole_digits_max = target.precision - target.scale
     if (pc.max(pc.binary_length(texts)).as_py() or 0) <= whole_digits_max:
         return
@@ -181,7 +182,7 @@ def _refuse_large(texts: pa.Array, target: pa.Decimal128Type) -> None:
 
 
 def _refuse_infinite(texts: pa.Array, values: pa.Array) -> None:
-    """Raise ``Unfit`` for a number that is too large for its type: Arrow makes infinity of it."""
+    """Raise ``ValueMismatch`` for a number that is too large for its type: Arrow turns it into infinity."""
     _refuse_first(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "inf", ignore_case=True))))
 
 
@@ -192,7 +193,7 @@ def _refuse_first(is_unfit: pa.Array) -> None:
 
 
 def _refuse_approximated(texts: pa.Array, values: pa.Array) -> None:
-    """Raise ``Unfit`` for a number that is another once it is a float or a double."""
+    """Raise ``ValueMismatch`` for a number that a float or a double cannot hold exactly."""
     digits_max = _FLOAT_DIGITS if values.type == pa.float32() else _DOUBLE_DIGITS
     doubtful = pc.or_(
         pc.greater(pc.binary_length(texts), digits_max), pc.match_substring(texts, "e", ignore_case=True)

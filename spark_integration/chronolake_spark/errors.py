@@ -1,21 +1,21 @@
-"""What can go wrong in Spark's part of a write or a read, and how it crosses from an executor to the caller.
+"""The errors of Spark's part of a write or a read, and their way from an executor to the caller.
 
     chronolake.errors.ChronolakeError
     └── SparkIntegrationError
-        ├── SchemaMismatch        a frame's columns are not the table's
+        ├── SchemaMismatch        a frame's columns do not fit the table
         ├── InvalidRecordKey      a row's record key is missing or ambiguous
-        ├── RequiredValueMissing  null in a column that takes none
-        ├── DuplicateKeys         an insert met keys that exist
-        ├── BaseFileDamaged       storage does not hold what the timeline says
-        ├── AttemptGivenUp        an attempt of a task was given up before it was done
-        ├── TableMismatch         the table is not what the caller takes it for
+        ├── RequiredValueMissing  null in a column that is not nullable
+        ├── DuplicateKeys         an insert has keys that exist already
+        ├── BaseFileDamaged       a base file in storage is not as on the timeline
+        ├── AttemptGivenUp        an attempt of a task was stopped before its end
+        ├── TableMismatch         the table has another definition than the request
         ├── SourceUnreadable      files to ingest are missing or cannot be read
-        ├── SourceChanged         files to ingest changed after they were loaded, or meanwhile
-        ├── SparkJobFailed        Spark failed for a reason of its own
+        ├── SourceChanged         files to ingest changed after or while they were loaded
+        ├── SparkJobFailed        Spark itself failed
         └── JavaNotFound          there is no Java to run Spark on
 
-PySpark turns an exception of a task, or of the committer, into text. So errors that the caller shall meet
-again carry themselves in that text, after what a person reads: ``encoded`` writes, ``decoded`` reads.
+PySpark turns an exception of a task, or of the committer, into text. So errors for the caller are appended to
+that text in an encoded form: ``encoded`` writes it, ``decoded`` reads it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENCODED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
 class SparkIntegrationError(ChronolakeError):
     """A failure that the caller can act upon; ``code`` is stable, ``context`` is for programs.
 
-    ``problem`` has the form of the server's, though this side found it.
+    ``problem`` has the same form as that of an error of the server.
     """
 
     CODE: ClassVar[str] = "spark-integration-error"
@@ -63,7 +63,7 @@ class SchemaMismatch(SparkIntegrationError):
 
 
 class InvalidRecordKey(SparkIntegrationError):
-    """A row's record key is null, empty, or could be taken for another."""
+    """A row's record key is null, empty, or ambiguous."""
 
     CODE = "invalid-record-key"
 
@@ -75,7 +75,7 @@ class RequiredValueMissing(SparkIntegrationError):
 
 
 class DuplicateKeys(SparkIntegrationError):
-    """An insert met keys that the table, or the frame itself, has already."""
+    """An insert has keys that the table, or the frame itself, has already."""
 
     CODE = "duplicate-keys"
 
@@ -105,13 +105,13 @@ class SourceUnreadable(SparkIntegrationError):
 
 
 class SourceChanged(SparkIntegrationError):
-    """Files changed while they were loaded, or later, and nothing says which rows are older than the table."""
+    """Files changed while they were loaded or later, and the table has no ordering field to find older rows."""
 
     CODE = "source-changed"
 
 
 class SparkJobFailed(SparkIntegrationError):
-    """Spark failed for a reason of its own: a file that it read, memory, storage. Its text says the cause."""
+    """Spark itself failed, for example because of a file, memory or storage. The message has the cause."""
 
     CODE = "spark-job-failed"
 
@@ -133,13 +133,13 @@ def missing_key(names: Sequence[str]) -> str:
 
 
 def encoded(error: ChronolakeError) -> str:
-    """The message, followed by the error in a form that survives any templating of messages (base64)."""
+    """The message, followed by the error in base64, which survives any formatting of messages."""
     problem = error.problem or Problem("about:blank", type(error).__name__, 0, error.code, str(error))
     return f"{error} [chronolake:{base64.urlsafe_b64encode(msgspec.json.encode(problem)).decode()}]"
 
 
 def decoded(text: str) -> ChronolakeError | None:
-    """The error that ``text`` carries, or None."""
+    """The error that is encoded in ``text``, or None."""
     match = _ENCODED.search(text)
     if match is None:
         return None

@@ -13,10 +13,9 @@ from chronolake_spark import columns
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The definition of a table, and what its files were written with.
+    """The definition of a table, and the schema versions of its files.
 
-    ``fields`` holds the versions of the schema that are not the definition's, ``storage_options`` how the files
-    are reached.
+    ``fields`` has the schema versions other than the definition's, ``storage_options`` the access to the files.
     """
 
     table: Table
@@ -28,14 +27,14 @@ class Versions:
         return self.fields.get(version, self.table.schema)
 
     def names(self, version: int) -> dict[str, str]:
-        """What the table's columns are called in the files of a version, as far as those have them."""
+        """The names of the table's columns in the files of a version, for the columns that these files have."""
         stored = {field.field_id: field.name for field in self.fields_of(version)}
         own = {field.name: stored[field.field_id] for field in self.table.schema if field.field_id in stored}
         return {**{name: name for name in columns.META}, **own}
 
 
 def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSlice]) -> Versions:
-    """What the base files of ``slices`` were written with, to be read as ``definition`` has it."""
+    """The schema versions of the base files of ``slices``, for reading them with ``definition``."""
     used = {slice_.base_file.schema_version for slice_ in slices if slice_.base_file is not None}
     used.discard(definition.schema_version)
     return Versions(

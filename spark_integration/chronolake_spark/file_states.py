@@ -9,7 +9,7 @@ from chronolake_spark import errors
 
 
 def state_of(file: Path) -> str:
-    """A text that differs once the file has been written, replaced or moved over: its size, times and inode."""
+    """The size, times and inode of a file as a text, which changes when the file is written or replaced."""
     stat = file.stat()
     return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
 
@@ -19,7 +19,7 @@ def refuse_changed(states: Mapping[str, str]) -> None:
     changed = [path for path, state in states.items() if not _has_state(Path(path), state)]
     if changed:
         raise errors.SourceChanged(
-            f"changed while they were loaded: {', '.join(changed)}; nothing of this commit is stored. Run the "
+            f"files changed while they were loaded: {', '.join(changed)}; this commit was not stored. Run the "
             "ingest again when no other program writes them",
             {"files": changed},
         )

@@ -41,7 +41,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 def parse(filter_: FilterOrText, fields: Iterable[Field]) -> Filter:
-    """The filter that is meant. Raises ``ValueError`` for a text that is none, and ``TypeError``."""
+    """The filter of an expression or a text. Raises ``ValueError`` for an invalid text, and ``TypeError``."""
     if isinstance(filter_, str):
         return filter_text.parse(filter_, _types(fields))
     if not isinstance(filter_, Filter):
@@ -71,7 +71,7 @@ def _condition(filter_: Filter, types: Mapping[str, str]) -> Column:
 
 
 def _all_of(combine: Callable[[Any, Any], Any], parts: list[Filter], types: Mapping[str, str]) -> Column:
-    """The parts as a balanced tree: Spark's own recursion ends before a thousand parts in a row do."""
+    """The parts as a balanced tree: a chain of a thousand parts exceeds the recursion limit of Spark."""
     conditions = [_condition(part, types) for part in parts]
     while len(conditions) > 1:
         pairs = zip(conditions[::2], conditions[1::2], strict=False)

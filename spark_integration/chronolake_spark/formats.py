@@ -1,4 +1,4 @@
-"""Formats of files that are ingested, and how their names tell them apart."""
+"""The formats of files to ingest, which are recognised by file names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Format(enum.StrEnum):
-    """What a file's name says that it holds."""
+    """The format of a file, by its name."""
 
     PARQUET = "Parquet"
     CSV = "CSV"
@@ -24,7 +24,7 @@ KNOWN = f"{Format.PARQUET}, {Format.CSV} or {Format.JSON}"
 
 
 def format_of(file: Path) -> Format | None:
-    """The format that the file's name says, None for another name."""
+    """The format of a file by its name; None for an unknown name."""
     for format_, suffixes in _SUFFIXES.items():
         if file.name.lower().endswith(suffixes):
             return format_

@@ -1,7 +1,7 @@
 """``chronolake ingest``: load files into a table, as one commit or as one commit per file.
 
-May run again at any time: what a commit of the table holds already is passed over (by the files' content), and
-a run that was broken off goes on where it stopped.
+It can be repeated at any time: files whose content a commit of the table has already are skipped, so an
+interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _OP_COLUMN = "says what each row does; not stored"
 
 
 class IngestResult(msgspec.Struct, frozen=True):
-    """What an ingest did, or with ``dry_run`` would do.
+    """The result of an ingest, or of its ``dry_run``.
 
-    ``skipped`` names the files that the table had already, ``changed`` those that changed after they were
-    loaded. ``columns`` are those of the files, empty when there was none to load; ``rows`` is what a dry run
-    counted.
+    ``skipped`` has the files that the table had already, ``changed`` those that changed after they were
+    loaded. ``columns`` are those of the files, and empty if there was no file to load. ``rows`` is the count
+    of a dry run.
     """
 
     table: str
@@ -148,7 +148,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with context.client() as client:
-        # What is missing shall be reported soon, before Spark has started: the server, the files, a key.
+        # Check the server, the files and the key before Spark starts, so that errors are reported soon.
         client.time()
         starting = f"Starting Spark to {'look at' if dry_run else 'load'} {source_files.find(source).summary}"
         ingest_request.existing(client, request)
@@ -166,7 +166,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 @contextlib.contextmanager
 def _progress(console: Console, step: str) -> Iterator[None]:
-    """Show what is done: on a terminal as long as it lasts, elsewhere as a line, not at all with --json."""
+    """Show a step: on a terminal while it runs, elsewhere as a line, and not with --json."""
     if not console.is_terminal and not context.wants_json():
         console.print(f"{step} ...", markup=False)
     with console.status(step):
@@ -212,7 +212,7 @@ class _Cancellation:
     ) -> None:
         self._ended.set()
         if self._cancelling is not None:
-            self._cancelling.join(_JOIN_SECONDS)  # Else it would ask a session that is stopped.
+            self._cancelling.join(_JOIN_SECONDS)  # Otherwise it would call a stopped session.
         self._restore()
         if self._asked is not None:
             self._console.print(f"Interrupted. {self.outcome(self.commits)}", markup=False)
@@ -230,7 +230,7 @@ class _Cancellation:
         self._cancelling.start()
 
     def _cancel(self) -> None:
-        # Again and again: a job may be about to start.
+        # Repeated, because a job may be about to start.
         while not self._ended.wait(_CANCEL_SECONDS):
             self._spark.sparkContext.cancelAllJobs()
 
@@ -280,7 +280,7 @@ def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: 
 
 
 def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
-    """What an ingest that was stopped after ``commits`` commits has done."""
+    """A message with the result of an ingest that was stopped after ``commits`` commits."""
     table = job.request.table
     if dry_run:
         return "It was a dry run: nothing was written."
@@ -326,7 +326,7 @@ def _line(batch: Batch, committed: Committed | None) -> str:
 
 
 def _counts(commits: Sequence[Committed]) -> str:
-    """What became of each row. The first number is the sum of the others."""
+    """The counts of rows by result. The first number is the sum of the others."""
     rows = [commit.rows for commit in commits]
     return (
         f"{_plural(sum(counts.read for counts in rows), 'row')} read"

@@ -1,7 +1,7 @@
-"""The main job: files in, commits out. What ``chronolake ingest`` runs; a program may run it too.
+"""The ingest job, which loads files as commits. ``chronolake ingest`` runs it; a program can run it too.
 
-Everything that can be known beforehand is looked at before a table is made: the files and all of their values,
-the key, the types. The table is made right before its first commit, and dropped when that fails.
+The files with all their values, the key and the types are checked before a table is created. The table is
+created right before its first commit, and dropped if that fails.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """The name of the batch in messages."""
         return self.files[0].name if len(self.files) == 1 else f"{len(self.files)} files"
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """A commit that holds a batch; ``seconds`` is what it took, reading included.
+    """The commit of a batch; ``seconds`` is its duration with the reading of the files.
 
     ``rows`` has the result of each row that was read.
     """
@@ -86,11 +86,11 @@ class Committed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What an ingest is about to do. ``table`` is None until the table exists.
+    """The prepared state of an ingest. ``table`` is None until the table exists.
 
     ``struct`` has the columns of the files and those that partitions derive, None when there are no new files.
-    ``rows`` is how many there are, None where that was not counted. ``changed`` are files that changed after
-    they were loaded. ``notes`` are for people, by the columns whose types they explain.
+    ``rows`` is the number of rows, None if they were not counted. ``changed`` are files that changed after they
+    were loaded. ``notes`` explain the types of columns, by column.
     """
 
     table: Table | None
@@ -139,10 +139,10 @@ class IngestJob:
         self.table_exists = False
 
     def prepare(self) -> Prepared:
-        """Look at everything, and write nothing.
+        """Check everything, and write nothing.
 
-        A file is known by its content: one that was ingested before is passed over in whatever batch it
-        stands, for to apply it again would bring back what came later and corrected it. Raises
+        A file is identified by its content: one that was ingested before is skipped in any batch, because
+        applying it again would overwrite later corrections. Raises
         ``TableMismatch`` when there is a table with another key, ordering field, partitions or types,
         ``SourceUnreadable`` and ``SchemaMismatch`` for files that cannot be loaded as they are,
         ``SourceChanged`` for files that changed after they were loaded, ``InvalidRecordKey`` for a row of a CSV
@@ -150,7 +150,7 @@ class IngestJob:
         """
         table = self._existing()
         self.table_exists = table is not None
-        # Before the digests: what changes later is loaded under no digest of another content.
+        # States are read before the digests, so that a later change cannot be loaded under an old digest.
         self._file_states = {str(file): file_states.state_of(file) for file in self.source.files}
         digests = {file: source_files.digest(file) for file in self.source.files}
         known = LoadedFiles.of(self._client.table(self.request.table)) if table else LoadedFiles({})
@@ -176,9 +176,9 @@ class IngestJob:
         )
 
     def dry_run(self, prepared: Prepared) -> int:
-        """Do all that ``run`` does short of writing; returns how many rows would be written.
+        """Do everything that ``run`` does except writing; returns the number of rows that would be written.
 
-        Raises what ``run`` raises for rows: ``SchemaMismatch``, ``InvalidRecordKey``.
+        Raises the errors of ``run`` for rows: ``SchemaMismatch``, ``InvalidRecordKey``.
         """
         files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
         if prepared.struct is None:
@@ -190,7 +190,7 @@ class IngestJob:
             return write.dry_run(self._frame(files), self._definition(prepared), **self._write_options())
 
     def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
-        """Commit batch by batch, without the files that the table has; None stands for a batch of only such."""
+        """Commit batch by batch, without files that the table has; None: a batch has no new files."""
         table: tables.SparkTable | None = None
         for batch in prepared.batches:
             if batch.loaded:
@@ -228,7 +228,7 @@ class IngestJob:
 
     @contextlib.contextmanager
     def _locating(self, files: Sequence[Path]) -> Iterator[None]:
-        """Say in which file the first row without a record key stands."""
+        """Add the file of the first row without a record key to the error."""
         try:
             yield
         except errors.InvalidRecordKey as exc:
@@ -258,7 +258,7 @@ class IngestJob:
             self._check()
             yield tables.table(self._spark, self.request.table, client=self._client)
         except BaseException:
-            # The failure itself is what the caller needs; what cannot be dropped the next ingest takes over.
+            # The caller needs the first failure; a table that cannot be dropped is used by the next ingest.
             if table_id is not None:
                 with contextlib.suppress(ChronolakeError):
                     self._drop_unused(table_id)
@@ -275,7 +275,7 @@ class IngestJob:
         return True
 
     def _create(self, prepared: Prepared) -> str | None:
-        """Make the table; its id, or None when another ingest made it meanwhile."""
+        """Create the table; returns its id, or None if another ingest created it meanwhile."""
         request = self.request
         try:
             made = self._client.create_table(**msgspec.structs.asdict(self._new_table(prepared)))
@@ -353,7 +353,7 @@ class IngestJob:
         )
 
     def _inspect(self, files: Sequence[Path]) -> source_files.Inspection:
-        """Find the schema of ``files``. When one cannot be read, says which: Spark does not always."""
+        """Find the schema of ``files``. An error names the unreadable file, unlike some errors of Spark."""
         source = replace(self.source, files=tuple(files))
         try:
             return source_files.inspect(self._spark, source, self._reading, self._check)
@@ -369,7 +369,7 @@ class IngestJob:
                 raise
 
     def _check_inferred(self, inspection: source_files.Inspection) -> None:
-        """Refuse to make a table of types that nothing decides, or that would order its rows wrongly."""
+        """Refuse to create a table with undecidable types, or with a type that orders its rows wrongly."""
         unknown = [name for name in inspection.struct.names if self._reading.column(name) is None]
         csv_advice.check_types_known(unknown, inspection.rows)
         ordering = self.request.ordering
@@ -434,16 +434,16 @@ def _check_changed(changed: Sequence[Path], table: Table | None, request: Reques
     if not changed or table is None or table.ordering_field is not None or request.load_changed_files:
         return
     raise errors.SourceChanged(
-        f"changed after they were loaded into {table.name}: {', '.join(map(str, changed))}; the table has no "
-        "ordering field, so older rows of these files would overwrite newer values of other files. Load a "
-        "file with only the new rows, or load the files as they are with --load-changed-files",
+        f"files changed after they were loaded into {table.name}: {', '.join(map(str, changed))}; the table "
+        "has no ordering field, so older rows of these files would overwrite newer values of other files. "
+        "Load a file with only the new rows, or load the files as they are with --load-changed-files",
         {"files": [str(file) for file in changed]},
     )
 
 
 @contextlib.contextmanager
 def _readable(what: str) -> Iterator[None]:
-    """Turn what Spark says of bad files or expressions into an error that names them."""
+    """Turn errors of Spark about bad files or expressions into an error that names them."""
     try:
         yield
     except (*spark_failures.EXCEPTIONS, errors.SparkJobFailed) as exc:

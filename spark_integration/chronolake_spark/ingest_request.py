@@ -27,10 +27,10 @@ DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 class Request:
     """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
 
-    ``base_path`` and ``buckets`` are those of a new table; None takes the default, and a table that exists as
-    it is. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others strings.
-    ``load_changed_files`` loads files that changed after they were loaded also into a table without an ordering
-    field, where their older rows take newer values back.
+    ``base_path`` and ``buckets`` are those of a new table; None stands for the default, or for the values of
+    an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others
+    strings. ``load_changed_files`` loads files that changed after they were loaded also into a table without
+    an ordering field, where their older rows overwrite newer values.
     """
 
     table: str
@@ -109,7 +109,7 @@ def _check_base_path(client: Client, request: Request) -> None:
 
 
 def check_new(request: Request) -> None:
-    """Refuse a request that does not say all that a new table takes."""
+    """Refuse a request without the options that a new table needs."""
     if not request.key:
         raise errors.TableMismatch(
             f"there is no table {request.table} yet; to create it, name the columns of its record key: --key "
@@ -150,7 +150,7 @@ def check_columns(struct: StructType, request: Request) -> None:
 
 
 def check_same(table: Table, request: Request, stated: Mapping[str, str]) -> None:
-    """Refuse a request that takes the table for another than it is; what it leaves out, it takes as it is."""
+    """Refuse options that contradict the existing table; options that are not given are not compared."""
     for field in table.schema:
         if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
             raise errors.TableMismatch(
@@ -200,7 +200,7 @@ def check_fits(table: Table, struct: StructType, request: Request) -> None:
             f"the files of {request.source} have columns that {table.name} does not have: "
             f"{', '.join(field.name for field in unknown)}; add a column to the table with `chronolake schema "
             f"change {table.name} --add '{added}'`, remove it from the files, or name it with --op-column if "
-            "it says what each row does",
+            "it has the operation of each row",
             {"unknown": [field.name for field in unknown]},
         )
 

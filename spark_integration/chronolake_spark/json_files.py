@@ -1,6 +1,6 @@
-"""JSON files, read strictly without Spark: a value that Spark would drop or change refuses its file and line.
+"""Strict reading of JSON files without Spark: a value that Spark would drop or change is an error.
 
-Arrow matches the lines that teach nothing new. Only the other lines, and files that are one array, are decoded.
+Arrow matches the lines of a known shape. Only other lines, and files that are one array, are decoded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NEWLINE: Final = ord("\n")
 def shape_of(
     files: Sequence[Path], *, op_column: str | None = None, check: Callable[[], None] = lambda: None
 ) -> Shape:
-    """What the records of all ``files`` are.
+    """The shape of the records of all ``files``.
 
     ``check`` is called for each chunk of a file, and may raise to end the reading. Raises ``SourceUnreadable``
     for the first value that Spark would not load as it is written, and ``SchemaMismatch`` for a value of

@@ -1,4 +1,4 @@
-"""A regular expression of the lines that teach nothing new about the records of JSON files.
+"""A regular expression for the lines of JSON files whose records have a known shape.
 
 Most lines of a file have the same fields in the same order, with values of the same kinds. Arrow matches such
 lines twenty times as fast as Python decodes them. The pattern matches only lines that are strict JSON, have no
@@ -33,7 +33,7 @@ _OPERATION: Final = f'(?:"{operations.PATTERN}"|null)'
 
 
 def line_pattern(shape: Shape, op_column: str | None = None) -> str | None:
-    """The pattern (RE2, of bytes) of lines whose records teach nothing new about ``shape``, the root.
+    """The pattern (RE2, of bytes) of lines whose records do not change ``shape``, the root.
 
     It matches a value of ``op_column`` only if it names an operation. None stands for a shape that no pattern
     of a sensible size describes.

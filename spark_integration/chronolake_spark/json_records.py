@@ -29,7 +29,7 @@ class Number(str):
 
 
 class Kind(StrEnum):
-    """What JSON calls a type, as error messages name it."""
+    """A type of JSON, with its name in error messages."""
 
     NULL = "null"
     BOOLEAN = "a boolean"

@@ -1,4 +1,4 @@
-"""What the values of JSON columns are: the kind of each, its fields, and how large its numbers are.
+"""The shapes of JSON columns: the kind of values, their fields, and the size of their numbers.
 
 Spark makes a string of a column of several kinds of values, and null of a field whose name differs from another
 one only in case. Both are refused.
@@ -26,7 +26,7 @@ _NUMBER_CHARS_MAX: Final = 60
 
 @dataclass(slots=True)
 class Shape:
-    """What the values of a column, or of a field within it, are. The root is the shape of the records.
+    """The shape of the values of a column, or of a field within it. The root is the shape of the records.
 
     ``path`` names the field, "" is the root. ``first`` is the place of the first value that is not null.
     ``fields`` are those of objects, in the order in which objects have them; ``optional_fields`` are missing
@@ -66,7 +66,7 @@ class Shape:
         return [*self.fields.values(), *([] if self.items is None else [self.items])]
 
     def add(self, value: Any, record: Record) -> None:
-        """Take note of a value. Raises ``SourceUnreadable`` if it does not go with the values before it."""
+        """Add a value. Raises ``SourceUnreadable`` if it does not fit the values before it."""
         if value is None:
             return
         kind, is_first = kind_of(value), self.first is None
@@ -92,7 +92,7 @@ class Shape:
             child.refuse_empty_objects()
         if self.path and self.kind is Kind.OBJECT and not self.fields and self.first is not None:
             raise self.first.refused(
-                f", column {self.path}: all its objects are empty, so that it has no type; leave it out"
+                f", column {self.path}: all its objects are empty, so its type is unknown; leave it out"
             )
 
     def has_doubles(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where a record belongs: record key, partition path and bucket, as Spark expressions over a table's columns.
+"""Record key, partition path and bucket of a record, as Spark expressions over a table's columns.
 
 The forms are those of ``chronolake_model.record_keys``; ``chronolake._keys`` computes the same with Arrow.
 """

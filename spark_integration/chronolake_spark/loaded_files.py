@@ -1,4 +1,4 @@
-"""The files that a table's commits hold: each commit remembers the path and the content of its files."""
+"""The files that were loaded into a table: each commit records the paths and content digests of its files."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Which record of a key wins: the merge of one file group, in Arrow, without Spark and without storage.
+"""The merge of one file group in Arrow, which decides which record of a key wins. No Spark, no storage.
 
 With an ordering field the larger value wins whatever order the records arrive in (Hudi: EVENT_TIME_ORDERING);
 a null counts as the smallest. Without one, and at equal values, the later commit wins (Hudi:
 COMMIT_TIME_ORDERING); within one commit the row that comes later by the columns of the row order. Rows of one
-key that differ and that nothing orders are ambiguous: the caller refuses them, because the winner would depend
-on how Spark spread them. A delete takes part like any record; one without an ordering value always wins.
-A delete leaves nothing behind in a base file, so that an older record that comes after it is an insert.
+key that differ and that nothing orders are ambiguous: the caller refuses them, because the winner would
+depend on how Spark distributed them. A delete is compared like any record; a delete without an ordering value
+always wins. A base file keeps no trace of a delete, so an older record that arrives after it is inserted
+again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Existing(enum.StrEnum):
-    """What becomes of an incoming record whose key the table has already."""
+    """The treatment of an incoming record whose key the table has already."""
 
     MERGE = "merge"
     FAIL = "fail"
@@ -34,12 +35,12 @@ class Existing(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a file group.
+    """The result of the merge of a file group.
 
-    ``kept`` says which stored records stay, ``written`` which incoming records are put beside them.
-    ``duplicates`` counts the incoming records that ``Existing.FAIL`` refuses, and ``duplicate_key`` is one.
-    ``unchanged`` counts those that change nothing: older than what is stored, a delete of a key that is not
-    there, an insert of one that ``Existing.DROP`` leaves out.
+    ``kept`` marks the stored records that are kept, ``written`` the incoming records that are written.
+    ``duplicates`` counts the incoming records that ``Existing.FAIL`` refuses, and ``duplicate_key`` is one of
+    their keys. ``unchanged`` counts records that change nothing: records older than the stored ones, deletes of
+    unknown keys, and inserts that ``Existing.DROP`` drops.
     """
 
     kept: Mask
@@ -53,13 +54,13 @@ class Decision:
 
     @property
     def changed(self) -> bool:
-        """Whether the file group comes out other than it went in."""
+        """Whether the file group changes."""
         return self.inserts + self.updates + self.deletes > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """One record per key, and what could not be decided.
+    """One record per key, and the ambiguous rows.
 
     ``ambiguous`` counts pairs of rows of one key that differ although nothing orders them, and
     ``ambiguous_key`` is the key of one.
@@ -122,7 +123,7 @@ def deleted_rows(before: pa.Table, after: pa.Table) -> pa.Table:
 def _sortable(
     incoming: pa.Table, key_numbers: pa.Array, ordering_field: str | None
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """What the rows are sorted by: their key, their ordering value, their row order."""
+    """The sort columns of the rows: key, ordering value, row order."""
     sortable: dict[str, pa.Array | pa.ChunkedArray] = {"key": key_numbers}
     if ordering_field is not None:
         ordering = _ordering(incoming, ordering_field)
@@ -204,7 +205,7 @@ def _wins(stored: pa.Table, incoming: pa.Table, ordering_field: str | None) -> M
 
 
 def _rank(incoming: pa.Table, ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:
-    """Where a record without ordering value stands: before all others, a delete after all others."""
+    """The rank of a record without ordering value: before all others, but a delete after all others."""
     is_delete = _mask(incoming[columns.DELETE])
     without = _mask(pc.is_null(ordering))
     return np.where(without, np.where(is_delete, 2, 0), 1).astype(np.int8)
@@ -216,7 +217,7 @@ def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:
 
 
 def _keys(table: pa.Table) -> pa.Array:
-    # large_string: the keys of a big file group may pass the two gigabytes that string offsets reach.
+    # large_string, because the keys of a large file group may exceed the 2 GB limit of string offsets.
     return table[columns.RECORD_KEY].cast(pa.large_string()).combine_chunks()
 
 

@@ -1,4 +1,4 @@
-"""Rows without a record key: in which line of which file the first of them stands, found without Spark."""
+"""Finds the file and line of the first row without a record key, without Spark."""
 
 from __future__ import annotations
 

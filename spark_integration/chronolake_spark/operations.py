@@ -1,4 +1,4 @@
-"""What the operation column of files may say: which rows delete, and which do not."""
+"""The values of the operation column of files, which mark rows that delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver tells the data source's writer, in options of the write."""
+"""The options of a write, by which the driver configures the writer of the data source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ name (``spark.redaction.regex``)."""
 class BaseFile(msgspec.Struct, frozen=True, array_like=True):
     """A file group's current base file; ``path`` is relative to the table's base path.
 
-    ``schema_version`` is that of the schema which it was written with.
+    ``schema_version`` is the version of the schema with which it was written.
     """
 
     partition_path: str
@@ -31,11 +31,11 @@ class BaseFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """One write: its instant, the table, and the base files that the snapshot named after it had begun.
+    """One write: its instant, the table, and the base files of a snapshot taken after the instant began.
 
-    ``writer`` is whose instant it is, ``markers`` where they are when not where the table says. ``names`` says
-    for each version of the schema what the files of it call each column that they have.
-    ``file_states`` are those of the files that the rows come from, by path.
+    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``names`` has
+    for each version of the schema the names of the columns in its files. ``file_states`` are the states of the
+    files that the rows come from, by path.
     """
 
     url: str
@@ -55,7 +55,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: str) -> WriteOptions:
-        """What ``to_json`` was given."""
+        """The options in a text of ``to_json``."""
         return msgspec.json.decode(text, type=cls)
 
 
@@ -65,5 +65,5 @@ def secrets_to_json(storage_options: Mapping[str, str]) -> str:
 
 
 def secrets_from_json(text: str) -> dict[str, str]:
-    """What ``secrets_to_json`` was given."""
+    """The options in a text of ``secrets_to_json``."""
     return msgspec.json.decode(text, type=dict[str, str])

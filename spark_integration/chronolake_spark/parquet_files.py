@@ -1,4 +1,4 @@
-"""Parquet files, looked at without Spark: what Spark would cut or cannot bring together refuses the files."""
+"""Checks of Parquet files without Spark: values that Spark would truncate, or types that it cannot merge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NANOS_MICROS_MAX: Final = 9_200_000_000_000_000
 
 
 def schema_of(file: Path) -> pa.Schema:
-    """The schema of a file. Raises ``SourceUnreadable`` for what is no Parquet file."""
+    """The schema of a file. Raises ``SourceUnreadable`` if it is not a Parquet file."""
     try:
         # INT96, Spark's own form of times, it reads itself.
         return pq.ParquetFile(file, coerce_int96_timestamp_unit="us").schema_arrow
@@ -38,7 +38,7 @@ def nanosecond_columns(files: Sequence[Path]) -> dict[str, str]:
 
 
 def check(files: Sequence[Path], op_column: str | None, stop: Callable[[], None] = lambda: None) -> None:
-    """Look at the values that Spark would change without a word. ``stop`` may raise to end it.
+    """Check for values that Spark would change silently. ``stop`` may raise to end the check.
 
     Raises ``SourceUnreadable`` for times that are no whole microseconds, and for nanoseconds within other
     types, ``SchemaMismatch`` for a value of ``op_column`` that names no operation.
@@ -61,7 +61,7 @@ def check(files: Sequence[Path], op_column: str | None, stop: Callable[[], None]
 
 
 def refuse_different_types(files: Sequence[Path]) -> None:
-    """Raise ``SourceUnreadable`` for the first column that is of different types in two files."""
+    """Raise ``SourceUnreadable`` for the first column that has different types in two files."""
     first: dict[str, tuple[Path, pa.DataType]] = {}
     for file in files:
         for field in schema_of(file):

@@ -1,8 +1,8 @@
-"""The read paths: a snapshot, now or as of a completion time, and what changed in a range of them.
+"""Reads: a snapshot, now or as of a completion time, and the changes in a range of completion times.
 
-Reads name the files of published slices to Spark's own Parquet reader: no folder is listed, and a file that
-no completed instant names is never seen. What is in S3 the executors read themselves, as the table's writers
-do, for Spark does not come with a file system for it.
+A read passes the files of published slices to Spark's own Parquet reader: no folder is listed, and
+unpublished files are never read. Executors read files in S3 themselves, as writers do, because Spark has no
+file system for S3 without extra packages.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def incremental(
     ]
     deletes = _deletes(spark, written, changed_groups)
     if changed_groups and any(group.after is None for group in changes.file_groups):
-        # What was in a replaced file group may be in another one now, as after a clustering; in any other, so
-        # all of them are looked through.
+        # A record of a replaced file group may now be in any other file group, as after a clustering, so all of
+        # them are searched.
         remaining = _records(spark, written, after)
         deletes = deletes.join(remaining, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
     changed = [

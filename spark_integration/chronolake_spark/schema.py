@@ -1,4 +1,4 @@
-"""Between Spark's schemas and the fields of a table's definition."""
+"""Conversions between Spark's schemas and the fields of a table's definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Spark session for one machine, with the settings that Chronolake's tables want."""
+"""A Spark session for one machine, with the settings that Chronolake needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.files.openCostInBytes": "16384",
 }
-"""What a local session is started with."""
+"""The settings of a local session."""
 
 
 def session(
@@ -49,7 +49,7 @@ def session(
         return running
     if home := java.home():
         os.environ["JAVA_HOME"] = home
-    # Else the workers are whatever `python3` the path has, which knows neither Arrow nor this package.
+    # Otherwise workers run the `python3` of the path, which may have neither Arrow nor this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark logs each error of a query, stack and all, that it then raises.

@@ -1,4 +1,4 @@
-"""Files to ingest: which they are, what they hold, and how Spark reads them."""
+"""Files to ingest: finding them, inspecting their content, and reading them with Spark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def summary(self) -> str:
-        """What it is, for people."""
+        """A description for messages."""
         ignored = f" (left out: {self.ignored} of other formats)" if self.ignored else ""
         return f"{len(self.files)} {self.format} file{'s' if len(self.files) > 1 else ''}{ignored}"
 
@@ -77,7 +77,7 @@ def find(where: str) -> Source:
     files = sorted(file.resolve() for file in paths if file.is_file())
     named = {formats.format_of(file) for file in files}
     if not files:
-        raise errors.SourceUnreadable(f"no file or folder matches {where!r} (searched from {Path.cwd()})")
+        raise errors.SourceUnreadable(f"no file or folder matches {where!r} (working directory: {Path.cwd()})")
     if len(named) > 1 or None in named:
         raise errors.SourceUnreadable(
             f"{where!r} names {_formats_in(files)}; name files of one format: {formats.KNOWN}"
@@ -93,7 +93,7 @@ def digest(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What files hold: the columns that all of them together have, and how many rows if that was counted.
+    """The content of files: the columns of all of them together, and the number of rows if it was counted.
 
     ``profiles`` are those of columns whose types were inferred from texts.
     """

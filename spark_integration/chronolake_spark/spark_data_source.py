@@ -1,4 +1,4 @@
-"""The data source ``chronolake``: how a write of Spark runs on the executors and ends at the server.
+"""The data source ``chronolake``: it writes on the executors, and completes the instant at the server.
 
 The writer object is made once, in a process of its own, and pickled to every task and to the committer
 (reference: PySpark's DataSourceArrowWriter). ``commit`` sees the messages of the winning attempts only;
@@ -35,7 +35,7 @@ _ABORT_RETRY_SECONDS = 10.0
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session; once more does no harm."""
+    """Register the format with a session. It may be repeated."""
     spark.dataSource.register(ChronolakeDataSource)
 
 
@@ -44,7 +44,7 @@ class ChronolakeDataSource(DataSource):  # type: ignore[misc]  # pyspark is unty
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` takes."""
+        """The name for ``format()``."""
         return FORMAT
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -136,7 +136,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
 
     @contextlib.contextmanager
     def _connected(self, retry_seconds: float = _RETRY_SECONDS) -> Iterator[chronolake.Table]:
-        """The table as the driver knew it: to have it takes no request."""
+        """The table with the driver's definition, which needs no request."""
         options = self._storage_options
         with chronolake.connect(
             self._options.url, retry_seconds=retry_seconds, storage_options=options

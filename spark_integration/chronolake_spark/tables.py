@@ -1,4 +1,4 @@
-"""A table as Spark users meet it: insert, upsert and delete frames, read snapshots and changes."""
+"""Tables in Spark: insert, upsert and delete frames, and read snapshots and changes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class SparkTable:
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
     ) -> Instant:
-        """Delete the records with these keys; keys that do not exist are passed over.
+        """Delete the records with these keys; keys that do not exist are ignored.
 
         Takes the record key and partition columns of ``keys_df``, and the ordering column when it has one:
         then a stored record with a larger value stays. Other columns are ignored.
@@ -130,7 +130,7 @@ class SparkTable:
     ) -> DataFrame:
         """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
 
-        ``as_of`` may also be ``"earliest"``, the first time that the table serves, or ``"latest"``. Raises
+        ``as_of`` may also be ``"earliest"``, the first time as of which it can be read, or ``"latest"``. Raises
         ``HistoryCleaned`` for one that is earlier.
         The frame keeps showing this state, whatever completes later. With a ``filter`` it has the records that
         match, and reads those files only that could hold any; what ``where`` says of the frame prunes nothing
@@ -174,7 +174,7 @@ class SparkTable:
         return filters.parse(filter, self._table.reload().definition.schema)
 
     def _matching(self, rows: DataFrame, wanted: Filter, judged_by: int) -> DataFrame:
-        """The rows that match, when the server judged by the same columns as they have."""
+        """The rows that match, if the server pruned by the same columns as the rows have."""
         now = self.definition.schema_version
         if now != judged_by:
             raise errors.SchemaMismatch(

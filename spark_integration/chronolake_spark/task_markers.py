@@ -30,7 +30,7 @@ class TaskMarkers:
 
     @property
     def created(self) -> tuple[Marker, ...]:
-        """The markers of this attempt so far: of all files that it can have written."""
+        """The markers of this attempt so far, and so all files that it may have written."""
         return tuple(self._created)
 
     def refuse_given_up(self) -> None:

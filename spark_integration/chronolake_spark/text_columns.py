@@ -58,7 +58,7 @@ def convert(files: pa.Array, name: str, values: pa.Array, column: Column) -> pa.
 
 @dataclass(frozen=True, slots=True)
 class _Convert:
-    """What a task of Spark does."""
+    """The function of a Spark task: it converts batches."""
 
     wanted: Mapping[str, Column]
 

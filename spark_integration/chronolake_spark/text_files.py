@@ -1,6 +1,6 @@
-"""Text files: decompressed, decoded strictly, and if they are CSV cut into records with their line numbers.
+"""Text files: they are decompressed and decoded strictly, and CSV is split into records with line numbers.
 
-What cannot be decoded, decompressed or cut into records refuses the file, and says where.
+A file that cannot be decompressed, decoded or split is refused, with the place of the error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UTF16_ZEROS_MIN = 1 / 8
 
 
 def check_encoding(name: str) -> None:
-    """Raise ``ValueError`` for a name that Python knows no text encoding by."""
+    """Raise ``ValueError`` unless ``name`` is a text encoding of Python."""
     try:
         "".encode(name)
         codecs.getincrementaldecoder(name)
@@ -66,7 +66,7 @@ class Utf8Stream(io.RawIOBase):
             raise errors.SourceUnreadable(f"{file} cannot be opened: {exc}") from exc
 
     def readable(self) -> bool:  # type: ignore[explicit-override]
-        """As files are."""
+        """As in ``io.RawIOBase``."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[explicit-override, override]

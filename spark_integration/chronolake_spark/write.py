@@ -1,4 +1,4 @@
-"""The write path: prepare the rows, bring them together by file group, merge on the executors, complete.
+"""The write path: prepare the rows, shuffle them by file group, merge on the executors, complete.
 
 tag        record key, partition path, bucket, and whether a row deletes (Spark expressions)
 shuffle    by file group: repartitionById sends a group to exactly one task, sorted so that groups come
@@ -162,8 +162,10 @@ def run(
 
 
 def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
-    """Prepare rows as for a write, without one; returns how many. Takes what ``tagged`` takes, and raises what
-    a write raises for rows that it cannot take."""
+    """Prepare rows as for a write without writing them; returns their number.
+
+    The parameters are those of ``tagged``. Raises the errors of a write for invalid rows.
+    """
     counted = Observation()
     rows = tagged(df, writable(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
     try:
@@ -174,7 +176,7 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
 
 
 def writable(table: Table) -> Table:
-    """``table``, when it is of a kind that is written here. Raises ``TableMismatch``."""
+    """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``."""
     if table.type is not TableType.COPY_ON_WRITE:
         raise errors.TableMismatch(
             f"{table.name} is {table.type}: Spark writes only copy_on_write tables so far"
@@ -262,14 +264,14 @@ def _refuse_another_schema(prepared: Table, instant: Instant) -> None:
 
 
 def _finish_rollbacks(table: chronolake.Table) -> None:
-    """Delete what waits to be deleted, unless the server does that."""
+    """Delete the files of pending rollbacks, unless the server does that."""
     if table.definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT) != Executor.CLIENT:
         return
     try:
         table.finish_rollbacks()
     except StorageFailed as failure:
         # The rollback stays on the list for the next write; this write does not depend on it.
-        _LOG.warning("%s: files of instants that were rolled back are still there: %s", table.name, failure)
+        _LOG.warning("%s: files of rolled-back instants could not be deleted: %s", table.name, failure)
 
 
 def _base_files(snapshot: Snapshot) -> list[BaseFile]:

@@ -35,7 +35,7 @@ class RowCounts(msgspec.Struct, frozen=True):
 
     @property
     def accounted(self) -> int:
-        """The sum of all counts but ``read``, which it is always equal to."""
+        """The sum of all counts except ``read``; it always equals ``read``."""
         return self.inserted + self.updated + self.deleted + self.superseded + self.unchanged
 
     def metadata(self) -> dict[str, str]:
@@ -44,7 +44,7 @@ class RowCounts(msgspec.Struct, frozen=True):
 
 
 def row_counts(instant: Instant) -> RowCounts | None:
-    """What became of the rows of a commit that was written through Spark; None for any other instant."""
+    """The counts of the rows of a commit that was written through Spark; None for any other instant."""
     metadata = instant.extra_metadata
     if READ not in metadata:
         return None

@@ -253,7 +253,7 @@ def test_an_insert_that_repeats_a_key_names_it(job: WriteJob):
 def test_a_null_in_a_required_column_is_refused(job: WriteJob):
     rows = batch(row(1) | {"id": None})
 
-    with pytest.raises(errors.RequiredValueMissing, match="'id' takes no null"):
+    with pytest.raises(errors.RequiredValueMissing, match="'id' is not nullable"):
         write([rows], job, TASK)
 
 

@@ -28,7 +28,7 @@ TAKEN = "--schema 'v {}'"
 WIDENED = "--widen 'v:{}'"
 
 
-CORRECT = "correct the value: no type that the column can be changed to takes it"
+CORRECT = "correct the value: the column cannot be widened to a type that holds it"
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_rows_that_differ_and_that_nothing_orders_are_refused(
     table = new_table(spark.createDataFrame([], "id long, n int"), "id")
     twice = spark.createDataFrame([(1, 10, 1), (1, 11, 2), (2, 20, 1)], "id long, n int, line int")
 
-    with pytest.raises(errors.DuplicateKeys, match="nothing says which one is later; for example '1'"):
+    with pytest.raises(errors.DuplicateKeys, match="their order is not defined; for example '1'"):
         table.upsert(twice.drop("line"))
     assert table.metastore.snapshot().slices == []
     assert row_counts(table.upsert(twice, row_order=["line"])) == RowCounts(3, 2, 0, 0, 1, 0)

@@ -311,7 +311,7 @@ def test_a_null_key_fails_the_write(spark: SparkSession, new_table: NewTable):
 def test_a_null_in_a_required_column_fails_the_write(spark: SparkSession, new_table: NewTable):
     table = new_table(spark.sql("select 1L as id, 1 as n"), "id")
 
-    with pytest.raises(errors.RequiredValueMissing, match="'n' takes no null"):
+    with pytest.raises(errors.RequiredValueMissing, match="'n' is not nullable"):
         table.upsert(spark.sql("select 1L as id, cast(null as int) as n"))
 
 
