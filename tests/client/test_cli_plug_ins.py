@@ -36,7 +36,7 @@ def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: p
     ran = run("greet", "you", "--url", "http://lake:1", "--json")
 
     assert ran.json == {"hello": "you", "url": "http://lake:1"}
-    assert "Greet somebody." in run("--help").out
+    assert "Print a greeting." in run("--help").out
 
 
 @pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.plug_ins:late"])
