@@ -147,7 +147,13 @@ class Run:
     def _base_file(self, base: DataFile, slice_: FileSlice) -> BaseFile:
         bucket = None if self._layout.buckets is None else bucket_of(slice_.file_id)
         return BaseFile(
-            base.path, slice_.partition_path, bucket, base.requested_time, base.records, base.schema_version
+            base.path,
+            slice_.partition_path,
+            bucket,
+            base.requested_time,
+            base.records,
+            base.schema_version,
+            base.has_field_ids,
         )
 
     def read(self, stated: BaseFile) -> Mapping[str, int]:

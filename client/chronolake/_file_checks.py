@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronolake import _keys
+from chronolake import _keys, field_ids
 from chronolake_model import meta_columns as meta
 from chronolake_model.checks import Finding, FindingKind
-from chronolake_model.tables import Field
+from chronolake_model.tables import Field, SchemaField
 
 EXAMPLES_MAX: Final = 3
 _EXAMPLE_CHARS_MAX: Final = 200
@@ -51,7 +51,7 @@ class Layout:
     key_fields: Sequence[Field]
     partition_fields: Sequence[Field]
     buckets: int | None
-    columns: Mapping[int, Sequence[Field]]
+    columns: Mapping[int, Sequence[SchemaField]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class BaseFile:
     requested_time: str
     records: int
     schema_version: int
+    has_field_ids: bool
 
 
 @dataclass(slots=True)
@@ -114,6 +115,7 @@ class Tally:
 def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
     """Check every record. It holds the keys of the file and one row group. Raises pyarrow's errors."""
     contents, tally = Contents(), Tally(stated.path)
+    _check_field_ids(file.schema_arrow, stated, layout, tally)
     names = _readable(file.schema_arrow, stated, layout, tally)
     rows = _Rows(stated, layout, tally, contents)
     for table in _row_groups(file, names):
@@ -158,6 +160,17 @@ def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally)
             readable.append(column.name)
     required = {*meta.META, *(field.name for field in (*layout.key_fields, *layout.partition_fields))}
     return [name for name in readable if name in required]
+
+
+def _check_field_ids(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> None:
+    given = field_ids.ids_of(schema)
+    if not stated.has_field_ids and not any(given.values()):
+        return
+    expected = field_ids.ids_of(field_ids.by_names(schema, layout.columns[stated.schema_version]))
+    for path, field_id in given.items():
+        if field_id is None or field_id != expected[path]:
+            example = f"{path} has the field id {field_id}, not {expected[path]}"
+            tally.of_file(FindingKind.WRONG_FIELD_ID, example)
 
 
 def _is_of_type(given: pa.DataType, expected: str) -> bool:

@@ -24,6 +24,8 @@ class FindingKind(enum.StrEnum):
     """It lacks a column of the schema that it was written with, or one of Hudi's five."""
     WRONG_TYPE = "wrong-type"
     """A column has another type than the schema says, or a value that the type cannot hold."""
+    WRONG_FIELD_ID = "wrong-field-id"
+    """A column or nested field has another field id than the schema says, or none although others have one."""
     NO_RECORD_KEY = "no-record-key"
     """Records whose key fields give no key: null, empty or ambiguous."""
     WRONG_RECORD_KEY = "wrong-record-key"

@@ -15,3 +15,6 @@ FILE_NAME: Final = "_hoodie_file_name"
 
 META: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 """First in each data file, in this order, all strings."""
+
+FIELD_IDS: Final = {name: 2_000_000_001 + number for number, name in enumerate(META)}
+"""Their field ids in data files: greater than those of any table's columns."""

@@ -14,8 +14,9 @@ from chronolake_model.column_types import (
     PrimitiveType,
     StructField,
     StructType,
+    parse,
 )
-from chronolake_model.tables import NestedField
+from chronolake_model.tables import Field, NestedField, SchemaField
 
 ELEMENT: Final = "element"
 KEY: Final = "key"
@@ -51,6 +52,19 @@ def numbered(data_type: DataType, last_field_id: int) -> tuple[list[NestedField]
         within, last_field_id = numbered(part.type, field_id)
         nested.append(NestedField(part.name, field_id, within))
     return nested, last_field_id
+
+
+def numbered_columns(columns: Sequence[Field]) -> tuple[list[SchemaField], int]:
+    """The columns of a new table, and the greatest field id: columns are numbered first, then nested fields.
+
+    Raises ``ValueError`` for what is no type.
+    """
+    fields = []
+    last = len(columns)
+    for field_id, column in enumerate(columns, start=1):
+        nested, last = numbered(parse(column.type), last)
+        fields.append(SchemaField(column.name, column.type, column.nullable, field_id=field_id, nested=nested))
+    return fields, last
 
 
 def count(data_type: DataType) -> int:

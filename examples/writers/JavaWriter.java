@@ -67,6 +67,7 @@ import org.apache.parquet.schema.Types;
  */
 public class JavaWriter {
     static final ObjectMapper JSON = new ObjectMapper();
+    static final int FIRST_META_ID = 2000000001;
     static final String[] META = {
         "_hoodie_commit_time",
         "_hoodie_commit_seqno",
@@ -632,7 +633,7 @@ public class JavaWriter {
             long size = this.writeFile(partition, fileName, stored == null ? "CREATE" : "MERGE", merged);
             ObjectNode stat = JSON.createObjectNode().put("partition_path", partition).put("file_id", fileId);
             stat.put("file_name", fileName).put("size_bytes", size).put("records", merged.size());
-            return stat.put("inserts", fresh.size() - updates).put("updates", updates);
+            return stat.put("inserts", fresh.size() - updates).put("updates", updates).put("has_field_ids", true);
         }
 
         /** Mark the file, then write it, and give its size: a file in storage always has a marker. */
@@ -658,15 +659,16 @@ public class JavaWriter {
             return Files.size(file);
         }
 
-        /** Five texts, then the table's columns; all may be null. */
+        /** Five texts, then the table's columns; all may be null, and have their field ids. */
         private MessageType layout() {
             List<Type> types = new ArrayList<Type>();
             for (int i = 0; i < META.length; i++) {
-                types.add(parquetType(META[i], "string"));
+                types.add(parquetType(META[i], "string").withId(FIRST_META_ID + i));
             }
             for (int i = 0; i < this.schema.size(); i++) {
                 JsonNode field = at(this.schema, i);
-                types.add(parquetType(at(field, "name").asText(), at(field, "type").asText()));
+                Type type = parquetType(at(field, "name").asText(), at(field, "type").asText());
+                types.add(type.withId(at(field, "field_id").asInt()));
             }
             return new MessageType("record", types);
         }

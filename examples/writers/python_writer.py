@@ -47,6 +47,7 @@ META = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
+FIRST_META_ID = 2_000_000_001
 LEASE_SECONDS = 60
 RETRY_SECONDS = 60.0
 CONFLICTS_MAX = 10
@@ -279,7 +280,8 @@ class Attempt:
         size = self.write_file(partition, name, "MERGE" if stored else "CREATE", pa.concat_tables(tables))
         updates = len(old_keys) - len(kept)
         stat = {"partition_path": partition, "file_id": file_id, "file_name": name, "size_bytes": size}
-        return stat | {"records": len(kept) + len(new), "inserts": len(new) - updates, "updates": updates}
+        counts = {"records": len(kept) + len(new), "inserts": len(new) - updates, "updates": updates}
+        return stat | counts | {"has_field_ids": True}
 
     def winners(self, new: dict[str, Json], old: pa.Table, old_keys: list[str]) -> dict[str, Json]:
         """The rows that are new, or that replace stored records."""
@@ -309,16 +311,17 @@ class Attempt:
         return pa.table([*(file[name] for name in META), *own], schema=self.schema())
 
     def schema(self) -> pa.Schema:
-        """The layout of a base file: five texts, then the table's columns; all may be null."""
-        return pa.schema([*((name, pa.string()) for name in META), *self.arrow_fields()])
-
-    def arrow_fields(self) -> list[tuple[str, pa.DataType]]:
-        """The table's own columns."""
-        return [(field["name"], arrow_type(field["type"])) for field in self.table["schema"]]
+        """The layout of a base file: five texts, then the table's columns; all may be null, with field ids."""
+        meta = [parquet_field(name, pa.string(), FIRST_META_ID + index) for index, name in enumerate(META)]
+        own = [
+            parquet_field(field["name"], arrow_type(field["type"]), field["field_id"])
+            for field in self.table["schema"]
+        ]
+        return pa.schema([*meta, *own])
 
     def renamed(self, old: pa.Table, name: str) -> pa.Table:
         """Stored rows in another file: only the file name changes. They keep the commit that wrote them."""
-        return old.set_column(4, META[4], pa.array([name] * len(old), pa.string()))
+        return old.set_column(4, old.schema.field(4), pa.array([name] * len(old), pa.string()))
 
     def stamped(self, new: dict[str, Json], partition: str, name: str, number: int) -> pa.Table:
         """New rows with the five columns before their own."""
@@ -413,6 +416,11 @@ def refuse_other_types(types: dict[str, str]) -> None:
 def kind_of(type_: str) -> str:
     """A type without precision and scale, in lower case."""
     return type_.strip().lower().partition("(")[0]
+
+
+def parquet_field(name: str, type_: pa.DataType, field_id: int) -> pa.Field:
+    """A column of a file, with its field id."""
+    return pa.field(name, type_, metadata={"PARQUET:field_id": str(field_id)})
 
 
 def arrow_type(type_: str) -> pa.DataType:

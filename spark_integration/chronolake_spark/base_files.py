@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
-from chronolake_spark import columns, errors
+from chronolake_spark import errors
 from chronolake_storage import opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused, StorageError
@@ -86,24 +86,6 @@ class Attempt:
             files = opening.open_files(self.base_path, self.storage_options)
             guard = Guard(files, self.owner, UnreportedFiles(), own_files_only=True)
             list(guard.delete(deleting, paths))
-
-
-def file_schema(table_schema: pa.Schema) -> pa.Schema:
-    """The layout of a base file: Hudi's five columns, then the table's, all nullable."""
-    meta = [pa.field(name, pa.string()) for name in columns.META]
-    return pa.schema(meta + [pa.field(field.name, field.type) for field in table_schema])
-
-
-def in_layout(stored: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
-    """The rows of a base file in the layout ``schema``; ``names`` has the name of each column in the file.
-
-    A column that the file does not have is null; a narrower type is widened.
-    """
-    own = [
-        stored[names[field.name]].cast(field.type) if field.name in names else pa.nulls(len(stored), field.type)
-        for field in schema
-    ]
-    return pa.table(own, schema=schema)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,7 +22,8 @@ import chronolake
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
-from chronolake_spark import base_files, columns, errors, merge
+from chronolake_model.tables import SchemaField
+from chronolake_spark import base_files, columns, errors, layouts, merge
 from chronolake_spark.column_stats import Collector
 from chronolake_spark.merge import Decision, Existing
 from chronolake_spark.task_markers import TaskMarkers
@@ -38,32 +39,35 @@ class FileGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file group's current base file, relative to the table's base path; ``names`` has its column names."""
+    """A file group's current base file; ``path`` is relative to the table's base path.
+
+    ``fields`` are the columns that it was written with, None if it carries field ids.
+    """
 
     file_id: str
     path: str
     size_bytes: int
-    names: Mapping[str, str]
+    fields: layouts.StoredFields
 
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
     """The parameters that all tasks of one write share.
 
-    ``schema`` is the table's, ``required`` its columns that are not nullable, ``stored`` the current base
-    files by partition path and bucket, ``field_ids`` the columns that get stats, ``storage_options`` the
-    access to the base path. ``owner`` is the table that has the claim of the base path; without it the files
-    of a failed task remain until the instant is rolled back.
+    ``schema`` is the table's, with the columns ``fields``. ``required`` are its columns that are not nullable,
+    ``stored`` the current base files by partition path and bucket, ``storage_options`` the access to the base
+    path. ``owner`` is the table that has the claim of the base path; without it the files of a failed task
+    remain until the instant is rolled back.
     """
 
     base_path: str
     requested_time: str
     schema: pa.Schema
+    fields: Sequence[SchemaField]
     required: tuple[str, ...]
     ordering_field: str | None
     existing: Existing
     stored: dict[FileGroup, StoredFile]
-    field_ids: dict[str, int] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -214,7 +218,7 @@ class _GroupWriter:
         self._stored = job.stored.get(group)
         self._marker = _marker(job, task, group)
         self._file_name = self._marker.file_name
-        self._schema = base_files.file_schema(job.schema)
+        self._schema = layouts.file_schema(job.schema, job.fields)
         self.superseded = 0
         """The rows that lost to another row of the same key; known after the write."""
 
@@ -245,7 +249,7 @@ class _GroupWriter:
         if decision.duplicates or not decision.changed:
             return decision, None
         new = incoming.filter(pa.array(decision.written))
-        collector = Collector(self._schema, self._job.field_ids)
+        collector = Collector(self._schema, {field.name: field.field_id for field in self._job.fields})
         self._marking.create([self._marker])
         tables = collector.watch(self._file_rows(file, decision, new))
         size = base_files.write(self._folder, self._marker.path, self._schema, tables)
@@ -269,10 +273,11 @@ class _GroupWriter:
     def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
         if file is None or self._stored is None:
             return
-        names = self._stored.names
+        stored = layouts.stored_schema(file, self._stored.fields, self._stored.path)
+        names = layouts.columns_of(stored, self._schema)
         for index in range(file.num_row_groups):
-            stored = file.read_row_group(index, columns=list(names.values()))
-            yield base_files.in_layout(stored, self._schema, names)
+            rows = file.read_row_group(index, columns=names)
+            yield layouts.in_layout(rows, stored, self._schema)
 
     def _named(self, stored: pa.Table) -> pa.Table:
         names = pa.repeat(pa.scalar(self._file_name), len(stored))
@@ -316,6 +321,7 @@ class _GroupWriter:
             updates=decision.updates,
             deletes=decision.deletes,
             column_stats=column_stats or UNSET,
+            has_field_ids=True,
         )
 
 

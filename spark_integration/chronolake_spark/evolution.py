@@ -1,14 +1,17 @@
-"""Files of earlier versions of a table's schema, as files of the present one: columns go by their field ids."""
+"""Files of earlier versions of a table's schema, as files of the present one: fields go by their field ids."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import Column, functions as sf
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
 import chronolake
 from chronolake_model.files import FileSlice
-from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import columns
+from chronolake_model.tables import NestedField, SchemaField, Table
+from chronolake_spark import columns, schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,15 @@ class Versions:
         """The columns of a version, as its files have them."""
         return self.fields.get(version, self.table.schema)
 
-    def names(self, version: int) -> dict[str, str]:
-        """The names of the table's columns in the files of a version, for the columns that these files have."""
-        stored = {field.field_id: field.name for field in self.fields_of(version)}
-        own = {field.name: stored[field.field_id] for field in self.table.schema if field.field_id in stored}
-        return {**{name: name for name in columns.META}, **own}
+    def present_columns(self, version: int) -> list[Column]:
+        """The columns of the present layout, in terms of those of the files of a version. Needs a session."""
+        stored = {field.field_id: field for field in self.fields_of(version)}
+        types = schema.struct_of(self.table.schema)
+        own = [
+            _column(stored.get(field.field_id), field, of_type.dataType)
+            for field, of_type in zip(self.table.schema, types, strict=True)
+        ]
+        return [*map(sf.col, columns.META), *own]
 
 
 def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSlice]) -> Versions:
@@ -40,3 +47,41 @@ def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSl
     return Versions(
         definition, {version: table.schema(version).fields for version in used}, table.storage_options
     )
+
+
+def _column(stored: SchemaField | None, field: SchemaField, data_type: DataType) -> Column:
+    if stored is None:
+        return sf.lit(None).cast(data_type).alias(field.name)
+    value = sf.col(schema.quoted(stored.name))
+    return _present(value, stored.nested, field.nested, data_type).alias(field.name)
+
+
+def _present(
+    value: Column, stored: Sequence[NestedField], present: Sequence[NestedField], data_type: DataType
+) -> Column:
+    """A value with the nested fields ``stored``, as one of ``data_type`` with the nested fields ``present``."""
+    if stored == present:
+        # A cast goes by the positions of fields, which are the same.
+        return value.cast(data_type)
+    if isinstance(data_type, StructType):
+        known = {field.field_id: field for field in stored}
+        parts = [
+            _part(value, known.get(field.field_id), field, part.dataType)
+            for field, part in zip(present, data_type, strict=True)
+        ]
+        return sf.when(value.isNotNull(), sf.struct(*parts))
+    within_stored, within = stored[-1].nested, present[-1].nested
+    if isinstance(data_type, ArrayType):
+        element = data_type.elementType
+        return sf.transform(value, lambda item: _present(item, within_stored, within, element))
+    assert isinstance(data_type, MapType), "no other type has nested fields"
+    # The key of a map never changes.
+    value_type = data_type.valueType
+    return sf.transform_values(value, lambda _, item: _present(item, within_stored, within, value_type))
+
+
+def _part(struct: Column, stored: NestedField | None, field: NestedField, data_type: DataType) -> Column:
+    if stored is None:
+        return sf.lit(None).cast(data_type).alias(field.name)
+    value = struct.getField(stored.name)
+    return _present(value, stored.nested, field.nested, data_type).alias(field.name)

@@ -20,8 +20,9 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
+from chronolake_model import nested_fields
 from chronolake_model.names import split_table_name
-from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, SchemaField, Table
+from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, State
 from chronolake_spark import (
@@ -321,10 +322,7 @@ class IngestJob:
             metastore_id="",
             base_path=request.new_base_path,
             type=request.table_type,
-            schema=[
-                SchemaField(field.name, field.type, field.nullable, field_id=number)
-                for number, field in enumerate(fields, start=1)
-            ],
+            schema=nested_fields.numbered_columns(fields)[0],
             record_key_fields=list(request.key),
             partition_fields=ingest_request.partition_fields(request),
             ordering_field=request.ordering,

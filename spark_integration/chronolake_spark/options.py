@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_model.markers import MarkersType
-from chronolake_model.tables import Table
+from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.merge import Existing
 
 WRITE_OPTION: Final = "write"
@@ -20,7 +20,8 @@ name (``spark.redaction.regex``)."""
 class BaseFile(msgspec.Struct, frozen=True, array_like=True):
     """A file group's current base file; ``path`` is relative to the table's base path.
 
-    ``schema_version`` is the version of the schema with which it was written.
+    ``schema_version`` is the version of the schema with which it was written, ``has_field_ids`` whether it
+    carries the field ids of its columns.
     """
 
     partition_path: str
@@ -28,14 +29,15 @@ class BaseFile(msgspec.Struct, frozen=True, array_like=True):
     path: str
     size_bytes: int
     schema_version: int
+    has_field_ids: bool
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
     """One write: its instant, the table, and the base files of a snapshot taken after the instant began.
 
-    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``names`` has
-    for each version of the schema the names of the columns in its files. ``file_states`` are the states of the
-    files that the rows come from, by path.
+    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``fields`` has
+    the columns of each version of the schema with which base files were written. ``file_states`` are the states
+    of the files that the rows come from, by path.
     """
 
     url: str
@@ -45,7 +47,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     markers: MarkersType | None
     existing: Existing
     base_files: list[BaseFile]
-    names: dict[int, dict[str, str]]
+    fields: dict[int, list[SchemaField]]
     extra_metadata: dict[str, str]
     file_states: dict[str, str]
 

@@ -15,17 +15,18 @@ from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
-from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_model.files import ChangedFileGroup, Changes, DataFile, FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
-from chronolake_spark import bucket_reader, columns, evolution, schema
+from chronolake_spark import bucket_reader, columns, evolution, layouts, schema
 from chronolake_spark.base_files import Folder
+from chronolake_spark.bucket_reader import Reader
 from chronolake_spark.evolution import Versions
 
 GroupKey: TypeAlias = tuple[str, str]
@@ -128,22 +129,15 @@ def _of_version(spark: SparkSession, written: Versions, version: int, files: Seq
         rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
     if version == written.table.schema_version:
         return rows
-    names = written.names(version)
-    present = schema.file_struct_of(written.table.schema)
-    return rows.select(*(_column(names.get(field.name), field) for field in present))
+    return rows.select(*written.present_columns(version))
 
 
 def _by_executors(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
     tasks = min(len(files), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    named = [(file.path, file.size_bytes) for file in files]
+    named = [(file.path, file.size_bytes, file.has_field_ids) for file in files]
     frame = spark.createDataFrame(named, bucket_reader.FILE_SCHEMA).repartition(tasks)
     struct = schema.file_struct_of(written.table.schema)
     return frame.mapInArrow(_StoredRows(written, struct, version), struct)
-
-
-def _column(stored: str | None, field: StructField) -> Column:
-    value = sf.lit(None) if stored is None else sf.col(schema.quoted(stored))
-    return value.cast(field.dataType).alias(field.name)
 
 
 def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
@@ -154,9 +148,9 @@ def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
 def _deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFileGroup]) -> DataFrame:
     struct = schema.file_struct_of(written.table.schema)
     groups = [
-        (*_location(group.before), group.before.base_file.schema_version, *_location(group.after))
+        (*_location(group.before), file.schema_version, file.has_field_ids, *_location(group.after))
         for group in changed
-        if group.before is not None and group.before.base_file is not None
+        if group.before is not None and (file := group.before.base_file) is not None
     ]
     if not groups:
         return spark.createDataFrame([], struct)
@@ -166,28 +160,36 @@ def _deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFi
     return frame.mapInArrow(_DeletedRows(written, struct, versions), struct)
 
 
-class _StoredRows:
-    """The function that ``mapInArrow`` runs to read base files, with what it must know."""
-
-    def __init__(self, written: Versions, struct: StructType, version: int) -> None:
-        self._location = (written.table.base_path, written.storage_options)
-        self._names = written.names(version)
-        self._schema = to_arrow_schema(struct, timezone="UTC")
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return bucket_reader.rows_of(batches, Folder.of(*self._location), self._schema, self._names)
-
-
-class _DeletedRows:
-    """The same to find deleted records."""
+class _OnExecutor:
+    """What the functions that ``mapInArrow`` runs must know to read base files."""
 
     def __init__(self, written: Versions, struct: StructType, versions: Iterable[int]) -> None:
         self._location = (written.table.base_path, written.storage_options)
-        self._names = {version: written.names(version) for version in versions}
-        self._schema = to_arrow_schema(struct, timezone="UTC")
+        self._fields = {version: list(written.fields_of(version)) for version in versions}
+        own = StructType([field for field in struct if field.name not in columns.META])
+        self._layout = layouts.file_schema(to_arrow_schema(own, timezone="UTC"), written.table.schema)
+
+    def reader(self) -> Reader:
+        """The reader of the base files, made on the executor."""
+        return Reader(Folder.of(*self._location), self._layout, self._fields)
+
+
+class _StoredRows(_OnExecutor):
+    """The function that reads base files of one version."""
+
+    def __init__(self, written: Versions, struct: StructType, version: int) -> None:
+        super().__init__(written, struct, [version])
+        self._version = version
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return bucket_reader.deleted_rows(batches, Folder.of(*self._location), self._schema, self._names)
+        return self.reader().rows_of(batches, self._version)
+
+
+class _DeletedRows(_OnExecutor):
+    """The function that finds deleted records."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.reader().deleted_rows(batches)
 
 
 def _key(group: ChangedFileGroup | FileSlice) -> GroupKey:

@@ -174,16 +174,19 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         base_path=table.base_path,
         requested_time=options.requested_time,
         schema=to_arrow_schema(StructType(own), timezone="UTC"),
+        fields=table.schema,
         required=tuple(field.name for field in table.schema if not field.nullable),
         ordering_field=table.ordering_field,
         existing=options.existing,
         stored={
             FileGroup(file.partition_path, bucket_of(file.file_id)): StoredFile(
-                file.file_id, file.path, file.size_bytes, options.names[file.schema_version]
+                file.file_id,
+                file.path,
+                file.size_bytes,
+                None if file.has_field_ids else options.fields[file.schema_version],
             )
             for file in options.base_files
         },
-        field_ids={field.name: field.field_id for field in table.schema},
         storage_options=storage_options,
         owner=Owner(table.metastore_id, table.table_id, table.name),
     )

@@ -144,7 +144,10 @@ def run(
             markers=markers,
             existing=existing,
             base_files=_base_files(snapshot),
-            names={version: written.names(version) for version in {*written.fields, definition.schema_version}},
+            fields={
+                version: list(written.fields_of(version))
+                for version in {*written.fields, definition.schema_version}
+            },
             extra_metadata=dict(extra_metadata or {}),
             file_states=dict(file_states or {}),
         )
@@ -282,6 +285,7 @@ def _base_files(snapshot: Snapshot) -> list[BaseFile]:
             slice_.base_file.path,
             slice_.base_file.size_bytes,
             slice_.base_file.schema_version,
+            slice_.base_file.has_field_ids,
         )
         for slice_ in snapshot.slices
         if slice_.base_file is not None

@@ -8,10 +8,12 @@ import chronolake
 from chronolake import Marker, MarkerKind, MarkersType, OrphanReason, WriteStat
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from chronolake_model.markers import DeletedFile
-from chronolake_spark import base_files
+from chronolake_model.tables import SchemaField
+from chronolake_spark import base_files, layouts
 from tests.fix_stores import Store
 
 CREATE, MERGE, APPEND = MarkerKind
+FIELDS = [SchemaField("id", "bigint", field_id=1), SchemaField("name", "string", field_id=2)]
 ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
 
 
@@ -27,10 +29,12 @@ class Stored:
         """Write a base file as Spark's executors do."""
         name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, attempt), requested_time)
         path = f"day=1/{name}"
-        schema = base_files.file_schema(ROWS.schema)
+        schema = layouts.file_schema(ROWS.schema, FIELDS)
         rows = pa.table([pa.nulls(2, pa.string())] * 5 + ROWS.columns, schema=schema)
         size = base_files.write(self._folder, path, schema, [rows])
-        return WriteStat("day=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2)
+        return WriteStat(
+            "day=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2, has_field_ids=True
+        )
 
     def publish(self, *buckets: int) -> chronolake.Instant:
         with self.table.begin() as write:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import chronolake
 import python_keys
 import python_writer
-from chronolake import _check_run, _keys
+from chronolake import _check_run, _keys, field_ids
 from chronolake.cli import output
 from chronolake_model import meta_columns as meta
 from chronolake_model.checks import Check, FindingKind
@@ -69,7 +69,14 @@ def rows_of(bucket: int, requested_time: str, file_name: str) -> pa.Table:
     return pa.table(values)
 
 
-def publish(table: chronolake.Table, change: Change, *, bucket: int = 1, records: int | None = None) -> str:
+def publish(
+    table: chronolake.Table,
+    change: Change,
+    *,
+    bucket: int = 1,
+    records: int | None = None,
+    has_field_ids: bool = False,
+) -> str:
     """Publish a base file of a bucket as a writer that is wrong writes it; gives its path."""
     with table.begin() as write:
         file_id = bucket_file_id(bucket)
@@ -78,7 +85,8 @@ def publish(table: chronolake.Table, change: Change, *, bucket: int = 1, records
         path = Path(table.definition.base_path) / "region=eu" / name
         pq.write_table(rows, path)
         count = len(rows) if records is None else records
-        write.add(chronolake.WriteStat("region=eu", file_id, name, path.stat().st_size, count))
+        size = path.stat().st_size
+        write.add(chronolake.WriteStat("region=eu", file_id, name, size, count, has_field_ids=has_field_ids))
     return f"region=eu/{name}"
 
 
@@ -171,6 +179,34 @@ def test_a_column_that_is_missing_or_of_another_type_is_a_finding(
     publish(orders, change)
 
     assert [(finding.kind, finding.examples) for finding in orders.check().findings] == [(kind, [example])]
+
+
+def with_field_ids(fields: Sequence[chronolake.SchemaField]) -> Change:
+    """A change of no value: the file carries the field ids of these columns, and Hudi's."""
+    return lambda rows: rows.cast(field_ids.by_names(rows.schema, fields))
+
+
+@pytest.mark.parametrize("has_field_ids", [True, False])
+def test_a_field_id_that_is_wrong_or_missing_is_a_finding(
+    orders: chronolake.Table, has_field_ids: bool
+) -> None:
+    id_, region, price = orders.definition.schema
+    wrong = [id_, msgspec.structs.replace(price, field_id=7)]
+    publish(orders, with_field_ids(wrong), has_field_ids=has_field_ids)
+    publish(orders, with_field_ids([id_, region, price]), bucket=2, has_field_ids=True)
+
+    assert [(finding.kind, finding.examples) for finding in orders.check().findings] == [
+        (
+            FindingKind.WRONG_FIELD_ID,
+            ["region has the field id None, not 2", "price has the field id 7, not 3"],
+        )
+    ]
+
+
+def test_a_file_without_the_field_ids_that_it_should_have_is_a_finding(orders: chronolake.Table) -> None:
+    publish(orders, lambda rows: rows, has_field_ids=True)
+
+    assert kinds(orders.check()) == {FindingKind.WRONG_FIELD_ID: (1, 0)}
 
 
 def test_a_key_in_the_wrong_bucket_and_its_duplicate_are_findings(orders: chronolake.Table) -> None:

@@ -8,19 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec import UNSET
 
 from chronolake._location import Location, owner_of
 from chronolake._sync.markers import DirectMarkers
 from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import base_files, bucket_writer, columns, errors
+from chronolake_spark import base_files, bucket_writer, columns, errors, layouts
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob, Written
 from chronolake_spark.merge import Existing
 from chronolake_storage import claims, opening
@@ -30,6 +32,12 @@ from chronolake_storage.errors import StorageError
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))]
 )
+FIELDS = [
+    SchemaField("id", "bigint", field_id=1),
+    SchemaField("name", "string", field_id=3),
+    SchemaField("ts", "bigint", field_id=4),
+    SchemaField("at", "timestamp", field_id=5),
+]
 FIRST, SECOND = "20261121120000001", "20261121120000002"
 TASK = Task(partition=3, write_token="3-7-11")
 Row = dict[str, Any]
@@ -41,6 +49,7 @@ def job(tmp_path: Path) -> WriteJob:
         base_path=str(tmp_path / "table"),
         requested_time=FIRST,
         schema=SCHEMA,
+        fields=FIELDS,
         required=("id",),
         ordering_field="ts",
         existing=Existing.MERGE,
@@ -83,7 +92,7 @@ def following(job: WriteJob, written: Written) -> WriteJob:
             stat.file_id,
             relative(stat),
             stat.size_bytes,
-            {name: name for name in base_files.file_schema(job.schema).names},
+            None,
         )
         for stat in written.stats
     }
@@ -156,18 +165,25 @@ def test_the_write_stat_describes_the_file(job: WriteJob):
     (stat,) = write([batch(row(1), row(2), row(1, 5))], job, TASK).stats
 
     path = Path(job.base_path, stat.file_name)
-    assert stat == WriteStat("", bucket_file_id(0), path.name, path.stat().st_size, records=2, inserts=2)
+    described = WriteStat(
+        "", bucket_file_id(0), path.name, path.stat().st_size, records=2, inserts=2, has_field_ids=True
+    )
+    assert msgspec.structs.replace(stat, column_stats=UNSET) == described
     assert parse_file_name(path.name).requested_time == FIRST
 
 
 def test_the_stats_of_the_columns_are_of_rows_carried_over_and_of_new_ones(job: WriteJob):
-    wanted = replace(job, field_ids={"id": 1, "name": 3})
-    second = following(wanted, write([batch(row(1), row(2), row(7))], wanted, TASK))
+    second = following(job, write([batch(row(1), row(2), row(7))], job, TASK))
 
     changes = batch(row(7, delete=True), row(4, name=None), row(5, name="z"))
     (stat,) = write([changes], second, TASK).stats
 
-    assert stat.column_stats == [ColumnStats(1, 1, 5, 0), ColumnStats(3, "x", "z", 1)]
+    assert stat.column_stats == [
+        ColumnStats(1, 1, 5, 0),
+        ColumnStats(3, "x", "z", 1),
+        ColumnStats(4, 0, 0, 0),
+        ColumnStats(5, nulls=4),
+    ]
 
 
 def test_rows_carried_over_keep_their_instant_and_get_the_new_file(job: WriteJob):
@@ -221,7 +237,7 @@ def test_a_group_that_loses_all_rows_becomes_an_empty_file(job: WriteJob):
 
     assert (stat.records, stat.deletes) == (0, 2)
     table = pq.read_table(f"{job.base_path}/{relative(stat)}")
-    assert table.schema.equals(base_files.file_schema(SCHEMA))
+    assert table.schema.equals(layouts.file_schema(SCHEMA, FIELDS), check_metadata=True)
     assert table.num_rows == 0
 
 
@@ -334,7 +350,7 @@ def test_every_row_of_every_batch_is_counted_once(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[int, int, bool]]], ordered: bool
 ):
     field = "ts" if ordered else None
-    job = WriteJob(str(tmp_path_factory.mktemp("t")), FIRST, SCHEMA, (), field, Existing.MERGE, {})
+    job = WriteJob(str(tmp_path_factory.mktemp("t")), FIRST, SCHEMA, FIELDS, (), field, Existing.MERGE, {})
     records = 0
     for number, rows in enumerate(batches):
         of_one_group = batch(*(row(id, ts, delete=delete) for id, ts, delete in rows))

@@ -81,6 +81,63 @@ def test_files_of_several_versions_are_read_and_merged(spark: SparkSession, evol
     assert rows_of(changed) == [(*new(1), "upsert"), (*old(2), "delete")]
 
 
+NESTED = (
+    "id long, home struct<city:string,zip:int>, points array<struct<x:int,y:int>>,"
+    " attrs map<string,struct<n:int>>"
+)
+NESTED_NOW = (
+    "id long, home struct<zip:bigint,town:string>, points array<struct<y:int,z:string>>,"
+    " attrs map<string,struct<m:int>>"
+)
+NESTED_CHANGES: list[SchemaChange] = [
+    RenameColumn("home.city", "gone"),
+    WidenColumn("home.zip", "bigint"),
+    DropColumn("home.gone"),
+    AddColumn("home.town", "string"),
+    DropColumn("points.element.x"),
+    AddColumn("points.element.z", "string"),
+    RenameColumn("attrs.value.n", "m"),
+]
+
+
+def nested_row(number: int) -> tuple[Any, ...]:
+    """A record of before the changes."""
+    if number == 3:
+        return number, None, None, None
+    return number, ("Oslo", number), [(1, number), None], {"a": (number,), "b": None}
+
+
+def nested_row_now(number: int) -> tuple[Any, ...]:
+    """The same record with the nested fields of now."""
+    if number == 3:
+        return number, None, None, None
+    return number, (number, None), [(number, None), None], {"a": (number,), "b": None}
+
+
+def test_nested_fields_are_read_merged_and_compared_by_their_ids(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    frame = spark.createDataFrame([nested_row(number) for number in range(6)], NESTED)
+    table = new_table(frame, "id", buckets=2)
+    table.insert(frame)
+    table.metastore.change_schema(NESTED_CHANGES)
+    before = table.metastore.snapshot().as_of
+
+    assert rows_of(table.snapshot()) == [nested_row_now(number) for number in range(6)]
+
+    new = (9, (2**40, "Bergen"), [(1, "z")], {"a": (1,)})
+    table.upsert(spark.createDataFrame([new], NESTED_NOW))
+    table.delete(spark.createDataFrame([(1,)], "id long"))
+    assert rows_of(table.snapshot()) == [*(nested_row_now(number) for number in (0, 2, 3, 4, 5)), new]
+    changed = table.incremental(before)
+    assert rows_of(changed) == [(*nested_row_now(1), "delete"), (*new, "upsert")]
+
+    slices = table.metastore.snapshot().slices
+    files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
+    assert {file.has_field_ids for file in files} == {True}
+    assert table.metastore.check().totals == []
+
+
 def test_a_frame_with_the_columns_of_before_is_refused(spark: SparkSession, evolved: SparkTable) -> None:
     with pytest.raises(errors.SchemaMismatch, match="title"):
         evolved.upsert(first(spark))

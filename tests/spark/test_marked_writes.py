@@ -14,13 +14,15 @@ from chronolake import Field, Marker, MarkerKind, MarkersType, errors
 from chronolake._location import owner_of
 from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
-from chronolake_spark import base_files, bucket_reader, bucket_writer, columns
+from chronolake_model.tables import SchemaField
+from chronolake_spark import base_files, bucket_reader, bucket_writer, columns, layouts
 from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
 from chronolake_spark.merge import Existing
 from tests.fix_stores import Store
 
 SCHEMA = pa.schema([("id", pa.int64())])
+FIELDS = [SchemaField("id", "bigint", field_id=1)]
 CREATE, MERGE, _ = MarkerKind
 TASK = Task(partition=0, write_token="0-1-2")
 _NUMBERS = itertools.count(1)
@@ -63,17 +65,17 @@ def batch(bucket: int, *ids: int, delete: bool = False) -> pa.RecordBatch:
 
 
 def job_of(table: chronolake.Table, write: chronolake.Write, *stored: WriteStat) -> WriteJob:
-    names = {name: name for name in base_files.file_schema(SCHEMA).names}
     return WriteJob(
         base_path=table.definition.base_path,
         requested_time=write.requested_time,
         schema=SCHEMA,
+        fields=FIELDS,
         required=(),
         ordering_field=None,
         existing=Existing.MERGE,
         stored={
             FileGroup("", bucket_of(stat.file_id)): StoredFile(
-                stat.file_id, stat.file_name, stat.size_bytes, names
+                stat.file_id, stat.file_name, stat.size_bytes, None
             )
             for stat in stored
         },
@@ -117,20 +119,21 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
     job = job_of(table, second, stat)
     [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
     folder = base_files.Folder.of(store.base_path, store.options)
-    names = {name: name for name in base_files.file_schema(SCHEMA).names}
-    files = pa.RecordBatch.from_pydict({"path": [stat.file_name], "size": [stat.size_bytes]})
+    reader = bucket_reader.Reader(folder, layouts.file_schema(SCHEMA, FIELDS), {})
+    files = pa.RecordBatch.from_pydict(
+        {"path": [stat.file_name], "size": [stat.size_bytes], "has_field_ids": [True]}
+    )
     group = {
         "before_path": [stat.file_name],
         "before_size": [stat.size_bytes],
         "before_schema": [1],
+        "before_has_field_ids": [True],
         "after_path": [two.file_name],
         "after_size": [two.size_bytes],
     }
 
-    rows = bucket_reader.rows_of([files], folder, base_files.file_schema(SCHEMA), names)
-    gone = bucket_reader.deleted_rows(
-        [pa.RecordBatch.from_pydict(group)], folder, base_files.file_schema(SCHEMA), {1: names}
-    )
+    rows = reader.rows_of([files], 1)
+    gone = reader.deleted_rows([pa.RecordBatch.from_pydict(group)])
 
     assert [id for rows_ in rows for id in rows_["id"].to_pylist()] == [1, 2]
     assert [id for rows_ in gone for id in rows_["id"].to_pylist()] == [1]

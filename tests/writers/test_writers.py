@@ -66,6 +66,8 @@ def test_writers_in_two_languages_update_each_others_records(
     assert {row["id"] for row in stored if row["note"] == "new"} == {31, 33, 35, 37, 39, *range(40, 60)}
     times = {row["id"]: row["_hoodie_commit_time"] for row in stored}
     assert (times[0], times[31]) == (inserted["requested_time"], upserted["requested_time"])
+    slices = prices.snapshot().slices
+    assert {file_slice.base_file.has_field_ids for file_slice in slices if file_slice.base_file} == {True}
     assert len({row["_hoodie_commit_seqno"] for row in stored}) == 60
     assert prices.check().totals == []
     back = programs.write("python", prices, shared_server_url, "upsert", [price(31, 3), price(33, 1)], tmp_path)

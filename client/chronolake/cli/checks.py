@@ -29,6 +29,7 @@ _ADVICE: Final = {
     FindingKind.WRONG_RECORD_COUNT: "Correct the writer's write stats: pruning and totals use them.",
     FindingKind.MISSING_COLUMN: _REWRITE,
     FindingKind.WRONG_TYPE: _REWRITE,
+    FindingKind.WRONG_FIELD_ID: _REWRITE,
     FindingKind.NO_RECORD_KEY: _REWRITE,
     FindingKind.WRONG_RECORD_KEY: _REWRITE,
     FindingKind.WRONG_BUCKET: _REWRITE,

@@ -251,7 +251,7 @@ def drop(existing: Table | None, command: DropTable) -> TableDropped:
 def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
     """The table that ``event`` made: its columns are numbered from 1, in their order, then nested fields."""
     requested = event.definition
-    fields, last_field_id = _numbered(requested.schema)
+    fields, last_field_id = nested_fields.numbered_columns(requested.schema)
     definition = Definition(
         name=requested.name,
         base_path=requested.base_path,
@@ -267,17 +267,6 @@ def evolve_created(event: TableCreated, table_id: UUID, time: Micros) -> Table:
         last_field_id=last_field_id,
     )
     return Table(table_id, definition, created_at=time)
-
-
-def _numbered(columns: Sequence[wire.Field]) -> tuple[list[wire.SchemaField], int]:
-    fields = []
-    last = len(columns)
-    for field_id, column in enumerate(columns, start=1):
-        nested, last = nested_fields.numbered(column_types.parse(column.type), last)
-        fields.append(
-            wire.SchemaField(column.name, column.type, column.nullable, field_id=field_id, nested=nested)
-        )
-    return fields, last
 
 
 def evolve_altered(table: Table, event: TableAltered, time: Micros) -> Table:
