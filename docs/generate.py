@@ -24,6 +24,7 @@ from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events, lists
 from chronolake_metastore.settings import Settings
 from chronolake_model import (
+    adoption,
     cleans,
     deletable,
     files,
@@ -48,6 +49,7 @@ Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
 _MODULES: Final = (
+    adoption,
     health,
     cleans,
     deletable,

@@ -15,6 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore.api import (
+    adoption,
     cleans,
     conflicts,
     deletable,
@@ -66,6 +67,7 @@ from chronolake_metastore.workers.tail import Tail
 _NOUNS: Final = (
     namespaces,
     tables,
+    adoption,
     schemas,
     instants,
     staging,

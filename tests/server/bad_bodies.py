@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.server.operations import (
+    ADOPT,
+    ADOPT_DRY_RUN,
     BODY_OPTIONAL,
     CLEAN_PLANS,
     CLEANS,
@@ -132,6 +134,12 @@ _OPTIONAL = {
     DELETIONS: {"writer"},
     SWEEP: {"late_files"},
 }
+_OPTIONAL_OF_ADOPTIONS = {
+    *(f"definition.{name}" for name in _OPTIONAL_OF_TABLES),
+    "instants.0.completion_time",
+    "instants.0.operation",
+}
+_OPTIONAL |= {ADOPT: _OPTIONAL_OF_ADOPTIONS, ADOPT_DRY_RUN: _OPTIONAL_OF_ADOPTIONS}
 _MARK = "the place to be filled"
 
 
@@ -177,7 +185,15 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
     for at, value in places(operation.body("20260101000000000")):
         nullable = (
             at[-1]
-            in ("ordering_field", "plan", "instant", "expected_schema_version", "as_of", "partition_paths")
+            in (
+                "ordering_field",
+                "plan",
+                "instant",
+                "expected_schema_version",
+                "as_of",
+                "partition_paths",
+                "completion_time",
+            )
             or str(at[-1]).startswith("retain_")
             or (operation.method == "PATCH" and at == ("name",))
             or (operation.template.endswith("scan") and at == ("filter",))

@@ -28,7 +28,21 @@ CLEAN_PLANS = "/v1/tables/{table}/clean-plans"
 READERS = "/v1/tables/{table}/readers"
 READER_HEARTBEAT = f"{READERS}/{{lease_id}}/heartbeat"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
+ADOPT = "/v1/tables/adopt"
+ADOPT_DRY_RUN = "/v1/tables/adopt/dry-run"
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
+
+
+def adoption_body() -> Json:
+    """The body of the adoption of a table with one instant."""
+    instant = {
+        "requested_time": "20260101000000000",
+        "completion_time": "20260101000001000",
+        "action": "commit",
+        "operation": "insert",
+    }
+    definition = table_body("shop.other", index={"type": "simple"})
+    return {"definition": definition, "instants": [instant], "writer": "adopter"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,7 @@ OPERATIONS = (
             properties={"owner": "me"},
         ),
     ),
+    *(Operation("POST", template, lambda _: adoption_body()) for template in (ADOPT, ADOPT_DRY_RUN)),
     Operation("GET", "/v1/tables/{table}"),
     Operation("DELETE", "/v1/tables/{table}"),
     Operation(

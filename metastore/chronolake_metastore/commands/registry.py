@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from chronolake_metastore.commands.adoption import AdoptTableHandler
 from chronolake_metastore.commands.cleans import PlanCleanHandler
 from chronolake_metastore.commands.completing import (
     CompleteInstantHandler,
@@ -33,6 +34,7 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     CreateNamespaceHandler(),
     DropNamespaceHandler(),
     CreateTableHandler(),
+    AdoptTableHandler(),
     AlterTableHandler(),
     DropTableHandler(),
     ChangeSchemaHandler(),

@@ -16,7 +16,7 @@ from chronolake_metastore.commands.handler import Handler, Loading, Names, Shari
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
-from chronolake_metastore.domain.events import BasePathTakenOver, Origin
+from chronolake_metastore.domain.events import BasePathTakenOver, Origin, TableCreated
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
 from chronolake_metastore.store import base_paths, catalog, clocks, identity
@@ -84,21 +84,36 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
         definition = command.request
         namespace = state.namespaces.get(split_table_name(definition.name)[0])
         payload = tables.create(namespace, state.tables.get(definition.name), command, evidence.neighbours)
-        # The request id is unique as long as the log exists; so is what is made of it, without randomness.
-        table_id = uuid.uuid5(CATALOG_ID, origin.request_id)
-        for clock in evidence.dropped_clocks:
-            state.start_clock(clock)
-        for taken in payload.took_over:
-            state.append(taken, origin, BasePathTakenOver(by=table_id, name=definition.name))
-        # Later than the times of tables that had this name: their writers must not mistake instants of this
-        # table for their own.
-        last = max(
-            evidence.former.last_time or 0, *(state.clocks[taken].last_time for taken in payload.took_over), 0
-        )
+        table_id = id_of_new_table(origin)
+        last = take_over(state, table_id, payload, evidence, origin)
         start = Micros(last - last % definition.tick.micros)
         state.start_clock(Clock(table_id, definition.tick, start))
         state.append(table_id, origin, payload)
         return answer(201, tables.document(state.tables[definition.name], evidence.metastore_id), table_id)
+
+
+def id_of_new_table(origin: Origin) -> UUID:
+    """The id of the table that a request creates.
+
+    The request id is unique as long as the log exists; so is what is made of it, without randomness.
+    """
+    return uuid.uuid5(CATALOG_ID, origin.request_id)
+
+
+def take_over(
+    state: State, table_id: UUID, payload: TableCreated, evidence: NewTable, origin: Origin
+) -> Micros:
+    """Take the folder over from dropped tables; gives the time behind which the new table's clock starts.
+
+    It is later than the times of tables that had this name or folder: their writers must not mistake instants
+    of this table for their own.
+    """
+    for clock in evidence.dropped_clocks:
+        state.start_clock(clock)
+    for taken in payload.took_over:
+        state.append(taken, origin, BasePathTakenOver(by=table_id, name=payload.definition.name))
+    times = [state.clocks[taken].last_time for taken in payload.took_over]
+    return max([evidence.former.last_time or Micros(0), *times])
 
 
 class Alteration(msgspec.Struct, frozen=True):

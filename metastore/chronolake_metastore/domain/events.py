@@ -75,6 +75,18 @@ class TableDropped(Payload, frozen=True, kw_only=True):
     name: str
 
 
+class TableAdopted(Payload, frozen=True, kw_only=True):
+    """The end of the history that a table brought with it from Hudi: all events before have Hudi's times.
+
+    ``instants`` is their number. ``cleaned_before`` is the first completion time that the table is served as
+    of, if Hudi has cleaned or archived what was before.
+    """
+
+    name: str
+    instants: int
+    cleaned_before: Micros | None = None
+
+
 class BasePathTakenOver(Payload, frozen=True, kw_only=True):
     """A new table, ``name`` with the id ``by``, has a base path that overlaps with that of this dropped one."""
 

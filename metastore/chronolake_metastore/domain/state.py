@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, assert_never
 from uuid import UUID
 
 import msgspec
@@ -235,14 +235,12 @@ class State:
                 self._drop_namespace(payload)
             case events.TableCreated():
                 self._create_table(payload, event)
-            case events.TableAltered():
-                self._alter_table(payload, event)
+            case events.TableAltered() | events.TableSchemaChanged() | events.TableAdopted():
+                self._change_table(payload, event)
             case events.TableDropped():
                 self._drop_table(payload, event)
             case events.BasePathTakenOver():
                 self.changes.taken_base_paths[event.table_id] = payload.by
-            case events.TableSchemaChanged():
-                self._change_schema(payload, event)
             case events.FilesDeleted() | events.DeletionsSwept():
                 self._set_instant(event, sweeps.evolve(self._instant_of(event), event))
             case _:
@@ -267,8 +265,22 @@ class State:
         self._count_table(table.name, 1)
         self.changes.base_paths.append(base_paths.of_new_table(event.table_id, payload))
 
-    def _change_schema(self, payload: events.TableSchemaChanged, event: events.Event) -> None:
-        self._set_schema(schemas.evolve(self._table_of(event, payload.name), payload), event)
+    def _change_table(
+        self,
+        payload: events.TableAltered | events.TableSchemaChanged | events.TableAdopted,
+        event: events.Event,
+    ) -> None:
+        table = self._table_of(event, payload.name)
+        match payload:
+            case events.TableAltered():
+                self._alter_table(table, payload, event)
+            case events.TableSchemaChanged():
+                self._set_schema(schemas.evolve(table, payload), event)
+            case events.TableAdopted(cleaned_before=before):
+                if before is not None:
+                    self._set_table(tables.evolve_cleaned(table, before))
+            case _:
+                assert_never(payload)
 
     def _set_schema(self, table: Table, event: events.Event) -> None:
         self._set_table(table)
@@ -279,8 +291,7 @@ class State:
         self.tables[table.name] = table
         self.changes.tables[table.table_id] = table
 
-    def _alter_table(self, payload: events.TableAltered, event: events.Event) -> None:
-        before = self._table_of(event, payload.name)
+    def _alter_table(self, before: Table, payload: events.TableAltered, event: events.Event) -> None:
         after = tables.evolve_altered(before, payload, event.time)
         if after.name != before.name:
             if after.name in self.tables:

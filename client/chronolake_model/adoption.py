@@ -1,0 +1,81 @@
+"""Bodies of the REST API for adoption: a Hudi table comes in with its history."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model import patterns
+from chronolake_model.files import WriteStat
+from chronolake_model.instants import (
+    LEASE_SECONDS_DEFAULT,
+    WRITE_STATS_MAX,
+    FileGroups,
+    LeaseSeconds,
+    Writer,
+)
+from chronolake_model.tables import PROPERTIES_BYTES_MAX, CreateTable, Properties, Table, refuse_larger
+from chronolake_model.vocabulary import Action, Operation
+
+ADOPTED_PROPERTY: Final = "hudi.adopted"
+"""The properties of the Hudi table when it was adopted, as the text of hoodie.properties."""
+ADOPTED_INSTANTS_MAX: Final = 100_000
+ADOPTED_METADATA_BYTES_MAX: Final = 64 * PROPERTIES_BYTES_MAX
+"""Bytes, as JSON, of the metadata of all instants of an adopted table."""
+HUDI_TIME_PATTERN: Final = r"^[0-9]{17}$"
+HudiTime = Annotated[
+    str,
+    Meta(pattern=patterns.of_decoder(HUDI_TIME_PATTERN), description="A time as Hudi writes it, 17 digits."),
+]
+
+
+class AdoptedInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An instant of the table's history, with its own times. Without a ``completion_time`` it is pending.
+
+    ``action`` is the one that it was begun as: a compaction is not a commit. ``target`` is the instant that a
+    savepoint pins. ``planned_file_groups`` are those of a pending compaction, log compaction or clustering.
+    ``cleaned_before`` is, for a clean, the first completion time that the table was served as of behind it.
+    """
+
+    requested_time: HudiTime
+    action: Action
+    completion_time: HudiTime | None = None
+    operation: Operation = Operation.UNKNOWN
+    write_stats: Annotated[list[WriteStat], Meta(max_length=WRITE_STATS_MAX)] = []
+    extra_metadata: Properties = {}
+    replaced_file_groups: FileGroups = []
+    planned_file_groups: FileGroups = []
+    target: HudiTime | None = None
+    cleaned_before: HudiTime | None = None
+
+    def __post_init__(self) -> None:
+        if self.extra_metadata:
+            refuse_larger("extra_metadata", self.extra_metadata, PROPERTIES_BYTES_MAX)
+
+
+class AdoptTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Adopt a table that Hudi has written, where it is: with its definition and its history.
+
+    ``instants`` are in any order; no two times of them are equal, and all are in the past. ``cleaned_before``
+    is the first completion time that the table is served as of. The pending instants are then held by
+    ``writer``, with a lease, to be rolled back. The table has the tick 1ms and the index ``simple``.
+    """
+
+    definition: CreateTable
+    instants: Annotated[list[AdoptedInstant], Meta(max_length=ADOPTED_INSTANTS_MAX)]
+    writer: Writer
+    cleaned_before: HudiTime | None = None
+    lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
+
+    def __post_init__(self) -> None:
+        metadata = [instant.extra_metadata for instant in self.instants if instant.extra_metadata]
+        refuse_larger("the extra_metadata of all instants", metadata, ADOPTED_METADATA_BYTES_MAX)
+
+
+class AdoptedTable(msgspec.Struct, frozen=True):
+    """The adopted table. ``version`` is that of the last event of its history: what follows is written here."""
+
+    table: Table
+    version: int

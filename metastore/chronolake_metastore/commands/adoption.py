@@ -1,0 +1,76 @@
+"""Adopting tables that Hudi has written."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from typing_extensions import override
+
+from chronolake_metastore.commands.answers import Answer, answer
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
+from chronolake_metastore.commands.tables import CreateTableHandler, NewTable, id_of_new_table, take_over
+from chronolake_metastore.domain import adoption, tables
+from chronolake_metastore.domain.adoption import AdoptTable
+from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.state import State
+from chronolake_model.adoption import AdoptedTable
+from chronolake_model.names import split_table_name
+from chronolake_model.times import Micros
+
+
+class AdoptTableHandler(Handler[AdoptTable, NewTable]):
+    """Creates a table together with its history, under the same locks and rules as a table without."""
+
+    command = AdoptTable
+    no_evidence: ClassVar[NewTable] = NewTable()
+
+    def __init__(self) -> None:
+        self._creating = CreateTableHandler()
+
+    @override
+    def names(self, command: AdoptTable) -> Names:
+        return self._creating.names(command.creation)
+
+    @override
+    def sharing(self, command: AdoptTable) -> Sharing:
+        return Sharing.ALONE
+
+    @override
+    def files(self, command: AdoptTable) -> int:
+        return sum(len(instant.write_stats) for instant in command.request.instants)
+
+    @override
+    def is_bulk(self, command: AdoptTable) -> bool:
+        return True
+
+    @override
+    def load(
+        self, state: State, command: AdoptTable, evidence: NewTable, now: Micros
+    ) -> Loading[NewTable] | None:
+        return self._creating.load(state, command.creation, evidence, now)
+
+    @override
+    def decide(self, state: State, command: AdoptTable, evidence: NewTable, origin: Origin) -> Answer:
+        definition = command.request.definition
+        namespace = state.namespaces.get(split_table_name(definition.name)[0])
+        existing = state.tables.get(definition.name)
+        created = tables.create(namespace, existing, command.creation, evidence.neighbours)
+        # All is checked before the first event is appended.
+        steps, adopted = adoption.history(command, created, evidence.former, origin.now)
+        table_id = id_of_new_table(origin)
+        behind = take_over(state, table_id, created, evidence, origin)
+        state.start_clock(Clock(table_id, definition.tick))
+        for step in steps:
+            # An event gets the time of its origin, if that is later than the event before.
+            at = msgspec.structs.replace(origin, now=step.time)
+            event = state.append(table_id, at, step.payload, step.instant, step.write_stats, step.entries)
+            assert event.time == step.time, "the steps are in the order of their times"
+        # From here on the times are the server's: behind those of tables that had the name or the folder.
+        clock = state.clocks[table_id]
+        behind = Micros(max(clock.last_time, behind - behind % clock.tick.micros))
+        state.start_clock(msgspec.structs.replace(clock, last_time=behind))
+        last_event = state.append(table_id, origin, adopted)
+        document = tables.document(state.tables[definition.name], evidence.metastore_id, created.took_over)
+        return answer(201, AdoptedTable(document, last_event.version), table_id)

@@ -1,0 +1,279 @@
+"""Adoption: a table that Hudi has written comes in, with the events that its history would have been.
+
+Its times are Hudi's, so here alone a request states times. They are in the past, unique, and in the order of
+the events. Nothing else than the new table has them, and its clock starts behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from typing_extensions import override
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import actions, files, lists
+from chronolake_metastore.domain.clock import CATALOG_ID
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.events import (
+    InstantCompleted,
+    InstantRequested,
+    Payload,
+    Plan,
+    TableAdopted,
+    TableCreated,
+)
+from chronolake_metastore.domain.instants import lease_end
+from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries
+from chronolake_metastore.domain.tables import CreateTable, FormerHolders, Table, evolve_created
+from chronolake_model import adoption as wire
+from chronolake_model.adoption import AdoptedInstant
+from chronolake_model.files import WriteStat
+from chronolake_model.times import Micros, Tick, format_time, parse_time
+from chronolake_model.vocabulary import Action, IndexType, State
+
+FIRST_TIME: Final = parse_time("20160101000000000")
+"""Hudi has no table that is older. A year that is cut off, or invented, is refused."""
+_TICK: Final = Tick.MILLISECOND.micros
+_FIRST_VERSION: Final = 1
+
+
+class AdoptTable(Command, frozen=True):
+    """``base_path_key`` is the key with local links resolved, if they were resolved."""
+
+    request: wire.AdoptTable
+    base_path_key: str | None = None
+
+    @override
+    def identity(self) -> Command:
+        return msgspec.structs.replace(self, base_path_key=None)
+
+    @property
+    def creation(self) -> CreateTable:
+        """The command that would create the table without its history."""
+        return CreateTable(self.request.definition, self.base_path_key)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """An event to append at a given time, with the rows beside it.
+
+    ``instant`` is the requested time of the instant that completes.
+    """
+
+    time: Micros
+    payload: Payload
+    instant: Micros | None = None
+    write_stats: Sequence[WriteStat] = ()
+    entries: ListEntries = NO_LIST_ENTRIES
+
+
+def history(
+    command: AdoptTable, created: TableCreated, former: FormerHolders, now: Micros
+) -> tuple[list[Step], TableAdopted]:
+    """The history in the order of its times, and the event that ends it.
+
+    ``created`` is the decision for a new table without history, ``now`` the wall's time.
+
+    Raises ``InvalidTable``, ``InvalidWriteStat``, ``InvalidPlan``.
+    """
+    request = command.request
+    _check_definition(request)
+    instants = [_Checked.of(instant, index) for index, instant in enumerate(request.instants)]
+    first = _check_times(request, instants, now)
+    _check_writers_of_name(request, instants, former)
+    # The schema numbered, so that column statistics can be checked.
+    table = evolve_created(created, CATALOG_ID, Micros(first - _TICK))
+    for instant in instants:
+        _check(table, instant, instants)
+    cleaned_before = _cleaned_before(request, instants)
+    steps = [Step(Micros(first - _TICK), created)]
+    steps.extend(sorted(_steps(request, instants, now), key=lambda step: step.time))
+    adopted = TableAdopted(name=request.definition.name, instants=len(instants), cleaned_before=cleaned_before)
+    return steps, adopted
+
+
+class _Checked(msgspec.Struct, frozen=True):
+    """An instant whose times are times."""
+
+    index: int
+    requested: Micros
+    completed: Micros | None
+    body: AdoptedInstant
+
+    @classmethod
+    def of(cls, body: AdoptedInstant, index: int) -> _Checked:
+        requested = _parsed(body.requested_time, index)
+        completed = None if body.completion_time is None else _parsed(body.completion_time, index)
+        return cls(index, requested, completed, body)
+
+
+def _check_definition(request: wire.AdoptTable) -> None:
+    definition = request.definition
+    if definition.tick is not Tick.MILLISECOND:
+        raise errors.InvalidTable(f"Hudi's times are milliseconds: adopt with tick 1ms, not {definition.tick}")
+    if definition.index.type is not IndexType.SIMPLE:
+        # Hudi hashes keys in another way, so an upsert would look for a record in another file group.
+        raise errors.InvalidTable(
+            f"an adopted table has the index {IndexType.SIMPLE}, not {definition.index.type}: the file groups "
+            "of Hudi are not the buckets of Chronolake"
+        )
+
+
+def _check_times(request: wire.AdoptTable, instants: Sequence[_Checked], now: Micros) -> Micros:
+    """The first time; raises ``InvalidTable`` unless all are past and unique, in the order of each instant."""
+    if not instants:
+        raise errors.InvalidTable(
+            f"{request.definition.name!r} has no instants: create the table instead of adopting it"
+        )
+    seen: set[Micros] = set()
+    for instant in instants:
+        for time in _times_of(instant):
+            if time in seen:
+                raise _invalid(instant, f"the time {format_time(time)} is in the request twice")
+            seen.add(time)
+            if not FIRST_TIME <= time < now:
+                raise _invalid(
+                    instant,
+                    f"the time {format_time(time)} is not between {format_time(FIRST_TIME)} and now, "
+                    f"{format_time(now)}; a table whose times are not UTC is ahead of it in eastern time zones",
+                )
+        if instant.completed is not None and instant.completed <= instant.requested:
+            raise _invalid(instant, "it completes before it is requested")
+    return min(seen)
+
+
+def _times_of(instant: _Checked) -> Iterator[Micros]:
+    yield instant.requested
+    if instant.completed is not None:
+        yield instant.completed
+
+
+def _check_writers_of_name(
+    request: wire.AdoptTable, instants: Sequence[_Checked], former: FormerHolders
+) -> None:
+    """A writer of a former table of this name must not mistake a pending instant for its own."""
+    pending = [instant for instant in instants if instant.completed is None]
+    if former.last_time is not None and any(instant.requested <= former.last_time for instant in pending):
+        raise _invalid(
+            pending[0],
+            f"it is pending, and another table was {request.definition.name!r} at that time; choose another "
+            "name, or roll the instant back with Hudi",
+        )
+
+
+def _check(table: Table, instant: _Checked, instants: Sequence[_Checked]) -> None:
+    body, rules = instant.body, actions.RULES[instant.body.action]
+    if table.definition.type not in rules.table_types and body.action is not Action.SAVEPOINT:
+        raise _invalid(instant, f"a {table.definition.type} table has no {body.action}")
+    _check_operation(instant, rules)
+    is_write = body.action in actions.WRITES
+    if not is_write and (body.write_stats or body.replaced_file_groups):
+        raise _invalid(instant, f"a {body.action} has no files")
+    if body.replaced_file_groups and rules.completed_as is not Action.REPLACECOMMIT:
+        raise _invalid(instant, f"a {body.action} replaces no file groups")
+    if body.cleaned_before is not None and body.action is not Action.CLEAN:
+        raise _invalid(instant, f"a {body.action} is not a clean: leave cleaned_before out")
+    _check_target(instant, instants)
+    if instant.completed is None:
+        _check_pending(instant, rules)
+    elif body.planned_file_groups:
+        raise _invalid(instant, "it is completed: leave planned_file_groups out")
+    files.check(table, body.requested_time, body.write_stats)
+    for touch, group in files.touches(body.write_stats):
+        if touch not in rules.touches:
+            raise _invalid(instant, f"a {body.action} writes no {touch} file, as in {group.file_id!r}")
+
+
+def _check_operation(instant: _Checked, rules: actions.Rules) -> None:
+    body = instant.body
+    if rules.operation is not None and body.operation is not rules.operation:
+        raise _invalid(instant, f"a {body.action} has the operation {rules.operation}, not {body.operation}")
+    if rules.operation is None and body.operation in actions.SERVICE_OPERATIONS:
+        raise _invalid(instant, f"a {body.action} has not the operation {body.operation}")
+
+
+def _check_pending(instant: _Checked, rules: actions.Rules) -> None:
+    body = instant.body
+    if body.action not in actions.WRITES:
+        raise _invalid(instant, f"a pending {body.action} is not adopted: complete it with Hudi")
+    if body.write_stats or body.replaced_file_groups or body.extra_metadata:
+        raise _invalid(instant, "it is pending: leave out what it has when it completes")
+    if bool(body.planned_file_groups) != rules.needs_groups:
+        raise _invalid(instant, f"planned_file_groups: a pending {body.action} needs them, a write has none")
+
+
+def _check_target(instant: _Checked, instants: Sequence[_Checked]) -> None:
+    body = instant.body
+    if body.action is not Action.SAVEPOINT:
+        if body.target is not None:
+            raise _invalid(instant, f"a {body.action} has no target")
+        return
+    target = next((other for other in instants if other.body.requested_time == body.target), None)
+    if target is None or target.completed is None or target.body.action not in actions.WRITES:
+        raise _invalid(instant, f"it pins {body.target!r}, which is no completed write of the request")
+    if target.completed > instant.requested:
+        raise _invalid(instant, f"it pins {body.target!r}, which completes later")
+
+
+def _cleaned_before(request: wire.AdoptTable, instants: Iterable[_Checked]) -> Micros | None:
+    completions = {instant.completed for instant in instants if instant.completed is not None}
+    stated = [request.cleaned_before, *(instant.body.cleaned_before for instant in instants)]
+    for text in stated:
+        if text is not None and _parsed(text, 0) not in completions:
+            raise errors.InvalidPlan(f"cleaned_before is {text}, at which no instant of the request completes")
+    return None if request.cleaned_before is None else parse_time(request.cleaned_before)
+
+
+def _steps(request: wire.AdoptTable, instants: Iterable[_Checked], now: Micros) -> Iterator[Step]:
+    for instant in instants:
+        yield _request_of(request, instant, now)
+        if instant.completed is not None:
+            yield _completion_of(instant, instant.completed)
+
+
+def _request_of(request: wire.AdoptTable, instant: _Checked, now: Micros) -> Step:
+    body = instant.body
+    groups = body.planned_file_groups
+    payload = InstantRequested(
+        action=body.action,
+        operation=body.operation,
+        state=State.INFLIGHT,
+        writer=request.writer,
+        lease_seconds=request.lease_seconds,
+        lease_expires_at=lease_end(now, request.lease_seconds),
+        target=None if body.target is None else parse_time(body.target),
+        plan=Plan(file_groups=lists.seal(groups)) if groups else None,
+        schema_version=_FIRST_VERSION if body.action in actions.WRITES else None,
+    )
+    return Step(instant.requested, payload, entries=lists.entries_by_list(plan_file_groups=groups))
+
+
+def _completion_of(instant: _Checked, completed: Micros) -> Step:
+    body = instant.body
+    replaced = body.replaced_file_groups
+    payload = InstantCompleted(
+        summary=files.summarise(body.write_stats),
+        extra_metadata=body.extra_metadata,
+        write_stats_digest=files.digest(body.write_stats),
+        replaced_file_groups=lists.seal(replaced),
+        schema_version=_FIRST_VERSION if body.action in actions.WRITES else None,
+        cleaned_before=None if body.cleaned_before is None else parse_time(body.cleaned_before),
+    )
+    entries = lists.entries_by_list(replaced_file_groups=replaced)
+    return Step(completed, payload, instant.requested, body.write_stats, entries)
+
+
+def _parsed(text: str, index: int) -> Micros:
+    try:
+        return parse_time(text)
+    except ValueError as exc:
+        raise errors.InvalidTable(f"instants[{index}]: {exc}", index=index) from exc
+
+
+def _invalid(instant: _Checked, why: str) -> errors.InvalidTable:
+    return errors.InvalidTable(
+        f"instants[{instant.index}], {instant.body.action} {instant.body.requested_time}: {why}",
+        index=instant.index,
+        requested_time=instant.body.requested_time,
+    )

@@ -1,0 +1,24 @@
+"""Whether a table could be adopted."""
+
+from __future__ import annotations
+
+from chronolake_metastore.domain import adoption, tables
+from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
+from chronolake_metastore.store import base_paths, catalog, clocks
+from chronolake_metastore.store.postgres import transaction
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.names import split_table_name
+
+
+async def check(database: Database, command: adoption.AdoptTable) -> None:
+    """Raise the error that adopting the table would raise now. Nothing is created or reserved."""
+    key = tables.base_path_key(command.creation)
+    name = command.request.definition.name
+    async with database.reading() as connection:
+        namespace = await catalog.get_namespace(connection, split_table_name(name)[0])
+        existing = await catalog.get_table(connection, name)
+        former = await transaction.read(connection, catalog.find_former_holders(name))
+        neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
+        now = await clocks.now(connection)
+    created = tables.create(namespace, existing, command.creation, neighbours)
+    adoption.history(command, created, former, now)
