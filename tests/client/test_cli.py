@@ -73,7 +73,8 @@ def test_a_table_is_made_from_flags_and_shown(cli: Cli, namespace: str) -> None:
     for_people = cli("tables", "show", name)
 
     assert shown == made
-    assert made["schema"][0] == {"name": "id", "type": "bigint", "nullable": False, "field_id": 1}
+    id_field = {"name": "id", "type": "bigint", "nullable": False, "field_id": 1, "nested": []}
+    assert made["schema"][0] == id_field
     assert made["index"]["buckets"] == 7
     assert (made["type"], made["tick"], made["ordering_field"]) == ("merge_on_read", "1us", "at")
     assert made["partition_fields"] == ["day"]

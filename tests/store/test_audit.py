@@ -280,7 +280,7 @@ def test_every_version_of_a_schema_is_listed_with_its_changes(audited: Audited) 
     )
 
     made, changed = rows
-    key = {"field_id": 1, "name": "id", "type": "bigint", "nullable": True}
+    key = {"field_id": 1, "name": "id", "type": "bigint", "nullable": True, "nested": []}
     assert (made["schema_version"], made["version"], made["changes"]) == (1, 1, None)
     assert made["fields"] == [key]
     assert (changed["schema_version"], changed["version"], changed["actor"]) == (2, 4, "ann")
@@ -288,7 +288,8 @@ def test_every_version_of_a_schema_is_listed_with_its_changes(audited: Audited) 
         {"change": "add", "name": "note", "type": "string", "nullable": True},
         {"change": "rename", "name": "note", "new_name": "remark"},
     ]
-    assert changed["fields"] == [key, {"field_id": 2, "name": "remark", "type": "string", "nullable": True}]
+    remark = {"field_id": 2, "name": "remark", "type": "string", "nullable": True, "nested": []}
+    assert changed["fields"] == [key, remark]
 
 
 # ---------------------------------------------------------------------------------- conflicts
