@@ -77,14 +77,17 @@ class OrderingValue(msgspec.Struct, frozen=True):
 class DeletedRecord(msgspec.Struct, frozen=True):
     """A key that a delete block deletes.
 
-    Without ``ordering_value`` the delete holds against every record before it. With one, it holds against
-    records with a smaller or the same value.
+    With ``ordering_value`` the delete holds against records before it with a smaller or the same value, without
+    one against all records before it. Hudi writes and reads an int 0 for none: an int or a date that is 0 does
+    not come back, and its delete holds against all records.
     """
 
     record_key: str
     partition_path: str = ""
     ordering_value: OrderingValue | None = None
 
+
+_NO_ORDERING_VALUE: Final = OrderingValue(Wrapper.INT, 0)
 
 # A date goes as an int and timestamps as longs: Hudi fails on the wrappers that are named after them.
 _WRAPPERS: Final[Mapping[str, Wrapper]] = {
@@ -130,7 +133,11 @@ def wrapper_of(type_text: str) -> Wrapper:
 
 
 def parquet_block(instant_time: str, schema: str, content: bytes) -> LogBlock:
-    """A block with the records of a Parquet file. ``schema`` is the Avro schema of the table."""
+    """A block with the records of a Parquet file. ``schema`` is the Avro schema of the table.
+
+    Columns of type tinyint and smallint must be plain int32 in the Parquet file, as they are in Avro: hudi-rs
+    fails on narrower ones in log files.
+    """
     return LogBlock(BlockType.PARQUET_DATA, _header(instant_time, schema), content)
 
 
@@ -294,15 +301,12 @@ def _delete_list() -> dict[str, Any]:
 
 
 def _to_avro(deleted: DeletedRecord) -> dict[str, object]:
-    ordering_value = deleted.ordering_value
+    # Null is allowed too, but Java fails on it if the log has a record of the key before.
+    ordering_value = deleted.ordering_value or _NO_ORDERING_VALUE
     return {
         "recordKey": deleted.record_key,
         "partitionPath": deleted.partition_path,
-        "orderingVal": (
-            None
-            if ordering_value is None
-            else (f"{NAMESPACE}.{ordering_value.wrapper}", {"value": ordering_value.value})
-        ),
+        "orderingVal": (f"{NAMESPACE}.{ordering_value.wrapper}", {"value": ordering_value.value}),
     }
 
 
@@ -316,4 +320,6 @@ def _from_avro(values: Mapping[str, Any], path: str) -> DeletedRecord:
         if name == _SEVERAL:
             raise UnsupportedFormat(path, "a delete block has values of several ordering fields", _COMPACT)
         ordering_value = OrderingValue(Wrapper(name), wrapped["value"])
+    if ordering_value == _NO_ORDERING_VALUE:
+        ordering_value = None
     return DeletedRecord(values["recordKey"], values["partitionPath"] or "", ordering_value)
