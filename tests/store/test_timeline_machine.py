@@ -269,7 +269,13 @@ class Promises(machines.DatabaseMachine):
             assert present == columns.version
             assert number < present or fields == present_fields
             assert present_fields == [
-                {"field_id": column.id, "name": column.name, "type": column.type, "nullable": column.nullable}
+                {
+                    "field_id": column.id,
+                    "name": column.name,
+                    "type": column.type,
+                    "nullable": column.nullable,
+                    "nested": [],
+                }
                 for column in columns.columns
             ]
 
