@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from chronolake_hudi.properties import TableVersion
 from chronolake_model.vocabulary import TableType
-from tests.hudi.written_tables import KEYS, Blocks, Record, WrittenTable
+from tests.hudi.written_tables import KEYS, Blocks, Record, Row, WrittenTable
 
 records = st.builds(Record, st.sampled_from(KEYS), st.integers(0, 3), st.none() | st.integers(0, 9))
 batches = st.lists(records, max_size=4, unique_by=lambda record: record.key)
@@ -41,11 +41,14 @@ def apply(table: WrittenTable, instant: tuple[Any, ...]) -> None:
             table.savepoint_and_clean()
 
 
-def rows_of_hudi(folder: Path) -> list[tuple[str, int, int | None, str]]:
-    """What hudi-rs returns for the latest snapshot."""
+def rows_of_hudi(folder: Path, as_of: str | None = None) -> list[Row]:
+    """What hudi-rs returns for the latest snapshot, or the one as of a requested time."""
+    options = hudi.HudiReadOptions()
+    if as_of is not None:
+        options = options.with_as_of_timestamp(as_of)
     return sorted(
         (row["key"], row["ts"], row["value"], row["_hoodie_commit_time"])
-        for batch in hudi.HudiTable(str(folder)).read()
+        for batch in hudi.HudiTable(str(folder)).read(options)
         for row in batch.to_pylist()
     )
 
@@ -57,6 +60,7 @@ def rows_of_hudi(folder: Path) -> list[tuple[str, int, int | None, str]]:
     st.booleans(),
     batches.filter(bool),
     st.lists(instants, max_size=8),
+    st.data(),
 )
 def test_hudi_returns_the_records_that_were_written(
     table_type: TableType,
@@ -64,6 +68,7 @@ def test_hudi_returns_the_records_that_were_written(
     partitioned: bool,
     first: list[Record],
     following: list[tuple[Any, ...]],
+    data: st.DataObject,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = WrittenTable(Path(folder), table_type, version, partitioned=partitioned)
@@ -72,6 +77,8 @@ def test_hudi_returns_the_records_that_were_written(
             apply(table, instant)
 
         assert rows_of_hudi(table.folder) == table.rows()
+        as_of = data.draw(st.sampled_from(sorted(table.rows_as_of)))
+        assert rows_of_hudi(table.folder, as_of) == table.rows_as_of[as_of]
 
 
 def test_hudi_returns_a_deleted_record_if_its_key_comes_back_with_a_smaller_ordering_value(

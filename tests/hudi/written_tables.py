@@ -51,6 +51,10 @@ DAY: Final = Field("day", "string", False)
 _FIRST_TIME: Final = Micros(1_767_225_600_000_000)
 
 
+Row = tuple[str, int, int | None, str]
+"""Key, ordering value, value and commit time."""
+
+
 class Blocks(enum.Enum):
     """How records are in log files."""
 
@@ -127,6 +131,8 @@ class WrittenTable:
         self.groups: dict[tuple[str, int], Group] = {}
         self._generations: dict[tuple[str, int], int] = {}
         self._ticks = 0
+        self.rows_as_of: dict[str, list[Row]] = {}
+        """What a reader as of a requested time must return."""
         config = TableConfig(
             name="t",
             type=table_type,
@@ -154,7 +160,7 @@ class WrittenTable:
             return False
         return record.ts < kept.ts_in_base
 
-    def rows(self) -> list[tuple[str, int, int | None, str]]:
+    def rows(self) -> list[Row]:
         """What a reader must return: key, ts, value, and commit time."""
         return sorted(
             (str(record.key), record.ts, record.value, commit_time)
@@ -359,6 +365,7 @@ class WrittenTable:
     def _complete(self, requested: str, action: Action, completed: metadata.Metadata) -> None:
         name = timeline_files.completed_name(requested, self._time(), action)
         self._write_timeline(name, metadata.encode(completed))
+        self.rows_as_of[requested] = self.rows()
 
     def _write_timeline(self, name: str, content: bytes) -> None:
         self._write(f"{timeline_files.Layout.TWO.folder}/{name}", content)
