@@ -33,6 +33,7 @@ from chronolake_model import (
     markers,
     outcomes,
     problems,
+    publication,
     readers,
     scans,
     schemas,
@@ -59,6 +60,7 @@ _MODULES: Final = (
     markers,
     outcomes,
     problems,
+    publication,
     readers,
     scans,
     schemas,
@@ -293,10 +295,8 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.BODY_TOO_SLOW: "Send the request again, faster or in smaller parts. It was not executed.",
     ProblemCode.NAMESPACE_EXISTS: "Use the namespace, or choose another name.",
     ProblemCode.TABLE_EXISTS: "Use the table, or choose another name.",
-    ProblemCode.UNRECONCILED_MARKERS: "Delete the files, report them with `POST …/deletions`, and complete "
-    "again under a new key.",
-    ProblemCode.UNDELETED_FILES: "Delete the files, report them with `POST …/deletions`, and complete "
-    "again under a new key.",
+    ProblemCode.UNRECONCILED_MARKERS: "Delete the files, report that (`POST …/deletions`); complete, new key.",
+    ProblemCode.UNDELETED_FILES: "As `unreconciled-markers`.",
     ProblemCode.SAVEPOINTED: "Release the savepoint first.",
     ProblemCode.INVALID_MARKER: "Correct the marker; `detail` says which and why.",
     ProblemCode.INVALID_DELETION: "Report only files that this instant may delete; `detail` names the file.",
@@ -308,8 +308,10 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.SCHEMA_NOT_FOUND: "List the versions of the table's schema.",
     ProblemCode.INCOMPATIBLE_SCHEMA: "Request another change; `detail` says why, and what is allowed.",
     ProblemCode.SCHEMA_CHANGED: "Read schema version `context.schema_version`, and repeat the change.",
-    ProblemCode.OUTCOME_NOT_FOUND: "The request may still be under way. Send it again under its key: it is "
-    "executed once.",
+    ProblemCode.NOT_PUBLISHED: "Wait; `detail` says why nothing is to be published.",
+    ProblemCode.NOT_PUBLISHED_YET: "Request the compaction first; take it inflight a little later.",
+    ProblemCode.PUBLICATION_FENCED: "Stop, or take the lease again.",
+    ProblemCode.OUTCOME_NOT_FOUND: "It may still be under way. Send it again under its key: it runs once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
     ProblemCode.ILLEGAL_TRANSITION: "Check the present state, `context.state`.",
     ProblemCode.LEASE_LIVE: "Ask the writer, or wait until `context.lease_expires_at`.",
@@ -329,8 +331,7 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.BASE_PATH_TAKEN: "Choose another base path. If `context.dropped`, `reuse_base_path` takes it "
     "over from the dropped table.",
     ProblemCode.BASE_PATH_SHARED: "See `detail` for the other table; drop one of them, or load it elsewhere.",
-    ProblemCode.METASTORE_MOVED: "An operator runs `chronolake-metastore claim`, when the original database is "
-    "not used any more.",
+    ProblemCode.METASTORE_MOVED: "Run `chronolake-metastore claim` when the original database is out of use.",
     ProblemCode.INTERNAL_ERROR: "See the server's log. The request may be sent again under the same key: it "
     "is executed at most once.",
     ProblemCode.OVERLOADED: "Send the request again later, under the same key.",

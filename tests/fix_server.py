@@ -23,7 +23,7 @@ START_SECONDS_MAX = 30.0
 
 
 # Tests that move the clock would have their instants reaped; those of the reaper switch it on.
-QUIET = ("--reaper-seconds", "0")
+QUIET = ("--reaper-seconds", "0", "--publisher-seconds", "0")
 PROGRAM = ("-m", "chronolake_metastore")
 
 

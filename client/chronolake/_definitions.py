@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, TableType
+
+PUBLICATION_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
+"""Seconds between the tries to execute a compaction whose plan is not published yet: a minute in all."""
 
 
 def with_schema(table: Table, schema: TableSchema) -> Table:

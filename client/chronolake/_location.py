@@ -23,10 +23,11 @@ from chronolake_model.markers import (
     check_marker,
 )
 from chronolake_model.problems import ProblemCode
+from chronolake_model.publication import PublicationStep
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
-from chronolake_storage import guard as guards, opening
+from chronolake_storage import guard as guards, opening, publishing
 from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
@@ -120,6 +121,17 @@ class Location:
     def stored_markers(self, requested_time: str) -> StoredMarkers:
         """The direct markers of an instant."""
         return StoredMarkers(self, requested_time)
+
+    def begin_publication(self) -> None:
+        """Claim the base path for publishing. Raises ``StorageFailed``, also if another Hudi table is there."""
+        self.claimed  # noqa: B018 - the folder is made, and claimed
+        with storages.storage_failures():
+            publishing.refuse_foreign_table(self.checked_storage.files, self._definition.table_id)
+
+    def publish(self, steps: Sequence[PublicationStep], is_hidden: bool) -> None:
+        """Execute steps of a publication. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            publishing.execute(self.checked_storage.files, self.guard, steps, is_hidden=is_hidden)
 
     def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """The files that are in storage. Raises ``StorageFailed``."""

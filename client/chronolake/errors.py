@@ -39,6 +39,9 @@
             ├── UndeletedFiles      delete the files, report it, and complete again
             ├── Savepointed
             ├── IncompatibleSchema
+            ├── NotPublished        its property or a reason that Hudi's readers have; see the message
+            ├── NotPublishedYet     wait until the plan is published, and take it again
+            ├── PublicationFenced   another publisher has taken over
             ├── SchemaChanged       another change came first: read the schema, and try again
             ├── InstantRolledBack   the writer must stop
             └── HistoryCleaned      files of that time were cleaned: use a later time
@@ -253,6 +256,18 @@ class SchemaChanged(Conflict):
     """The table's schema does not have the expected version; ``context`` has the present one."""
 
 
+class NotPublished(Conflict):
+    """The table's publication for Hudi's readers is off or paused; the message has the reason."""
+
+
+class NotPublishedYet(Conflict):
+    """The plan of the compaction is not published for Hudi's readers yet; ``context`` has the versions."""
+
+
+class PublicationFenced(Conflict):
+    """Another publisher publishes the table now."""
+
+
 class InstantRolledBack(Conflict):
     """The instant was rolled back: its writer must stop, and its files are never published."""
 
@@ -287,6 +302,9 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.SAVEPOINTED: Savepointed,
     ProblemCode.INCOMPATIBLE_SCHEMA: IncompatibleSchema,
     ProblemCode.SCHEMA_CHANGED: SchemaChanged,
+    ProblemCode.NOT_PUBLISHED: NotPublished,
+    ProblemCode.NOT_PUBLISHED_YET: NotPublishedYet,
+    ProblemCode.PUBLICATION_FENCED: PublicationFenced,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.HISTORY_CLEANED: HistoryCleaned,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,

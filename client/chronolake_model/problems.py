@@ -56,6 +56,13 @@ class ProblemCode(enum.StrEnum):
     SAVEPOINTED = "savepointed", 409, "A savepoint pins the instant"
     INCOMPATIBLE_SCHEMA = "incompatible-schema", 409, "The table's schema cannot be changed in this way"
     SCHEMA_CHANGED = "schema-changed", 409, "The table's schema has another version now"
+    NOT_PUBLISHED = "not-published", 409, "The table is not published for Hudi's readers now"
+    NOT_PUBLISHED_YET = (
+        "not-published-yet",
+        409,
+        "The plan is not published for Hudi's readers yet; try again a little later",
+    )
+    PUBLICATION_FENCED = "publication-fenced", 409, "Another publisher publishes the table now"
     INSTANT_ROLLED_BACK = "instant-rolled-back", 410, "The instant was rolled back; its writer must stop"
     HISTORY_CLEANED = "history-cleaned", 410, "The table's history of that time was cleaned"
     BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"

@@ -98,6 +98,9 @@ class Files(Protocol):
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         """Replace an object if it still has this tag. Returns False and changes nothing otherwise."""
 
+    def put(self, path: str, body: bytes) -> None:
+        """Make an object, or replace one of any content; at each moment it is there whole, old or new."""
+
     def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
         """Delete files, many at a time, in order. Only ``chronolake_storage.guard`` may call this."""
 

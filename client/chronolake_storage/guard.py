@@ -8,6 +8,7 @@ it. Other files are kept, and reported with the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
@@ -18,9 +19,15 @@ from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
 from chronolake_storage import claims
 from chronolake_storage.claims import Owner
+from chronolake_storage.errors import StorageError
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
 from chronolake_storage.overlaps import TablePlace
 
+_PUBLISHED: Final = re.compile(
+    rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|\.[a-z]+\.requested))",
+    re.ASCII,
+)
+"""The files of a publication that a later step removes."""
 MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
 """Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 AT_ONCE: Final = 5_000
@@ -86,6 +93,20 @@ class Guard:
         folder = f"{MARKERS_FOLDER}/{instant}"
         yield from self.delete(Deleting(None, instant), (f"{folder}/{marker.name}" for marker in markers))
         self._files.remove_empty_folders_unguarded(folder)
+
+    def check_claim(self) -> None:
+        """Raise ``ClaimRefused`` unless the base path is this table's; claim it if it is unclaimed."""
+        check_claim(self._files, self._owner, self._metastore)
+
+    def remove_published(self, paths: Sequence[str]) -> None:
+        """Remove files of the publication, in order: no data files. Raises ``StorageError``."""
+        self.check_claim()
+        for path in paths:
+            if not _PUBLISHED.fullmatch(path):
+                raise StorageError(f"{path[:200]!r} is no file of a publication")
+        for deletion in self._files.delete_unguarded(paths):
+            if deletion.failure is not None:
+                raise StorageError(f"{self._files.base_path}/{deletion.path}: {deletion.failure}")
 
     def _delete_part(self, deleting: Deleting, paths: Sequence[str]) -> Iterator[Deletion]:
         check_claim(self._files, self._owner, self._metastore)

@@ -130,6 +130,15 @@ class LocalFiles:
                 raise failed(self._full(path), exc) from exc
             return True
 
+    def put(self, path: str, body: bytes) -> None:
+        at, name = check_path(path)
+        self.make_folder()
+        with self._opened() as folders:
+            try:
+                _overwrite(folders.make(at), name, body)
+            except OSError as exc:
+                raise failed(self._full(path), exc) from exc
+
     def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
         with self._opened() as folders:
             for path in paths:

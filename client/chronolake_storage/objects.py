@@ -168,6 +168,12 @@ class ObjectFiles:
             raise failed(self._full(path), exc) from exc
         return True
 
+    def put(self, path: str, body: bytes) -> None:
+        try:
+            self._obstore.put(self._store, _checked(path), body, use_multipart=False)
+        except self._refusals as exc:
+            raise failed(self._full(path), exc) from exc
+
     def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
         left = iter(paths)
         while part := list(islice(left, AT_ONCE)):

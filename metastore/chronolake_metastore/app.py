@@ -33,6 +33,7 @@ from chronolake_metastore.api import (
     partitions,
     plans,
     problems,
+    publication,
     readers,
     restores,
     rollbacks,
@@ -61,6 +62,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from chronolake_metastore.workers.deleter import Deleter
+from chronolake_metastore.workers.publisher import Publisher
 from chronolake_metastore.workers.sweeper import Sweeper
 from chronolake_metastore.workers.tail import Tail
 
@@ -79,6 +81,7 @@ _NOUNS: Final = (
     cleans,
     deletable,
     readers,
+    publication,
     transactions,
     leases,
     markers,
@@ -135,6 +138,8 @@ def create_app(settings: Settings) -> Application:
             if settings.deleter_seconds:
                 running.append(Deleter(database, sequencer, metrics, settings).run())
                 running.append(Sweeper(database, sequencer, metrics, settings).run())
+            if settings.publisher_seconds:
+                running.append(Publisher(database, notifier, metrics, settings).run())
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

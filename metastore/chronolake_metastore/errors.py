@@ -25,6 +25,9 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__Savepointed                  savepointed
 |  |__IncompatibleSchema           incompatible-schema
 |  |__SchemaChanged                schema-changed
+|  |__NotPublished                 not-published
+|  |__NotPublishedYet              not-published-yet
+|  |__PublicationFenced            publication-fenced
 |__InstantRolledBack               instant-rolled-back
 |__HistoryCleaned                  history-cleaned
 |__Unprocessable
@@ -229,6 +232,40 @@ class IncompatibleSchema(Conflict):
 
 class SchemaChanged(Conflict):
     code = ProblemCode.SCHEMA_CHANGED
+
+
+class NotPublished(Conflict):
+    code = ProblemCode.NOT_PUBLISHED
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(f"{table!r} is not published for Hudi's readers now: {reason}", table=table)
+
+
+class NotPublishedYet(Conflict):
+    code = ProblemCode.NOT_PUBLISHED_YET
+
+    def __init__(self, table: str, version: int, published_version: int) -> None:
+        super().__init__(
+            f"the plan of the compaction of {table!r} is in version {version} of the log, and the table is "
+            f"published for Hudi's readers up to version {published_version}: a file that is written before "
+            "its plan is published would hide later log files from them. Request the compaction without "
+            "inflight, and take it inflight a little later; GET .../publication shows the progress",
+            table=table,
+            version=version,
+            published_version=published_version,
+        )
+
+
+class PublicationFenced(Conflict):
+    code = ProblemCode.PUBLICATION_FENCED
+
+    def __init__(self, table: str, publisher: str) -> None:
+        super().__init__(
+            f"{publisher!r} does not publish {table!r} any more: another publisher has taken over; take a new "
+            "lease, and continue at its position",
+            table=table,
+            publisher=publisher,
+        )
 
 
 class InstantRolledBack(TimelineError):

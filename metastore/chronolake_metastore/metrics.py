@@ -88,6 +88,26 @@ class Metrics:
             "Files that this server could not delete from storage; each try counts.",
             registry=self.registry,
         )
+        self.publication_steps = Counter(
+            "chronolake_publication_steps",
+            "Steps that this server published for Hudi's readers.",
+            registry=self.registry,
+        )
+        self.publication_failures = Counter(
+            "chronolake_publication_failures",
+            "Tries of this server to publish a table that failed.",
+            registry=self.registry,
+        )
+        self.publication_lag = Gauge(
+            "chronolake_publication_lag_seconds",
+            "The age of the oldest event that is not published, of tables that a publisher has begun.",
+            registry=self.registry,
+        )
+        self.publication_paused = Gauge(
+            "chronolake_publication_paused",
+            "Tables whose publication is paused, because Hudi's readers cannot read them as they are.",
+            registry=self.registry,
+        )
         self.xmin_age = Gauge(
             "chronolake_xmin_age_transactions",
             "Transactions since the oldest one that is still open: what holds the change feed back.",

@@ -224,6 +224,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             max=86_400,
         ),
     ] = 60
+    publisher_seconds: Annotated[
+        float,
+        Option(
+            help=(
+                "The interval at which the server looks for tables to publish for Hudi's readers; commands of "
+                "this server wake it at once. It must reach the storage as writers do. 0: only clients and "
+                "other servers do it."
+            ),
+            min=0.0,
+        ),
+    ] = 1.0
     storage_endpoints: Annotated[
         Sequence[str],
         Option(

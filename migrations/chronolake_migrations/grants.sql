@@ -29,7 +29,7 @@ GRANT SELECT, UPDATE (last_time) ON chronolake.wall_clock TO chronolake_server;
 
 -- Neither log nor projection.
 GRANT SELECT, INSERT, DELETE ON chronolake.marker TO chronolake_server;
-GRANT SELECT, INSERT, UPDATE, DELETE ON chronolake.reader TO chronolake_server;
+GRANT SELECT, INSERT, UPDATE, DELETE ON chronolake.reader, chronolake.publication TO chronolake_server;
 
 -- ----------------------------------------------------------------------------------- chronolake_auditor
 

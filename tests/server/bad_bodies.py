@@ -18,6 +18,8 @@ from tests.server.operations import (
     HEARTBEAT,
     INFLIGHT,
     MARKERS,
+    PUBLICATION,
+    PUBLICATION_LEASE,
     READER_HEARTBEAT,
     READERS,
     SCHEMA,
@@ -130,6 +132,8 @@ _OPTIONAL = {
     CLEAN_PLANS: {"retain_versions"},
     READERS: {"as_of", "lease_seconds"},
     READER_HEARTBEAT: {"lease_seconds"},
+    PUBLICATION: {"foreign_files", "release"},
+    PUBLICATION_LEASE: {"lease_seconds"},
     MARKERS: {"writer"},
     DELETIONS: {"writer"},
     SWEEP: {"late_files"},
@@ -193,6 +197,7 @@ def wrong_types(operation: Operation) -> Iterator[tuple[Path, str]]:
                 "as_of",
                 "partition_paths",
                 "completion_time",
+                "foreign_files",
             )
             or str(at[-1]).startswith("retain_")
             or (operation.method == "PATCH" and at == ("name",))

@@ -27,6 +27,8 @@ CLEANS = "/v1/tables/{table}/cleans"
 CLEAN_PLANS = "/v1/tables/{table}/clean-plans"
 READERS = "/v1/tables/{table}/readers"
 READER_HEARTBEAT = f"{READERS}/{{lease_id}}/heartbeat"
+PUBLICATION = "/v1/tables/{table}/publication"
+PUBLICATION_LEASE = f"{PUBLICATION}/lease"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
 ADOPT = "/v1/tables/adopt"
 ADOPT_DRY_RUN = "/v1/tables/adopt/dry-run"
@@ -313,6 +315,14 @@ OPERATIONS = (
     Operation("GET", READERS),
     Operation("POST", READER_HEARTBEAT, lambda _: {"lease_seconds": 5}),
     Operation("DELETE", f"{READERS}/{{lease_id}}"),
+    Operation("GET", PUBLICATION),
+    Operation("POST", PUBLICATION_LEASE, lambda _: {"publisher": "p", "lease_seconds": 5}),
+    Operation("GET", f"{PUBLICATION}/steps"),
+    Operation(
+        "POST",
+        PUBLICATION,
+        lambda _: {"publisher": "p", "epoch": 1, "version": 1, "foreign_files": ["x"], "release": True},
+    ),
     Operation("GET", "/v1/tables/{table}/snapshot"),
     Operation(
         "POST",
@@ -345,7 +355,7 @@ NO_COMMANDS = (
     "/deletable",
     "/dry-run",
     *("/conflicts", "/completion-times", "/scan", "/markers", "/clean-plans"),
-    *("/readers", "/{lease_id}", "/{lease_id}/heartbeat"),
+    *("/readers", "/{lease_id}", "/{lease_id}/heartbeat", "/publication", "/publication/lease"),
 )
 """Ends of the paths of requests besides GET that are no commands."""
 COMMANDS = tuple(

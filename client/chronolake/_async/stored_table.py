@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from chronolake import calls
-from chronolake._async import arrow, orphans, sweeps
+from chronolake._async import arrow, orphans, publishing, sweeps
 from chronolake._async.markers import AsyncDirectMarkers, AsyncMarkers, AsyncServerMarkers
 from chronolake._async.reading import AsyncReading
 from chronolake._async.timeline import AsyncTimeline
@@ -21,6 +21,7 @@ from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOr
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
+from chronolake_model.publication import Publication, TakePublicationLease
 from chronolake_model.readers import BeginReading, ReaderLease
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
@@ -267,6 +268,22 @@ class AsyncStoredTable:
         """
         body = FindDeletableOrphans(list(files), unknown_instants)
         return await self._transport.send(calls.deletions.deletable_orphans(self.name, body))
+
+    async def publication(self) -> Publication:
+        """How far the table is published for Hudi's readers, and why not further."""
+        return await self._transport.send(calls.publication.get(self.name))
+
+    async def publish(
+        self, *, publisher: str | None = None, lease_seconds: int = LEASE_SECONDS_DEFAULT
+    ) -> Publication:
+        """Publish the table for Hudi's readers up to the end of its log.
+
+        ``publisher`` is user@host:pid unless given. Raises ``LeaseLive`` while another publisher is at it,
+        ``NotPublished`` when publication is off or paused, with the reason, ``PublicationFenced`` when another
+        publisher took over meanwhile, and ``StorageFailed``: then the next call continues.
+        """
+        body = TakePublicationLease(publisher or default_writer(), lease_seconds)
+        return await publishing.publish(self._transport, self._location, self.name, body)
 
     @property
     def timeline(self) -> AsyncTimeline:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import calls
+from chronolake import calls, errors
 from chronolake._async import arrow
 from chronolake._async.stored_table import AsyncStoredTable
 from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._definitions import with_schema, write_action
+from chronolake._definitions import PUBLICATION_PAUSES, with_schema, write_action
 from chronolake._http import default_writer
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
 from chronolake.calls.instants import InstantFilter
@@ -118,7 +118,13 @@ class AsyncTable(AsyncStoredTable):
             plan,
             markers=markers,
         )
-        return self._as_write(await self._transport.send(calls.instants.begin(self.name, body)))
+        try:
+            return self._as_write(await self._transport.send(calls.instants.begin(self.name, body)))
+        except errors.NotPublishedYet:
+            # The plan of a compaction is published before its execution begins.
+            body = msgspec.structs.replace(body, inflight=False)
+            requested = await self._transport.send(calls.instants.begin(self.name, body))
+            return await self.execute(requested.requested_time, writer=body.writer, lease_seconds=lease_seconds)
 
     async def begin_many(
         self,
@@ -177,12 +183,17 @@ class AsyncTable(AsyncStoredTable):
         """Execute a requested plan of this or another writer; the plan is in ``instant.plan`` of the result.
 
         If the execution fails, see ``AsyncWrite``. Raises ``IllegalTransition`` when another writer executes or
-        has executed the plan.
+        has executed the plan, and ``NotPublishedYet`` when the plan of a compaction was not published for
+        Hudi's readers within a minute.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        return self._as_write(
-            await self._transport.send(calls.instants.to_inflight(self.name, requested_time, body))
-        )
+        call = calls.instants.to_inflight(self.name, requested_time, body)
+        for seconds in PUBLICATION_PAUSES:
+            try:
+                return self._as_write(await self._transport.send(call))
+            except errors.NotPublishedYet:
+                await concurrency.sleep(seconds)
+        return self._as_write(await self._transport.send(call))
 
     async def savepoint(
         self, instant: str | None = None, comment: str = "", *, writer: str | None = None

@@ -10,7 +10,7 @@ from chronolake._concurrency import blocking as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake._metastore import RestMetastore
-from chronolake._sync import arrow, orphans, sweeps
+from chronolake._sync import arrow, orphans, publishing, sweeps
 from chronolake._sync.markers import DirectMarkers, Markers, ServerMarkers
 from chronolake._sync.reading import Reading
 from chronolake._sync.timeline import Timeline
@@ -22,6 +22,7 @@ from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOr
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
+from chronolake_model.publication import Publication, TakePublicationLease
 from chronolake_model.readers import BeginReading, ReaderLease
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
@@ -266,6 +267,22 @@ class StoredTable:
         """
         body = FindDeletableOrphans(list(files), unknown_instants)
         return self._transport.send(calls.deletions.deletable_orphans(self.name, body))
+
+    def publication(self) -> Publication:
+        """How far the table is published for Hudi's readers, and why not further."""
+        return self._transport.send(calls.publication.get(self.name))
+
+    def publish(
+        self, *, publisher: str | None = None, lease_seconds: int = LEASE_SECONDS_DEFAULT
+    ) -> Publication:
+        """Publish the table for Hudi's readers up to the end of its log.
+
+        ``publisher`` is user@host:pid unless given. Raises ``LeaseLive`` while another publisher is at it,
+        ``NotPublished`` when publication is off or paused, with the reason, ``PublicationFenced`` when another
+        publisher took over meanwhile, and ``StorageFailed``: then the next call continues.
+        """
+        body = TakePublicationLease(publisher or default_writer(), lease_seconds)
+        return publishing.publish(self._transport, self._location, self.name, body)
 
     @property
     def timeline(self) -> Timeline:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chronolake import calls
+from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._definitions import with_schema, write_action
+from chronolake._definitions import PUBLICATION_PAUSES, with_schema, write_action
 from chronolake._http import default_writer
 from chronolake._sync import arrow
 from chronolake._sync.stored_table import StoredTable
@@ -119,7 +119,13 @@ class Table(StoredTable):
             plan,
             markers=markers,
         )
-        return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
+        try:
+            return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
+        except errors.NotPublishedYet:
+            # The plan of a compaction is published before its execution begins.
+            body = msgspec.structs.replace(body, inflight=False)
+            requested = self._transport.send(calls.instants.begin(self.name, body))
+            return self.execute(requested.requested_time, writer=body.writer, lease_seconds=lease_seconds)
 
     def begin_many(
         self,
@@ -178,10 +184,17 @@ class Table(StoredTable):
         """Execute a requested plan of this or another writer; the plan is in ``instant.plan`` of the result.
 
         If the execution fails, see ``Write``. Raises ``IllegalTransition`` when another writer executes or
-        has executed the plan.
+        has executed the plan, and ``NotPublishedYet`` when the plan of a compaction was not published for
+        Hudi's readers within a minute.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        return self._as_write(self._transport.send(calls.instants.to_inflight(self.name, requested_time, body)))
+        call = calls.instants.to_inflight(self.name, requested_time, body)
+        for seconds in PUBLICATION_PAUSES:
+            try:
+                return self._as_write(self._transport.send(call))
+            except errors.NotPublishedYet:
+                concurrency.sleep(seconds)
+        return self._as_write(self._transport.send(call))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
         """Pin a completed instant, given by its requested time; by default the last completed one.

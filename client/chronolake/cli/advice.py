@@ -20,6 +20,9 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     ProblemCode.SCHEMA_CHANGED: ("chronolake schema show {table}",),
     ProblemCode.ILLEGAL_TRANSITION: ("chronolake instant {table} {requested_time}",),
     ProblemCode.LEASE_LIVE: ("chronolake timeline {table} --pending",),
+    ProblemCode.NOT_PUBLISHED: ("chronolake hudi status {table}",),
+    ProblemCode.NOT_PUBLISHED_YET: ("chronolake hudi status {table}",),
+    ProblemCode.PUBLICATION_FENCED: ("chronolake hudi status {table}",),
     ProblemCode.SAVEPOINTED: (
         "chronolake savepoint list {table}",
         "chronolake savepoint release {table} {savepoint}",

@@ -15,6 +15,7 @@ from chronolake.cli import (
     context,
     events,
     files,
+    hudi,
     instants,
     markers,
     namespaces,
@@ -72,6 +73,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("clean")(options.with_common_options(cleans.clean))
     app.command("check")(options.with_common_options(checks.check))
     app.command("orphans")(options.with_common_options(orphans.orphans))
+    app.add_typer(hudi.app())
     app.command("sweep")(options.with_common_options(sweeps.sweep))
     app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))

@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from chronolake_metastore import errors
 from chronolake_metastore.api import problems
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.queries import readiness
+from chronolake_metastore.queries import publication, readiness
 from chronolake_metastore.store.postgres.engine import Database
 
 TAGS = ["Operations"]
@@ -47,4 +47,7 @@ async def get_metrics(
     """The figures of this process, as Prometheus reads them; without a database, its figures are missing."""
     with contextlib.suppress(errors.DatabaseUnavailable):
         metrics.xmin_age.set(await readiness.xmin_age(database))
+        lag_seconds, paused = await publication.totals(database)
+        metrics.publication_lag.set(lag_seconds)
+        metrics.publication_paused.set(paused)
     return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

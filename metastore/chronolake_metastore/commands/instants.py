@@ -9,22 +9,25 @@ import msgspec
 from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
-from chronolake_metastore.commands.handler import Handler, Names
+from chronolake_metastore.commands.handler import Handler, Loading, Names, single_query
 from chronolake_metastore.domain import instants, leases, lists, savepoints
 from chronolake_metastore.domain.events import Event, Origin, Payload
 from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
+from chronolake_metastore.domain.publication import Gate, refuse_unpublished
 from chronolake_metastore.domain.savepoints import ReleaseSavepoint
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store import publication
 from chronolake_model import instants as wire
-from chronolake_model.times import format_time
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action
 
 ChangeT = TypeVar("ChangeT", TakeInflight, ReturnToRequested, RenewLease, ReleaseSavepoint)
 
 
-class BeginInstantHandler(Handler[BeginInstant, None]):
-    """Begins an instant, or several that differ in their times only."""
+class BeginInstantHandler(Handler[BeginInstant, Gate | None]):
+    """Begins an instant, or several that differ in their times only. The evidence is of compactions."""
 
     command = BeginInstant
 
@@ -40,9 +43,20 @@ class BeginInstantHandler(Handler[BeginInstant, None]):
         return command.request.count or 0
 
     @override
-    def decide(self, state: State, command: BeginInstant, evidence: None, origin: Origin) -> Answer:
+    def load(
+        self, state: State, command: BeginInstant, evidence: Gate | None, now: Micros
+    ) -> Loading[Gate | None] | None:
+        table = state.locked_table(command.table)
+        if table is None or command.request.action is not Action.COMPACTION or not command.request.inflight:
+            return None
+        return single_query(publication.find_gate(table.table_id))
+
+    @override
+    def decide(self, state: State, command: BeginInstant, evidence: Gate | None, origin: Origin) -> Answer:
         table = state.table(command.table)
         payload = instants.begin(table, command, state.concurrent, origin.now)
+        version = state.clocks[table.table_id].version + 1
+        refuse_unpublished(table.name, table.definition, evidence, version, origin.now)
         if command.request.count is None:
             plan = command.request.plan
             entries_by_list = (
@@ -65,8 +79,8 @@ def _documents(state: State, table: Table, begun: Sequence[Event]) -> list[wire.
     ]
 
 
-class ChangeInstantHandler(Handler[ChangeT, None]):
-    """Appends one event to an instant."""
+class ChangeInstantHandler(Handler[ChangeT, Gate | None]):
+    """Appends one event to an instant. The evidence is of a compaction that is taken inflight."""
 
     @override
     def names(self, command: ChangeT) -> Names:
@@ -77,9 +91,10 @@ class ChangeInstantHandler(Handler[ChangeT, None]):
         raise NotImplementedError
 
     @override
-    def decide(self, state: State, command: ChangeT, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: ChangeT, evidence: Gate | None, origin: Origin) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
+        refuse_unpublished(table.name, table.definition, evidence, instant.version, origin.now)
         payload = self.change(table, instant, command, origin)
         state.append(table.table_id, origin, payload, instant.requested_time)
         return answer_instant(200, state, table, instant.requested_time)
@@ -89,6 +104,15 @@ class TakeInflightHandler(ChangeInstantHandler[TakeInflight]):
     """Takes an instant inflight."""
 
     command = TakeInflight
+
+    @override
+    def load(
+        self, state: State, command: TakeInflight, evidence: Gate | None, now: Micros
+    ) -> Loading[Gate | None] | None:
+        named = state.find_instant(command.table, command.requested_time)
+        if named is None or named[1].action is not Action.COMPACTION:
+            return None
+        return single_query(publication.find_gate(named[0].table_id))
 
     @override
     def change(self, table: Table, instant: Instant, command: TakeInflight, origin: Origin) -> Payload:

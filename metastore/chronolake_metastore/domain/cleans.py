@@ -49,6 +49,7 @@ class Bounds(msgspec.Struct, frozen=True):
     nth_newest: Micros | None
     oldest_pending: Micros | None
     protected_times: Sequence[Micros] = ()
+    published: Micros | None = None
 
 
 class CleanScope(msgspec.Struct, frozen=True):
@@ -82,7 +83,8 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros
     """The scope of a clean by a policy, at the wall's time ``now``; None if it may delete nothing.
 
     Files that are not served any more may be deleted under every policy. A pending write may read files that
-    were live when it was requested, or later: no clean goes beyond its requested time.
+    were live when it was requested, or later: no clean goes beyond its requested time, nor beyond what is
+    published for Hudi's readers.
     """
     if policy.retain_versions is not None:
         until: Micros | None = Micros(MICROS_MAX)
@@ -93,9 +95,8 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros
     known = [time for time in (until, table.cleaned_before) if time is not None]
     if not known:
         return None
-    last = max(known)
-    if bounds.oldest_pending is not None:
-        last = min(last, bounds.oldest_pending)
+    limits = [time for time in (bounds.oldest_pending, bounds.published) if time is not None]
+    last = min([max(known), *limits])
     return CleanScope(last, policy.retain_versions, bounds.protected_times)
 
 

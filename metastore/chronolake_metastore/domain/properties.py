@@ -15,6 +15,12 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_model import storage
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.publication import (
+    PUBLISH_PROPERTY,
+    PUBLISHER_PROPERTY,
+    TABLE_VERSION_PROPERTY,
+    Publisher,
+)
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_MAX
 from chronolake_model.vocabulary import Yields
 
@@ -65,6 +71,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     MARKERS_PROPERTY: _one_of("true", "false"),
     TYPE_PROPERTY: _one_of(*MarkersType),
     EXECUTOR_PROPERTY: _one_of(*Executor),
+    PUBLISH_PROPERTY: _one_of("true", "false"),
+    PUBLISHER_PROPERTY: _one_of(*Publisher),
+    TABLE_VERSION_PROPERTY: _one_of("8", "9"),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }

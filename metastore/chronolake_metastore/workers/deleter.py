@@ -149,7 +149,7 @@ class Deleter:
             return
         request = wire.CompleteInstant(writer=self.writer)
         await self._submit(CompleteInstant(plan.place.table, plan.requested_time, request))
-        self._storage.end_backoff(plan.place)
+        self._storage.end_backoff(plan.place.table_id)
         _log.info(f"{plan.action} executed", **log_context, seconds=round(time.monotonic() - began, 3))
 
     async def _delete(self, taken: LeasedPlan, result: Result) -> None:

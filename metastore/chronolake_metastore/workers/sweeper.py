@@ -84,7 +84,7 @@ class Sweeper:
                 self._storage.back_off_after(place, failure)
                 return swept
             swept += 1
-        self._storage.end_backoff(place)
+        self._storage.end_backoff(place.table_id)
         return swept
 
     async def _sweep(self, place: Place, files: TableFiles, due: Unswept) -> str:

@@ -28,9 +28,10 @@ from chronolake_metastore.workers.threads import in_thread
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
+from chronolake_model.publication import PublicationStep
 from chronolake_model.storage import options_of
 from chronolake_model.times import parse_time
-from chronolake_storage import opening
+from chronolake_storage import opening, publishing
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
@@ -118,6 +119,20 @@ class TableFiles:
         self._files = files
         self._guard = guard
 
+    async def begin_publication(self, table_id: str) -> None:
+        """Claim the base path; raise when another Hudi table is there."""
+
+        def begin() -> None:
+            self._guard.check_claim()
+            publishing.refuse_foreign_table(self._files, table_id)
+
+        await _run(begin)
+
+    async def publish(self, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
+        """Execute steps of a publication."""
+        if steps:
+            await _run(lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden))
+
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""
         await _run(self._files.check)
@@ -151,9 +166,12 @@ class TableFiles:
 class TableStorage:
     """Opens the storage of tables for one worker. Each failure of a table doubles its backoff."""
 
-    def __init__(self, database: Database, storage_endpoints: Collection[str]) -> None:
+    def __init__(
+        self, database: Database, storage_endpoints: Collection[str], backoff: Backoff = BACKOFF
+    ) -> None:
         self._database = database
         self._storage_endpoints = storage_endpoints
+        self._pauses = backoff
         self._backoff: dict[UUID, tuple[float, int]] = {}
 
     def tables_in_backoff(self) -> list[UUID]:
@@ -164,26 +182,33 @@ class TableStorage:
     def back_off(self, place: Place) -> float:
         """Begin a backoff, longer than the last one of the table; gives its seconds."""
         _, failures = self._backoff.get(place.table_id, (0.0, 0))
-        seconds = BACKOFF.pause_seconds(failures)
+        seconds = self._pauses.pause_seconds(failures)
         self._backoff[place.table_id] = (time.monotonic() + seconds, failures + 1)
         return seconds
 
-    def end_backoff(self, place: Place) -> None:
+    def end_backoff(self, table_id: UUID) -> None:
         """The table works: its next backoff is short again."""
-        self._backoff.pop(place.table_id, None)
+        self._backoff.pop(table_id, None)
 
     async def open(self, place: Place) -> TableFiles | None:
         """The files of a table; None, and a backoff, if its storage fails."""
         try:
-            files = await self._opened(place)
+            return await self.opened(place)
+        except errors.ConfigurationError as exc:
+            self.back_off_after(place, str(exc))
+            return None
+
+    async def opened(self, place: Place) -> TableFiles:
+        """The files of a table; raises ``ConfigurationError`` if its storage fails."""
+        files = await self._open(place)
+        try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
                 await files.check()
-        except (errors.ConfigurationError, TimeoutError) as exc:
-            self.back_off_after(place, str(exc) or f"{place.base_path} does not answer")
-            return None
+        except TimeoutError as exc:
+            raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
         return files
 
-    async def _opened(self, place: Place) -> TableFiles:
+    async def _open(self, place: Place) -> TableFiles:
         options = options_of(place.properties)
         refuse_endpoint(options, self._storage_endpoints)
         files = await _run(lambda: opening.open_files(place.base_path, options))

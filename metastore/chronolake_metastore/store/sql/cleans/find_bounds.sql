@@ -29,4 +29,12 @@ SELECT
         SELECT micros(r.as_of)
         FROM reader r
         WHERE r.table_id = %(table_id)s::uuid AND r.as_of IS NOT NULL AND r.expires_at > moment(%(now)s)
+    ),
+    (
+        SELECT micros(p.published_completion)
+        FROM publication p
+        JOIN lake_table t ON t.table_id = p.table_id
+        WHERE p.table_id = %(table_id)s::uuid
+            AND (p.published_version > 0 OR p.lease_expires_at > moment(%(now)s))
+            AND t.definition -> 'properties' ->> 'hudi.publish' IS DISTINCT FROM 'false'
     )

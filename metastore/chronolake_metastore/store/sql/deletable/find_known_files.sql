@@ -9,6 +9,14 @@ WITH held AS MATERIALIZED (
     SELECT r.as_of
     FROM reader r
     WHERE r.table_id = %(table_id)s AND r.as_of IS NOT NULL AND r.expires_at > moment(%(now)s::bigint)
+),
+published AS MATERIALIZED (
+    SELECT p.published_completion AS at
+    FROM publication p
+    JOIN lake_table t ON t.table_id = p.table_id
+    WHERE p.table_id = %(table_id)s
+        AND (p.published_version > 0 OR p.lease_expires_at > moment(%(now)s::bigint))
+        AND t.definition -> 'properties' ->> 'hudi.publish' IS DISTINCT FROM 'false'
 )
 SELECT
     n.ordinal,
@@ -51,6 +59,8 @@ CROSS JOIN LATERAL (
             SELECT
             FROM held
             WHERE f.live_from <= held.at AND (f.superseded_at IS NULL OR held.at < f.superseded_at)
+        ) OR EXISTS (
+            SELECT FROM published WHERE f.superseded_at IS NULL OR published.at < f.superseded_at
         )) AS is_held
     FROM file f
     WHERE (f.table_id, f.partition_path, f.file_id) = (t.table_id, n.partition_path, n.file_id)

@@ -1,0 +1,59 @@
+"""``chronolake hudi``."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from chronolake.cli import context, options, output
+from chronolake_model.publication import Publication
+
+
+def app() -> typer.Typer:
+    """The commands of ``chronolake hudi``."""
+    return options.group(
+        "hudi", "Publish tables for Hudi's readers.", ("status", show_status), ("publish", publish)
+    )
+
+
+def show_status(table: options.TableArgument) -> None:
+    """Show up to where a table is published for Hudi's readers, and why not further."""
+    with context.client() as client:
+        publication = client.table(table).publication()
+    output.show(publication, lambda console: _print(console, publication))
+
+
+def publish(table: options.TableArgument, storage: options.StorageOption = None) -> None:
+    """Publish a table for Hudi's readers up to the end of its log, from this machine."""
+    with context.client(storage_options=options.storage(storage)) as client:
+        try:
+            publication = client.table(table).publish()
+        except (ValueError, ImportError) as exc:
+            context.fail(str(exc))
+    output.show(publication, lambda console: _print(console, publication))
+
+
+def _print(console: Console, publication: Publication) -> None:
+    rows: list[tuple[str, object]] = [
+        ("table", publication.table),
+        ("state", publication.state),
+        ("published by", f"{publication.publishes}s"),
+        ("published (UTC)", output.utc(publication.published_completion)),
+        ("version", f"{publication.published_version} of {publication.version}"),
+        ("seen by Hudi's readers", "yes" if publication.is_visible else "no"),
+    ]
+    if publication.lag_versions:
+        rows.append(
+            ("lag", f"{publication.lag_seconds:.1f} s, {output.count(publication.lag_versions, 'version')}")
+        )
+    rows += [
+        (name, text)
+        for name, text in (
+            ("reason", publication.reason),
+            ("failure", publication.failure),
+            ("publisher", publication.publisher),
+            ("foreign files", ", ".join(publication.foreign_files)),
+        )
+        if text
+    ]
+    console.print(output.pairs_of(rows))

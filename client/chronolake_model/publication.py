@@ -1,0 +1,146 @@
+"""Publication for Hudi's readers: the properties of tables, and the bodies of the REST API."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from chronolake_model.instants import LEASE_SECONDS_DEFAULT
+
+PUBLISH_PROPERTY: Final = "hudi.publish"
+"""Whether a table is published: true or false. Unless given, tables with a tick of a millisecond are."""
+PUBLISHER_PROPERTY: Final = "hudi.publisher"
+"""Who publishes a table; see ``Publisher``."""
+TABLE_VERSION_PROPERTY: Final = "hudi.table-version"
+"""The version of the Hudi table: 8 (the default, read by Hudi 1.0.2 and later) or 9 (Hudi 1.1 and later)."""
+FOREIGN_FILES_MAX: Final = 100
+"""Foreign files that a report names."""
+
+
+class Publisher(enum.StrEnum):
+    """Who publishes a table: the servers that reach its storage, or the clients that write to it."""
+
+    SERVER = "server"
+    CLIENT = "client"
+
+
+class PublicationState(enum.StrEnum):
+    """Whether a table's publication follows its log."""
+
+    OFF = "off"
+    """The table is not published: by its property ``hudi.publish``, or because its tick is a microsecond."""
+    PAUSED = "paused"
+    """Hudi's readers cannot read the table as it is now. What was published stays as it is."""
+    PUBLISHING = "publishing"
+    """It follows the log."""
+
+
+PublisherName = Annotated[
+    str, Meta(min_length=1, max_length=255, description="The publisher: a host and a process.")
+]
+Epoch = Annotated[int, Meta(ge=1, le=2**62, description="Of the publisher's lease.")]
+Version = Annotated[int, Meta(ge=0, le=2**62, description="A version of the table's log.")]
+ForeignFile = Annotated[str, Meta(min_length=1, max_length=1_024)]
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """How far a table is published for Hudi's readers.
+
+    ``published_version`` is the version of the last event that is published, 0 if none is, and
+    ``published_completion`` its time: readers of Hudi see the table as of that time. ``version`` is the last
+    version of the table's log. ``lag_seconds`` is the age of the oldest event that is not published. ``reason``
+    says why publication is off or paused, ``failure`` why the last try of a server failed. ``is_visible`` says
+    whether Hudi's readers find the table, ``publisher`` who has the lease. ``foreign_files``
+    are files in ``.hoodie`` that no publisher wrote, as found at ``checked_at``.
+    """
+
+    table: str
+    state: PublicationState
+    publishes: Publisher
+    version: int
+    published_version: int
+    published_completion: str | None
+    lag_versions: int
+    lag_seconds: float
+    reason: str | None
+    published_at: datetime | None = None
+    is_visible: bool = False
+    paused_since: datetime | None = None
+    failure: str | None = None
+    publisher: str | None = None
+    lease_expires_at: datetime | None = None
+    foreign_files: list[str] = []
+    checked_at: datetime | None = None
+
+
+class TakePublicationLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Become the publisher of a table, or stay it."""
+
+    publisher: PublisherName
+    lease_seconds: Annotated[
+        int, Meta(ge=1, le=86_400, description="How long the publisher may stay silent, in seconds.")
+    ] = LEASE_SECONDS_DEFAULT
+
+
+class PublicationLease(msgspec.Struct, frozen=True):
+    """The lease of a publisher: the steps behind ``published_version`` are its to execute.
+
+    ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked first.
+    """
+
+    table: str
+    table_id: str
+    publisher: str
+    epoch: int
+    published_version: int
+    version: int
+    is_new: bool
+    lease_expires_at: datetime
+
+
+class PublishedFile(msgspec.Struct, frozen=True):
+    """A file to write whole; ``path`` is relative to the table's base path. JSON has its content in base64."""
+
+    path: str
+    content: bytes
+
+
+class PublicationStep(msgspec.Struct, frozen=True):
+    """What one event of the log changes: files to write, then files to remove, each in this order."""
+
+    version: int
+    writes: list[PublishedFile] = []
+    removes: list[str] = []
+
+
+class PublicationSteps(msgspec.Struct, frozen=True):
+    """Steps in the order of the log; events that change nothing have none.
+
+    When all are executed, the table is published up to ``version``. ``is_last`` says whether this is the end of
+    the log, or a pause. While the table ``is_hidden`` from readers, the files of a page may be written in any
+    order, but for ``hoodie.properties``.
+    """
+
+    table: str
+    table_id: str
+    steps: list[PublicationStep]
+    version: int
+    is_last: bool
+    is_hidden: bool
+
+
+class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The steps up to ``version`` are executed.
+
+    With ``foreign_files``, ``.hoodie`` was checked. With ``release``, the lease ends.
+    """
+
+    publisher: PublisherName
+    epoch: Epoch
+    version: Version
+    foreign_files: Annotated[list[ForeignFile], Meta(max_length=FOREIGN_FILES_MAX)] | None = None
+    release: bool = False

@@ -1,0 +1,88 @@
+"""Executes the steps of a publication: what ``.hoodie`` of a table holds for Hudi's readers.
+
+Server and client share it. A step names whole files, and the same log gives the same bytes, so a step that was
+executed in part is executed again: a file that is there already is done. The files of the timeline appear in
+the order of the log, and ``hoodie.properties`` last: without it readers find no table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from chronolake_model.publication import PublicationStep, PublishedFile
+from chronolake_storage.errors import ClaimRefused
+from chronolake_storage.files import METADATA_FOLDER, Files
+from chronolake_storage.guard import Guard
+
+PROPERTIES_PATH: Final = f"{METADATA_FOLDER}/hoodie.properties"
+TIMELINE_FOLDER: Final = f"{METADATA_FOLDER}/timeline"
+PARTITION_METADATA: Final = ".hoodie_partition_metadata"
+PROPERTIES_BYTES_MAX: Final = 1024 * 1024
+_TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
+
+
+def refuse_foreign_table(files: Files, table_id: str) -> None:
+    """Raise ``ClaimRefused`` if the folder has a Hudi table that this table of Chronolake did not publish."""
+    stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
+    if stored is None:
+        return
+    match = _TABLE_ID.search(stored.body)
+    if match is None or match[1].decode() != table_id:
+        raise ClaimRefused(
+            f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, and is not overwritten: remove "
+            "that table's .hoodie and its data files, or set hudi.publish to false"
+        )
+
+
+def execute(files: Files, guard: Guard, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
+    """Execute steps. Raises ``StorageError``; then the steps are executed again from the first one.
+
+    While the table ``is_hidden`` from readers, the order matters only for ``hoodie.properties``: it goes first
+    when it is removed, and comes last when it is written.
+    """
+    if not is_hidden:
+        for step in steps:
+            _write(files, step.writes)
+            _remove(guard, step.removes)
+        return
+    if any(PROPERTIES_PATH in step.removes for step in steps):
+        _remove(guard, [PROPERTIES_PATH])
+    removed = [path for step in steps for path in step.removes if path != PROPERTIES_PATH]
+    # A file that a later step removes is not written first: the page may be executed again.
+    content = {file.path: file for step in steps for file in step.writes if file.path not in removed}
+    last = content.pop(PROPERTIES_PATH, None)
+    _write(files, content.values())
+    _remove(guard, removed)
+    if last is not None:
+        _write(files, [last])
+
+
+def _remove(guard: Guard, paths: Sequence[str]) -> None:
+    if paths:
+        guard.remove_published(paths)
+
+
+def _write(files: Files, written: Iterable[PublishedFile]) -> None:
+    """Write files in order; those that are there with the same content are done."""
+    for file in written:
+        if file.path != PROPERTIES_PATH and files.create(file.path, file.content):
+            continue
+        if _is_partition_metadata(file.path):
+            # Whoever wrote it first: readers need only the depth.
+            continue
+        if not _is_there(files, file):
+            files.put(file.path, file.content)
+
+
+def _is_partition_metadata(path: str) -> bool:
+    return path.rpartition("/")[2] == PARTITION_METADATA
+
+
+def _is_there(files: Files, file: PublishedFile) -> bool:
+    [size_bytes] = files.sizes([file.path])
+    if size_bytes != len(file.content):
+        return False
+    stored = files.read(file.path, len(file.content))
+    return stored is not None and stored.body == file.content

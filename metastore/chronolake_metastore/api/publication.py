@@ -1,0 +1,97 @@
+"""/v1/tables/{table}/publication"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, QueryParameter
+
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.parameters import TableInPath
+from chronolake_metastore.api.requests import refuse_nul
+from chronolake_metastore.queries import publication as queries
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.problems import ProblemCode
+from chronolake_model.publication import (
+    Publication,
+    PublicationLease,
+    PublicationSteps,
+    ReportPublication,
+    TakePublicationLease,
+)
+
+TAGS = ["Publication"]
+After = Annotated[
+    int, QueryParameter(ge=0, le=2**62, description="The version up to which the table is published.")
+]
+
+
+@get(
+    "/tables/{table:str}/publication",
+    summary="Get the publication",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+)
+async def get_publication(table: TableInPath, database: NamedDependency[Database]) -> Publication:
+    """How far the table is published for Hudi's readers."""
+    return await queries.status(database, parameters.table(table))
+
+
+@post(
+    "/tables/{table:str}/publication/lease",
+    summary="Take the publisher's lease",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_body(ProblemCode.TABLE_NOT_FOUND, ProblemCode.LEASE_LIVE, ProblemCode.NOT_PUBLISHED),
+)
+async def take_publication_lease(
+    table: TableInPath, data: JSONBody[TakePublicationLease], database: NamedDependency[Database]
+) -> PublicationLease:
+    """Become the publisher of the table, or stay it: it executes the steps behind the position, and reports.
+
+    A table has one publisher at a time. With each new one the epoch grows, and reports of those before are
+    refused.
+    """
+    refuse_nul(msgspec.json.encode(data))
+    lease = await queries.take_lease(database, parameters.table(table), data)
+    return queries.document_of_lease(lease)
+
+
+@get(
+    "/tables/{table:str}/publication/steps",
+    summary="List the steps of a publication",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.NOT_PUBLISHED),
+)
+async def list_publication_steps(
+    *,
+    table: TableInPath,
+    database: NamedDependency[Database],
+    after: After = 0,
+) -> PublicationSteps:
+    """What is to be written and removed below the base path, in the order of the log.
+
+    The same log gives the same bytes. A page ends at some number of events or bytes. A file that exists with
+    the same content is done.
+    """
+    return await queries.steps(database, parameters.table(table), after)
+
+
+@post(
+    "/tables/{table:str}/publication",
+    summary="Report a publication",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_body(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_PARAMETER, ProblemCode.PUBLICATION_FENCED
+    ),
+)
+async def report_publication(
+    table: TableInPath, data: JSONBody[ReportPublication], database: NamedDependency[Database]
+) -> Publication:
+    """Record that the steps up to a version are executed. The position moves forwards only."""
+    refuse_nul(msgspec.json.encode(data))
+    return await queries.report(database, parameters.table(table), data)

@@ -1,0 +1,179 @@
+"""Publication for Hudi's readers: which tables they can read, and when publication waits.
+
+What they read wrongly without an error is never published (docs/concepts/hudi.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from chronolake_hudi import avro_schema
+from chronolake_metastore import errors
+from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, Publisher
+from chronolake_model.tables import Field, SchemaField
+from chronolake_model.times import Micros, Tick
+from chronolake_model.vocabulary import TableType
+
+_TIMESTAMPS: Final = frozenset({"timestamp", "timestamp_ntz"})
+
+
+class Publishable(Protocol):
+    """What of a table decides whether Hudi can read it: its definition, or the request to create it."""
+
+    @property
+    def schema(self) -> Sequence[Field]:
+        """The present columns."""
+
+    @property
+    def type(self) -> TableType:
+        """Whether updates are log files."""
+
+    @property
+    def partition_fields(self) -> Sequence[str]:
+        """The columns in the partition path."""
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The column that decides which of two records is later."""
+
+    @property
+    def tick(self) -> Tick:
+        """The step of the clock."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties."""
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a table is published, and by whom: one row beside the log."""
+
+    published_version: int
+    published_completion: Micros
+    published_at: Micros | None
+    hidden_until: int | None
+    epoch: int
+    publisher: str | None
+    lease_expires_at: Micros | None
+    paused_version: int | None
+    paused_reason: str | None
+    paused_since: Micros | None
+    failure: str | None
+    foreign_files: list[str]
+    checked_at: Micros | None
+
+    def is_leased(self, now: Micros) -> bool:
+        """Whether a publisher has a lease at ``now``, the wall's time."""
+        return self.lease_expires_at is not None and now < self.lease_expires_at
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """Of a table that a publisher has begun: what the execution of a compaction waits for."""
+
+    published_version: int
+    lease_expires_at: Micros | None
+    is_paused: bool
+
+
+def refuse_unpublished(
+    table_name: str, table: Publishable, gate: Gate | None, version: int, now: Micros
+) -> None:
+    """Raise ``NotPublishedYet`` if the plan of a compaction, of this version, is not published.
+
+    Only where Hudi's readers may see the table: it was published, or a publisher is about to. While publication
+    is off or paused they see no log file that is later than the plan.
+    """
+    if gate is None or gate.is_paused or is_off(table) or version <= gate.published_version:
+        return
+    if gate.published_version > 0 or (gate.lease_expires_at is not None and now < gate.lease_expires_at):
+        raise errors.NotPublishedYet(table_name, version, gate.published_version)
+
+
+def is_off(table: Publishable) -> bool:
+    """Whether the table is not to be published."""
+    text = table.properties.get(PUBLISH_PROPERTY)
+    return text == "false" or (text is None and table.tick is Tick.MICROSECOND)
+
+
+def is_demanded(table: Publishable) -> bool:
+    """Whether commands that would make the table unreadable for Hudi are refused."""
+    return table.properties.get(PUBLISH_PROPERTY) == "true"
+
+
+def publisher_of(table: Publishable) -> Publisher:
+    """Who publishes the table."""
+    return Publisher(table.properties.get(PUBLISHER_PROPERTY, Publisher.SERVER))
+
+
+def refuse_unreadable(table: Publishable) -> None:
+    """Raise ``InvalidTable`` when the table is to be published, by its property, and Hudi cannot read it."""
+    reason = obstacle(table) if is_demanded(table) else None
+    if reason is not None:
+        raise errors.InvalidTable(f"{PUBLISH_PROPERTY} is true, but {reason}", property=PUBLISH_PROPERTY)
+
+
+def obstacle(table: Publishable) -> str | None:
+    """Why Hudi's readers cannot read a table of this definition, and what to do; None if they can."""
+    if table.tick is Tick.MICROSECOND:
+        return "its tick is 1us, and Hudi's readers see no instants of 20 digits; create a table with tick 1ms"
+    problems = avro_schema.problems(table.schema)
+    if problems:
+        return f"Avro, which is Hudi's form of a schema, cannot state it: {problems[0][:500]}"
+    types = {field.name: field.type.strip().lower() for field in table.schema}
+    for name in table.partition_fields:
+        if types[name] in _TIMESTAMPS:
+            return (
+                f"it is partitioned by the {types[name]} {name!r}, and Hudi's readers read the values in its "
+                "paths as null; partition by a date or a string"
+            )
+    return _ordering_obstacle(table)
+
+
+def _ordering_obstacle(table: Publishable) -> str | None:
+    if table.type is not TableType.MERGE_ON_READ or table.ordering_field is None:
+        return None
+    field = next(field for field in table.schema if field.name == table.ordering_field)
+    if field.type.strip().lower() == "string":
+        return (
+            f"it is merge-on-read, and its ordering field {field.name!r} is a string: Hudi's readers lose "
+            "updates; use a number, a date or a timestamp"
+        )
+    if field.nullable:
+        return (
+            f"it is merge-on-read, and its ordering field {field.name!r} is nullable: Hudi's readers fail at a "
+            "null; create the table with the column as not nullable"
+        )
+    return None
+
+
+def unreadable_versions(
+    present: Sequence[SchemaField], versions: Mapping[int, Sequence[SchemaField]]
+) -> dict[int, str]:
+    """The schema versions whose files Hudi reads wrongly under the ``present`` schema, each with a column.
+
+    Hudi finds a column of a file by its name. A renamed column is null for it, and a column that was dropped
+    shows its values again under a new column of the same name.
+    """
+    found: dict[int, str] = {}
+    for version, fields in versions.items():
+        by_name = {field.name: field.field_id for field in fields}
+        field_ids = {field.field_id for field in fields}
+        for field in present:
+            same_name = by_name.get(field.name)
+            is_renamed = same_name is None and field.field_id in field_ids
+            if is_renamed or same_name not in (None, field.field_id):
+                found[version] = field.name
+                break
+    return found
+
+
+def pause_reason(column: str) -> str:
+    """Why publication waits when live files have another column under the name, or this one under another."""
+    return (
+        f"the column {column[:100]!r} was renamed, or has the name of a former column, and files from before "
+        "are still live: Hudi's readers would show wrong values; rewrite these files (upsert, compact or "
+        "cluster every file group), or set hudi.publish to false"
+    )

@@ -1,0 +1,320 @@
+"""Publication for Hudi's readers: its status, the lease of the publisher, the steps, and reports.
+
+No commands: there are no events, and no commit waits for them (docs/decisions/0041-publication.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import publication as domain
+from chronolake_metastore.domain.instants import format_if, lease_end
+from chronolake_metastore.domain.publication import Position
+from chronolake_metastore.domain.publication_steps import Builder, Material
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import publication_steps, tables
+from chronolake_metastore.queries.publication_steps import Pause
+from chronolake_metastore.store import catalog, clocks, feed, publication as stored, readers
+from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.publication import Changed, Progress
+from chronolake_model import publication as wire
+from chronolake_model.publication import PublicationState, PublicationStep
+from chronolake_model.times import MICROS_PER_SECOND, Micros, to_datetime
+
+STEPS_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The content of a page of steps; one step may have more."""
+REPORT_LEASE_SECONDS: Final = 60
+"""A report renews the lease for so long."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The outcome of taking a lease: the position; ``is_new`` if another publisher was there before."""
+
+    table: Table
+    position: Position
+    version: int
+    is_new: bool
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A table that may be published, and where its files are.
+
+    ``has_work`` says whether a server is to publish events of it, ``is_readable`` whether its definition is one
+    that Hudi's readers can read.
+    """
+
+    place: Place
+    has_work: bool
+    is_readable: bool
+
+
+async def target(database: Database, table_id: UUID) -> Target | None:
+    """What a server is to know of a table before it publishes it; None if the table was dropped."""
+    async with database.reading() as connection:
+        place = await stored.place(connection, table_id)
+        table = None if place is None else await catalog.get_table(connection, place.table)
+        if place is None or table is None or table.table_id != table_id:
+            return None
+        progress = await stored.get(connection, table_id)
+    definition = table.definition
+    published = 0 if progress.position is None else progress.position.published_version
+    has_work = (
+        progress.version > published
+        and not domain.is_off(definition)
+        and domain.publisher_of(definition) is wire.Publisher.SERVER
+    )
+    return Target(place, has_work, domain.obstacle(definition) is None)
+
+
+async def find_work(database: Database) -> list[UUID]:
+    """All tables whose log is ahead of their publication."""
+    async with database.reading() as connection:
+        return await stored.find_work(connection)
+
+
+async def end_of_log(database: Database) -> Cursor:
+    """Behind the last event of all that no open transaction can still precede."""
+    async with database.reading() as connection:
+        return await feed.end(connection)
+
+
+async def changed_tables(database: Database, after: Cursor, limit: int) -> Changed:
+    """The tables of the first so many events behind a place in the order across tables."""
+    async with database.reading() as connection:
+        return await stored.changed_tables(connection, after, limit)
+
+
+async def totals(database: Database) -> tuple[float, int]:
+    """The age, in seconds, of the oldest event that is not published, and how many tables are paused."""
+    async with database.reading() as connection:
+        oldest, paused = await stored.totals(connection)
+        now = await clocks.now(connection)
+    return 0.0 if oldest is None else max(now - oldest, 0) / MICROS_PER_SECOND, paused
+
+
+async def status(database: Database, table_name: str) -> wire.Publication:
+    """How far a table is published; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        progress = await stored.get(connection, table.table_id)
+        return _document(table, progress, await clocks.now(connection))
+
+
+async def take_lease(database: Database, table_name: str, body: wire.TakePublicationLease) -> Lease:
+    """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished`` if off or paused."""
+    async with database.committing() as connection:
+        table = await tables.find(connection, table_name)
+        if domain.is_off(table.definition):
+            raise errors.NotPublished(table.name, _off_reason(table))
+        # No clean is planned meanwhile: it would not see what this publication needs.
+        await readers.lock_shared(connection, table.table_id)
+        await stored.lock(connection, table.table_id, table.created_at)
+        progress = await stored.get(connection, table.table_id)
+        assert progress.position is not None
+        now = await clocks.now(connection)
+        _refuse_other_publisher(table, progress.position, body.publisher, now)
+        position = await _unpaused(connection, table, progress.position, now)
+        is_new = position.publisher != body.publisher
+        if position.paused_version is None:
+            position = msgspec.structs.replace(
+                position,
+                epoch=position.epoch + is_new,
+                publisher=body.publisher,
+                lease_expires_at=lease_end(now, body.lease_seconds),
+            )
+        await stored.save(connection, table.table_id, position)
+    if position.paused_reason is not None:
+        raise errors.NotPublished(table.name, f"publication is paused: {position.paused_reason}")
+    return Lease(table, position, progress.version, is_new)
+
+
+async def _unpaused(connection: Reader, table: Table, position: Position, now: Micros) -> Position:
+    """The position once it is known whether Hudi's readers can read the table as it is.
+
+    A table that they could not read for a while is hidden from them until it is published up to its present
+    version, and so is one that was never published, because files of its earlier states may be gone.
+    """
+    hides = position.published_version == 0 or await _was_off(connection, table, position)
+    if position.paused_version is None and not hides:
+        return position
+    # A compaction that begins now waits until this is decided (commands/publication.py).
+    version = await stored.lock_clock(connection, table.table_id)
+    last = await clocks.last_time(connection, table.table_id)
+    reason = await publication_steps.head_reason(connection, table, last)
+    if reason is None:
+        return msgspec.structs.replace(
+            position, hidden_until=version, paused_version=None, paused_reason=None, paused_since=None
+        )
+    return msgspec.structs.replace(
+        position,
+        paused_version=position.paused_version or position.published_version + 1,
+        paused_reason=reason,
+        paused_since=position.paused_since or now,
+        lease_expires_at=None,
+    )
+
+
+async def _was_off(connection: Reader, table: Table, position: Position) -> bool:
+    """Whether publication was off since: cleans did not keep the files that the published state needs."""
+    definitions = await publication_steps.definitions_behind(connection, table, position.published_version)
+    return any(map(domain.is_off, definitions))
+
+
+def _refuse_other_publisher(table: Table, position: Position, publisher: str, now: Micros) -> None:
+    if position.is_leased(now) and position.publisher != publisher:
+        assert position.lease_expires_at is not None
+        expires_at = to_datetime(position.lease_expires_at).isoformat()
+        raise errors.LeaseLive(
+            f"{table.name!r} is published by {position.publisher!r}, whose lease runs until {expires_at}; "
+            "wait, or ask that publisher",
+            writer=position.publisher,
+            lease_expires_at=expires_at,
+        )
+
+
+async def steps(database: Database, table_name: str, after: int) -> wire.PublicationSteps:
+    """The steps behind a version; raises ``TableNotFound``, or ``NotPublished`` when it pauses there."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        progress = await stored.get(connection, table.table_id)
+        hidden_until = None if progress.position is None else progress.position.hidden_until
+        page = await publication_steps.load(connection, table, after, hidden_until or 0)
+    if page.pause is not None and not page.material.events:
+        await _pause(database, table, page.pause)
+        raise errors.NotPublished(table.name, f"publication is paused: {page.pause.reason}")
+    # Many instants take a while, and the loop serves others meanwhile.
+    made, version = await asyncio.to_thread(_bounded, page.material, hidden_until, after)
+    return wire.PublicationSteps(
+        table=table.name,
+        table_id=str(table.table_id),
+        steps=made,
+        version=version,
+        is_last=version >= progress.version,
+        is_hidden=hidden_until is not None and after < hidden_until,
+    )
+
+
+def _bounded(material: Material, hidden_until: int | None, after: int) -> tuple[list[PublicationStep], int]:
+    """The first steps up to so many bytes, one at least, and the version that they lead to."""
+    made: list[PublicationStep] = []
+    size = 0
+    for step in Builder(material).steps(hidden_until):
+        size += sum(len(file.content) for file in step.writes)
+        if made and size > STEPS_BYTES_MAX:
+            return made, made[-1].version
+        made.append(step)
+    return made, material.events[-1].version if material.events else after
+
+
+async def _pause(database: Database, table: Table, pause: Pause) -> None:
+    async with database.committing() as connection:
+        now = await clocks.now(connection)
+        await stored.pause(connection, table.table_id, pause.version, pause.reason, now)
+
+
+async def report(database: Database, table_name: str, body: wire.ReportPublication) -> wire.Publication:
+    """Record that the steps up to a version are executed; raises ``TableNotFound`` or ``PublicationFenced``."""
+    async with database.committing() as connection:
+        table = await tables.find(connection, table_name)
+        progress = await stored.get(connection, table.table_id)
+        now = await clocks.now(connection)
+        if body.version > progress.version:
+            raise errors.InvalidParameter(
+                f"version: the log of {table.name!r} ends at version {progress.version}, not {body.version}",
+                parameter="version",
+            )
+        reported = {
+            "publisher": body.publisher,
+            "epoch": body.epoch,
+            "version": body.version,
+            "now": now,
+            "lease_expires_at": lease_end(now, REPORT_LEASE_SECONDS),
+            "release": body.release,
+        }
+        if not await stored.report(connection, table.table_id, reported, body.foreign_files):
+            raise errors.PublicationFenced(table.name, body.publisher)
+        return _document(table, await stored.get(connection, table.table_id), now)
+
+
+async def fail(database: Database, table_name: str, failure: str) -> None:
+    """Record why a server could not publish a table; raises ``TableNotFound``."""
+    async with database.committing() as connection:
+        table = await tables.find(connection, table_name)
+        await stored.fail(connection, table.table_id, table.created_at, failure)
+
+
+def document_of_lease(lease: Lease) -> wire.PublicationLease:
+    """The lease as the REST API shows it."""
+    position = lease.position
+    assert position.publisher is not None
+    assert position.lease_expires_at is not None
+    return wire.PublicationLease(
+        table=lease.table.name,
+        table_id=str(lease.table.table_id),
+        publisher=position.publisher,
+        epoch=position.epoch,
+        published_version=position.published_version,
+        version=lease.version,
+        is_new=lease.is_new,
+        lease_expires_at=to_datetime(position.lease_expires_at),
+    )
+
+
+def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication:
+    position = progress.position
+    state, reason = _state(table, position)
+    published = 0 if position is None else position.published_version
+    lag = 0.0 if progress.oldest is None else max(now - progress.oldest, 0) / MICROS_PER_SECOND
+    completion = position.published_completion if position is not None and published else None
+    document = wire.Publication(
+        table=table.name,
+        state=state,
+        publishes=domain.publisher_of(table.definition),
+        version=progress.version,
+        published_version=published,
+        published_completion=format_if(completion, table.definition.tick),
+        lag_versions=progress.version - published,
+        lag_seconds=lag,
+        reason=reason,
+    )
+    if position is None:
+        return document
+    is_leased = position.is_leased(now)
+    return msgspec.structs.replace(
+        document,
+        published_at=_moment(position.published_at),
+        is_visible=published > 0 and position.hidden_until is None,
+        paused_since=_moment(position.paused_since),
+        failure=position.failure,
+        publisher=position.publisher if is_leased else None,
+        lease_expires_at=_moment(position.lease_expires_at) if is_leased else None,
+        foreign_files=position.foreign_files,
+        checked_at=_moment(position.checked_at),
+    )
+
+
+def _state(table: Table, position: Position | None) -> tuple[PublicationState, str | None]:
+    if domain.is_off(table.definition):
+        return PublicationState.OFF, _off_reason(table)
+    if position is not None and position.paused_reason is not None:
+        return PublicationState.PAUSED, position.paused_reason
+    obstacle = domain.obstacle(table.definition)
+    return (PublicationState.PUBLISHING, None) if obstacle is None else (PublicationState.PAUSED, obstacle)
+
+
+def _off_reason(table: Table) -> str:
+    if table.definition.properties.get(wire.PUBLISH_PROPERTY) == "false":
+        return f"its property {wire.PUBLISH_PROPERTY} is false"
+    return "its tick is 1us, and Hudi's readers see no instants of 20 digits"
+
+
+def _moment(time: Micros | None) -> datetime | None:
+    return None if time is None else to_datetime(time)

@@ -1,0 +1,315 @@
+"""The steps of a publication, computed from the log: read in bulk, a page at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from chronolake_metastore.domain import actions, events, publication, tables
+from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
+from chronolake_metastore.domain.lists import ListName
+from chronolake_metastore.domain.publication_steps import (
+    InstantFacts,
+    LiveFile,
+    LogEvent,
+    Material,
+    UndoneInstant,
+    WrittenFile,
+)
+from chronolake_metastore.domain.tables import Definition, Table
+from chronolake_metastore.store import publication as stored, schemas
+from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_model.file_names import FileKind
+from chronolake_model.files import FileGroupName
+from chronolake_model.times import MICROS_MAX, Micros
+from chronolake_model.vocabulary import Action, Operation
+
+EVENTS_MAX: Final = 500
+BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of the events and their files, about: what the steps of a page have is of that order."""
+SCHEMAS_MAX: Final = 10_000
+
+FactT = TypeVar("FactT")
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """The first version that Hudi's readers cannot read, and why."""
+
+    version: int
+    reason: str
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What the steps behind a version need, and where Hudi's readers cannot follow."""
+
+    material: Material
+    pause: Pause | None
+
+
+async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> Page:
+    """What the steps behind a version need, up to the first event that Hudi's readers cannot read.
+
+    Of the states up to ``hidden_until`` they see none.
+    """
+    page = await stored.page_of_events(connection, table.table_id, after, EVENTS_MAX, BYTES_MAX)
+    until = page[-1].version if page else after
+    definitions = await _definitions(connection, table, until)
+    pause = await _find_pause(connection, table, page, definitions, hidden_until)
+    read = [event for event in page if pause is None or event.version < pause.version]
+    return Page(await _material(connection, table, definitions, read), pause)
+
+
+async def definitions_behind(connection: Reader, table: Table, version: int) -> list[Definition]:
+    """The definitions that the table had since a version, the one of then among them."""
+    definitions = await _definitions(connection, table, MICROS_MAX)
+    first = max((at for at, _ in definitions if at <= version), default=0)
+    return [definition for at, definition in definitions if at >= first]
+
+
+async def head_reason(connection: Reader, table: Table, time: Micros) -> str | None:
+    """Why Hudi's readers cannot read the table as it is; None if they can. ``time`` is its last."""
+    reason = publication.obstacle(table.definition)
+    if reason is not None:
+        return reason
+    versions = {
+        schema.schema_version: schema.fields
+        for schema in await schemas.page(connection, table.table_id, 0, SCHEMAS_MAX)
+    }
+    unreadable = publication.unreadable_versions(table.definition.schema, versions)
+    if not await _has_live_files(connection, table, time, unreadable):
+        return None
+    return publication.pause_reason(next(iter(unreadable.values())))
+
+
+async def _definitions(connection: Reader, table: Table, until: int) -> list[tuple[int, Definition]]:
+    """Each definition that the table had, by the version of the event that made it, in order."""
+    changes = await stored.changes_of_table(connection, table.table_id, until)
+    made: dict[int, Any] = {event.version: event for event in changes}
+    versions = await schemas.page(connection, table.table_id, 0, SCHEMAS_MAX)
+    made |= {
+        schema.version: schema for schema in versions if schema.version <= until and schema.schema_version > 1
+    }
+    definitions: list[tuple[int, Definition]] = []
+    present = table
+    for version in sorted(made):
+        change = made[version]
+        payload = change.payload if isinstance(change, LogEvent) else None
+        match payload:
+            case events.TableCreated():
+                present = tables.evolve_created(payload, table.table_id, change.time)
+            case events.TableAltered():
+                present = tables.evolve_altered(present, payload, change.time)
+            case None:
+                definition = msgspec.structs.replace(
+                    present.definition, schema=change.fields, schema_version=change.schema_version
+                )
+                present = msgspec.structs.replace(present, definition=definition)
+            case _:
+                continue
+        definitions.append((version, present.definition))
+    return definitions
+
+
+async def _find_pause(
+    connection: Reader,
+    table: Table,
+    page: Sequence[LogEvent],
+    definitions: Sequence[tuple[int, Definition]],
+    hidden_until: int,
+) -> Pause | None:
+    """The first event of a page from which on Hudi's readers cannot read the table."""
+    by_version = dict(definitions)
+    versions = {definition.schema_version: definition.schema for _, definition in definitions}
+    first = max(hidden_until, page[0].version - 1 if page else 0)
+    present = next((made for at, made in reversed(definitions) if at <= first), None)
+    unreadable: dict[int, str] = (
+        {} if present is None else publication.unreadable_versions(present.schema, versions)
+    )
+    for event in page:
+        if event.version <= hidden_until:
+            continue
+        column: str | None = None
+        match event.payload:
+            case events.TableCreated() | events.TableAltered() | events.TableSchemaChanged():
+                present = by_version[event.version]
+                reason = publication.obstacle(present)
+                if reason is not None:
+                    return Pause(event.version, reason)
+                unreadable = publication.unreadable_versions(present.schema, versions)
+                if await _has_live_files(connection, table, event.time, unreadable):
+                    column = next(iter(unreadable.values()))
+            case InstantCompleted(schema_version=int(version), summary=summary) if summary.files:
+                column = unreadable.get(version)
+            case _:
+                pass
+        if column is not None:
+            return Pause(event.version, publication.pause_reason(column))
+    return None
+
+
+async def _has_live_files(connection: Reader, table: Table, time: Micros, versions: dict[int, str]) -> bool:
+    return bool(versions) and await stored.has_live_files(connection, table.table_id, time, list(versions))
+
+
+async def _material(
+    connection: Reader, table: Table, definitions: Sequence[tuple[int, Definition]], page: Sequence[LogEvent]
+) -> Material:
+    completed = {
+        event.instant: event
+        for event in page
+        if isinstance(event.payload, InstantCompleted) and event.instant is not None
+    }
+    compactions = [
+        event.time
+        for event in page
+        if isinstance(event.payload, InstantRequested) and event.payload.action is Action.COMPACTION
+    ]
+    released = [
+        event.instant
+        for event in page
+        if isinstance(event.payload, events.SavepointReleased) and event.instant is not None
+    ]
+    loading = _Loading(connection, table)
+    rows = await loading.instants([*completed, *released])
+    instants = {time: facts for time, facts, _ in rows}
+    cleans = _cleans(completed, instants)
+    undoing = [time for time in completed if instants[time].begun_as in (Action.ROLLBACK, Action.RESTORE)]
+    savepoints = {
+        time: facts.target
+        for time, facts in instants.items()
+        if facts.begun_as is Action.SAVEPOINT and time in completed and facts.target is not None
+    }
+    return Material(
+        table_id=str(table.table_id),
+        created_at=table.created_at,
+        definitions=definitions,
+        events=page,
+        instants=instants,
+        written=await loading.written(completed),
+        replaced=await loading.groups(_replacing(completed), ListName.REPLACED_FILE_GROUPS),
+        planned=await loading.groups(compactions, ListName.PLAN_FILE_GROUPS),
+        plans=await loading.planned_files(compactions),
+        saved=await loading.saved_files(savepoints),
+        undone=await loading.undone(undoing),
+        retained=await loading.retained(cleans, completed),
+        purged=await loading.purged(cleans),
+        released={time: ended for time, _, ended in rows if time in released and ended is not None},
+    )
+
+
+def _cleans(completed: dict[Micros, LogEvent], instants: dict[Micros, InstantFacts]) -> dict[Micros, Micros]:
+    """The first time that the table is served as of after each clean, if the clean changed it."""
+    cleans: dict[Micros, Micros] = {}
+    for time, event in completed.items():
+        assert isinstance(event.payload, InstantCompleted)
+        before = instants[time].cleaned_before or event.payload.cleaned_before
+        if instants[time].begun_as is Action.CLEAN and before is not None:
+            cleans[time] = before
+    return cleans
+
+
+def _replacing(completed: dict[Micros, LogEvent]) -> list[Micros]:
+    return [
+        time
+        for time, event in completed.items()
+        if isinstance(event.payload, InstantCompleted) and event.payload.replaced_file_groups.count
+    ]
+
+
+class _Loading:
+    """Loads facts by the requested times of instants; without instants there is no query."""
+
+    def __init__(self, connection: Reader, table: Table) -> None:
+        self._connection = connection
+        self._table = table
+
+    async def instants(self, times: Iterable[Micros]) -> list[tuple[Micros, InstantFacts, Micros | None]]:
+        """How instants were begun, and when each completed, also if it was undone since."""
+        return [
+            (
+                time,
+                InstantFacts(
+                    actions.begun_as(Action(action), Operation(operation)), Operation(operation), *more
+                ),
+                ended,
+            )
+            for time, action, operation, *more, ended in await self._rows(
+                "find_instants", requested_times=list(times)
+            )
+        ]
+
+    async def written(self, completed: dict[Micros, LogEvent]) -> dict[Micros, list[WrittenFile]]:
+        """The files of completed instants."""
+        named = [
+            (time, event.time, version)
+            for time, event in completed.items()
+            if isinstance(event.payload, InstantCompleted) and event.payload.summary.files
+            for version in event.payload.staged or [event.version]
+        ]
+        instants, times, versions = ([row[part] for row in named] for part in range(3))
+        rows = await self._rows("find_written_files", instants=instants, times=times, versions=versions)
+        return _grouped(
+            rows,
+            lambda path, file_id, name, kind, *more: WrittenFile(path, file_id, name, FileKind(kind), *more),
+        )
+
+    async def groups(self, times: Sequence[Micros], name: ListName) -> dict[Micros, list[FileGroupName]]:
+        """The file groups of a list."""
+        rows = await self._rows("find_lists", instants=list(times), lists=[name.value] * len(times))
+        return _grouped(rows, lambda _, path, file_id: FileGroupName(path, file_id))
+
+    async def planned_files(self, compactions: Sequence[Micros]) -> dict[Micros, list[LiveFile]]:
+        """The live files of the file groups of plans."""
+        return _grouped(await self._rows("find_planned_files", instants=list(compactions)), _live_file)
+
+    async def saved_files(self, savepoints: dict[Micros, Micros]) -> dict[Micros, list[LiveFile]]:
+        """The files that savepoints keep."""
+        rows = await self._rows(
+            "find_saved_files", savepoints=list(savepoints), targets=list(savepoints.values())
+        )
+        return _grouped(rows, _live_file)
+
+    async def undone(self, times: Sequence[Micros]) -> dict[Micros, list[UndoneInstant]]:
+        """What rollbacks and restores undid."""
+        rows = await self._rows("find_undone_instants", requested_times=list(times))
+        return _grouped(
+            rows,
+            lambda time, ended, action, operation: UndoneInstant(
+                time, ended, actions.begun_as(Action(action), Operation(operation))
+            ),
+        )
+
+    async def retained(
+        self, cleans: dict[Micros, Micros], completed: dict[Micros, LogEvent]
+    ) -> dict[Micros, Micros]:
+        """The first requested time that each clean leaves readable."""
+        times = [completed[clean].time for clean in cleans]
+        rows = await self._rows(
+            "find_retained", cleans=list(cleans), cleaned_before=list(cleans.values()), times=times
+        )
+        return {clean: Micros(self._table.created_at if time is None else time) for clean, time in rows}
+
+    async def purged(self, cleans: dict[Micros, Micros]) -> dict[Micros, list[Micros]]:
+        """The undone compactions whose last files each clean has deleted."""
+        rows = await self._rows("find_purged_compactions", cleans=list(cleans))
+        return _grouped(rows, Micros)
+
+    async def _rows(self, name: str, **parameters: list[Any]) -> list[tuple[Any, ...]]:
+        if not next(iter(parameters.values())):
+            return []
+        return await stored.facts(self._connection, name, self._table.table_id, parameters)
+
+
+def _grouped(rows: Iterable[Sequence[Any]], fact: Callable[..., FactT]) -> dict[Micros, list[FactT]]:
+    """The facts of rows by their first column, in the order of the rows."""
+    grouped: dict[Micros, list[FactT]] = defaultdict(list)
+    for time, *columns in rows:
+        grouped[Micros(time)].append(fact(*columns))
+    return dict(grouped)
+
+
+def _live_file(path: str, file_id: str, name: str, kind: str, requested_time: int) -> LiveFile:
+    return LiveFile(path, file_id, name, FileKind(kind), Micros(requested_time))

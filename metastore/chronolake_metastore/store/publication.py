@@ -1,0 +1,201 @@
+"""Publication: how far tables are published, and what of the log the next steps need. Rows beside the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.events import PAYLOADS
+from chronolake_metastore.domain.publication import Gate, Position
+from chronolake_metastore.domain.publication_steps import LogEvent
+from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.pending_plans import Place, place_of
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows
+from chronolake_model.times import Micros
+
+_GET: Final = statements.load("publication/get")
+_INSERT: Final = """
+    INSERT INTO publication (table_id, published_completion) VALUES (%(table_id)s, moment(%(created_at)s))
+    ON CONFLICT DO NOTHING
+"""
+_LOCK: Final = "SELECT FROM publication WHERE table_id = %(table_id)s FOR UPDATE"
+_LOCK_CLOCK: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s FOR UPDATE"
+_SAVE: Final = statements.load("publication/save")
+_REPORT: Final = statements.load("publication/report")
+_PAUSE: Final = statements.load("publication/pause")
+_FAIL: Final = (
+    "UPDATE publication SET failure = %(failure)s, lease_expires_at = NULL WHERE table_id = %(table_id)s"
+)
+_EVENTS: Final = statements.load("publication/page_of_events")
+_CHANGES: Final = statements.load("publication/find_changes_of_table")
+_WORK: Final = statements.load("publication/find_work")
+_CHANGED: Final = statements.load("publication/find_changed_tables")
+_PLACE: Final = statements.load("publication/find_place")
+_TOTALS: Final = statements.load("publication/totals")
+_HAS_LIVE_FILES: Final = """
+    SELECT EXISTS (
+        SELECT
+        FROM file f
+        WHERE f.table_id = %(table_id)s
+            AND f.live_from <= moment(%(time)s)
+            AND (f.superseded_at IS NULL OR f.superseded_at > moment(%(time)s))
+            AND f.schema_version = ANY (%(schema_versions)s::int[])
+    )
+"""
+_FACTS: Final = {
+    "find_instants": statements.load("publication/find_instants"),
+    "find_lists": statements.load("publication/find_lists"),
+    "find_planned_files": statements.load("publication/find_planned_files"),
+    "find_purged_compactions": statements.load("publication/find_purged_compactions"),
+    "find_retained": statements.load("publication/find_retained"),
+    "find_saved_files": statements.load("publication/find_saved_files"),
+    "find_undone_instants": statements.load("publication/find_undone_instants"),
+    "find_written_files": statements.load("publication/find_written_files"),
+}
+_GATE: Final = """
+    SELECT published_version, micros(lease_expires_at), paused_version
+    FROM publication
+    WHERE table_id = %(table_id)s::uuid
+"""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The position of a table, if a publisher ever began, the version of its log, and the oldest event left."""
+
+    position: Position | None
+    version: int
+    oldest: Micros | None
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """Tables with new events, the place behind these events, and how many there were."""
+
+    table_ids: Sequence[UUID]
+    end: Cursor
+    events: int
+
+
+def find_gate(table_id: UUID) -> Query[Gate | None]:
+    """What the execution of a compaction waits for; None if no publisher ever began."""
+    return Query(_GATE, {"table_id": table_id}, _gate)
+
+
+def _gate(rows: Rows) -> Gate | None:
+    if not rows:
+        return None
+    [[published_version, lease_expires_at, paused_version]] = rows
+    return Gate(published_version, lease_expires_at, is_paused=paused_version is not None)
+
+
+async def get(connection: AsyncConnection, table_id: UUID) -> Progress:
+    """How far a table is published."""
+    row = (await statements.execute(connection, _GET, {"table_id": table_id})).one()
+    *columns, version, oldest = row
+    position = None if columns[0] is None else Position(**dict(zip(_COLUMNS, columns, strict=True)))
+    return Progress(position, version, None if oldest is None else Micros(oldest))
+
+
+_COLUMNS: Final = Position.__struct_fields__
+
+
+async def lock(connection: AsyncConnection, table_id: UUID, created_at: Micros) -> None:
+    """Lock the position of a table, which is made when the table has none."""
+    await statements.execute(connection, _INSERT, {"table_id": table_id, "created_at": created_at})
+    await statements.execute(connection, _LOCK, {"table_id": table_id})
+
+
+async def lock_clock(connection: AsyncConnection, table_id: UUID) -> int:
+    """Lock the clock of a table until the transaction ends: no command runs meanwhile; gives its version."""
+    return int((await statements.execute(connection, _LOCK_CLOCK, {"table_id": table_id})).scalar_one())
+
+
+async def save(connection: AsyncConnection, table_id: UUID, position: Position) -> None:
+    """Save the lease and the pause of a position that is locked."""
+    named = {name: getattr(position, name) for name in _COLUMNS}
+    await statements.execute(connection, _SAVE, {**named, "table_id": table_id})
+
+
+async def report(
+    connection: AsyncConnection, table_id: UUID, reported: Mapping[str, object], foreign_files: list[str] | None
+) -> bool:
+    """Move the position forwards; False when the publisher has lost the table to another."""
+    files = None if foreign_files is None else msgspec.json.encode(foreign_files).decode()
+    named = {**reported, "table_id": table_id, "foreign_files": files}
+    return bool((await statements.execute(connection, _REPORT, named)).rowcount)
+
+
+async def pause(connection: AsyncConnection, table_id: UUID, version: int, reason: str, now: Micros) -> None:
+    """Pause before a version, which Hudi's readers cannot read. The lease ends."""
+    named = {"table_id": table_id, "version": version, "reason": reason, "now": now}
+    await statements.execute(connection, _PAUSE, named)
+
+
+async def fail(connection: AsyncConnection, table_id: UUID, created_at: Micros, failure: str) -> None:
+    """Record why a server could not publish. Its lease ends."""
+    await statements.execute(connection, _INSERT, {"table_id": table_id, "created_at": created_at})
+    await statements.execute(connection, _FAIL, {"table_id": table_id, "failure": failure[:4_096]})
+
+
+async def has_live_files(
+    connection: AsyncConnection, table_id: UUID, time: Micros, schema_versions: Sequence[int]
+) -> bool:
+    """Whether files of these schema versions were live at a time."""
+    named = {"table_id": table_id, "time": time, "schema_versions": list(schema_versions)}
+    return bool((await statements.execute(connection, _HAS_LIVE_FILES, named)).scalar_one())
+
+
+async def page_of_events(
+    connection: AsyncConnection, table_id: UUID, after: int, limit: int, bytes_max: int
+) -> list[LogEvent]:
+    """The events of a table behind a version; about so many bytes with their files, one event at least."""
+    named = {"table_id": table_id, "after": after, "limit": limit, "bytes_max": bytes_max}
+    rows = await statements.execute(connection, _EVENTS, named)
+    return [_event(*row) for row in rows]
+
+
+async def changes_of_table(connection: AsyncConnection, table_id: UUID, until: int) -> list[LogEvent]:
+    """The events that made the table and changed its name and properties, up to a version."""
+    rows = await statements.execute(connection, _CHANGES, {"table_id": table_id, "until": until})
+    return [_event(version, time, None, name, payload) for version, time, name, payload in rows]
+
+
+def _event(version: int, time: int, instant: int | None, name: str, payload: str) -> LogEvent:
+    decoded = msgspec.json.decode(payload, type=PAYLOADS[name])
+    return LogEvent(version, Micros(time), None if instant is None else Micros(instant), decoded)
+
+
+async def facts(
+    connection: AsyncConnection, name: str, table_id: UUID, parameters: Mapping[str, object]
+) -> list[tuple[Any, ...]]:
+    """The rows of the statement ``publication/<name>``, for the steps of a page of events."""
+    rows = await statements.execute(connection, _FACTS[name], {**parameters, "table_id": table_id})
+    return [tuple(row) for row in rows]
+
+
+async def find_work(connection: AsyncConnection) -> list[UUID]:
+    """All tables whose log is ahead of their publication."""
+    return [table_id for (table_id,) in await statements.execute(connection, _WORK)]
+
+
+async def changed_tables(connection: AsyncConnection, after: Cursor, limit: int) -> Changed:
+    """The tables of the first so many events behind a place in the order across tables."""
+    named = {"transaction_id": after.transaction_id, "position": after.position, "limit": limit}
+    transaction_id, position, table_ids, events = (await statements.execute(connection, _CHANGED, named)).one()
+    return Changed(table_ids, after if transaction_id is None else Cursor(transaction_id, position), events)
+
+
+async def place(connection: AsyncConnection, table_id: UUID) -> Place | None:
+    """Where the files of a table are; None when it was dropped."""
+    row = (await statements.execute(connection, _PLACE, {"table_id": table_id})).one_or_none()
+    return None if row is None else place_of(row)
+
+
+async def totals(connection: AsyncConnection) -> tuple[Micros | None, int]:
+    """The time of the oldest event that is not published, and how many tables are paused."""
+    oldest, paused = (await statements.execute(connection, _TOTALS)).one()
+    return None if oldest is None else Micros(oldest), int(paused)

@@ -1,0 +1,8 @@
+-- The tables whose log is ahead of their publication, and which a server publishes, that have no live lease of another
+-- publisher. One look at all tables: only when a publisher starts, and now and then.
+SELECT t.table_id
+FROM lake_table t
+JOIN clock c ON c.table_id = t.table_id
+LEFT JOIN publication p ON p.table_id = t.table_id
+WHERE t.dropped_at IS NULL
+    AND c.version > coalesce(p.published_version, 0)

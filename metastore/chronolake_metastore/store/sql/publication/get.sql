@@ -1,0 +1,13 @@
+-- How far a table is published, its present version, and the time of the first event that is not published.
+SELECT
+    p.published_version, micros(p.published_completion), micros(p.published_at), p.hidden_until, p.epoch, p.publisher,
+    micros(p.lease_expires_at), p.paused_version, p.paused_reason, micros(p.paused_since), p.failure, p.foreign_files,
+    micros(p.checked_at), c.version,
+    (
+        SELECT micros(e.time)
+        FROM event e
+        WHERE e.table_id = c.table_id AND e.version = coalesce(p.published_version, 0) + 1
+    )
+FROM clock c
+LEFT JOIN publication p ON p.table_id = c.table_id
+WHERE c.table_id = %(table_id)s

@@ -1,0 +1,14 @@
+-- Only the publisher of the epoch reports. A page that was reported before moves nothing back.
+UPDATE publication p
+SET published_version = greatest(p.published_version, %(version)s),
+    published_completion = greatest(
+        p.published_completion,
+        (SELECT e.time FROM event e WHERE e.table_id = p.table_id AND e.version = %(version)s)
+    ),
+    published_at = moment(%(now)s),
+    hidden_until = CASE WHEN p.hidden_until > greatest(p.published_version, %(version)s) THEN p.hidden_until END,
+    lease_expires_at = CASE WHEN %(release)s THEN NULL ELSE moment(%(lease_expires_at)s) END,
+    foreign_files = coalesce(%(foreign_files)s::text::jsonb, p.foreign_files),
+    checked_at = CASE WHEN %(foreign_files)s::text IS NULL THEN p.checked_at ELSE moment(%(now)s) END,
+    failure = NULL
+WHERE p.table_id = %(table_id)s AND p.epoch = %(epoch)s AND p.publisher = %(publisher)s

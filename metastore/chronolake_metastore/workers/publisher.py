@@ -1,0 +1,216 @@
+"""The publisher: brings ``.hoodie`` of tables to where their logs are (docs/decisions/0041-publication.md).
+
+Every replica may have one. The lease of a table decides which of them publishes it. New events wake it, so what
+it does depends on the tables that change, and not on how many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors, telemetry
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.notifier import Notifier
+from chronolake_metastore.queries import publication as queries
+from chronolake_metastore.queries.publication import Lease
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
+from chronolake_model.backoff import Backoff
+from chronolake_model.publication import ReportPublication, TakePublicationLease
+
+AT_ONCE: Final = 8
+"""Tables that are published at a time."""
+LEASE_SECONDS: Final = 60
+EVENTS_MAX: Final = 10_000
+"""New events of all tables that one look reads."""
+REST_SECONDS: Final = 0.02
+"""How long it rests between two looks, so that commands in quick succession are one look."""
+SEARCH_SECONDS: Final = 60.0
+"""How often all tables are searched for work that was left, by this server or another one."""
+OPEN_MAX: Final = 256
+"""Tables whose storage stays open."""
+FAST_SECONDS: Final = 1.0
+"""A storage that fails faster is tried again at the next event of its table."""
+RETRY_SECONDS: Final = 2.0
+"""But not more often than this."""
+BACKOFF: Final = Backoff(first_seconds=1.0, max_seconds=60.0)
+
+_log = telemetry.logger(__name__)
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The storage of a table, and the place for which it was opened."""
+
+    place: Place
+    files: TableFiles
+
+
+class Publisher:
+    """The publisher of one server process."""
+
+    def __init__(self, database: Database, notifier: Notifier, metrics: Metrics, settings: Settings) -> None:
+        self._database = database
+        self._notifier = notifier
+        self._metrics = metrics
+        self._interval_seconds = settings.publisher_seconds
+        self._storage = TableStorage(database, settings.storage_endpoints, BACKOFF)
+        self._opened: dict[UUID, Opened] = {}
+        self._end = Cursor()
+        self._searched_at = -SEARCH_SECONDS
+        self._waiting: dict[UUID, None] = {}
+        self._running: dict[UUID, asyncio.Task[None]] = {}
+        self._unreachable: dict[UUID, float] = {}
+        """When the storage of a table failed at once."""
+        self._failures: dict[UUID, str] = {}
+        self._free = asyncio.Semaphore(AT_ONCE)
+        self.name = f"chronolake-publisher@{socket.gethostname()[:200]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+
+    async def run(self) -> None:
+        """Publish what changes, until cancelled. A database that is away is tried again."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                waiting = asyncio.ensure_future(self._notifier.wait(self._interval_seconds))
+                try:
+                    await asyncio.sleep(0)
+                    await self._look(tasks)
+                    await asyncio.sleep(REST_SECONDS)
+                    await waiting
+                except errors.Unavailable as exc:
+                    if not isinstance(exc, errors.ConnectionLost):
+                        _log.warning("publisher could not look", reason=exc.context.get("reason", exc.detail))
+                    await asyncio.sleep(self._interval_seconds)
+                except Exception:
+                    # The edge of a worker: a failure must not end the server, and the next look may succeed.
+                    _log.exception("publisher failed")
+                    await asyncio.sleep(self._interval_seconds)
+                finally:
+                    waiting.cancel()
+
+    async def _look(self, tasks: asyncio.TaskGroup) -> None:
+        """Find the tables with work, and publish those that are not under way."""
+        for table_id in await self._changed():
+            self._waiting[table_id] = None
+            if self._unreachable.get(table_id, 0.0) + RETRY_SECONDS < time.monotonic():
+                # A folder that was missing may be there now.
+                self._storage.end_backoff(table_id)
+        in_backoff = set(self._storage.tables_in_backoff())
+        for table_id in [*self._waiting]:
+            if table_id not in self._running and table_id not in in_backoff:
+                del self._waiting[table_id]
+                self._running[table_id] = tasks.create_task(self._publish(table_id))
+
+    async def _changed(self) -> Iterable[UUID]:
+        if time.monotonic() - self._searched_at >= SEARCH_SECONDS:
+            # The end before the search: what happens during it is read as a new event.
+            self._end = await queries.end_of_log(self._database)
+            found = await queries.find_work(self._database)
+            self._searched_at = time.monotonic()
+            return found
+        changed: dict[UUID, None] = {}
+        while True:
+            page = await queries.changed_tables(self._database, self._end, EVENTS_MAX)
+            self._end = page.end
+            changed |= dict.fromkeys(page.table_ids)
+            if page.events < EVENTS_MAX:
+                return changed
+
+    async def _publish(self, table_id: UUID) -> None:
+        """Publish one table. If it fails, it is tried again after a backoff."""
+        try:
+            async with self._free:
+                is_done = await self._publish_steps(table_id)
+            if not is_done:
+                self._waiting[table_id] = None
+        except (errors.NotFound, errors.LeaseLive, errors.PublicationFenced):
+            # It was dropped or renamed, or another publisher has it. New events bring it back.
+            self._opened.pop(table_id, None)
+        except errors.Unavailable:
+            self._waiting[table_id] = None
+        except Exception:
+            # The edge of a worker, as above.
+            _log.exception("publication failed", table_id=str(table_id))
+        finally:
+            del self._running[table_id]
+
+    async def _publish_steps(self, table_id: UUID) -> bool:
+        """Publish the steps of a table; False when some are left."""
+        target = await queries.target(self._database, table_id)
+        if target is None or not target.has_work:
+            return True
+        place = target.place
+        try:
+            if target.is_readable:
+                await self._execute(place, await self._open(place))
+            else:
+                # It is recorded as paused.
+                await self._take_lease(place)
+        except errors.NotPublished:
+            # Whether it is readable again costs a look at its files.
+            self._storage.back_off(place)
+        except errors.ConfigurationError as exc:
+            await self._fail(place, str(exc))
+            return False
+        else:
+            self._unreachable.pop(table_id, None)
+            self._failures.pop(table_id, None)
+            self._storage.end_backoff(table_id)
+        return True
+
+    async def _fail(self, place: Place, reason: str) -> None:
+        self._metrics.publication_failures.inc()
+        self._opened.pop(place.table_id, None)
+        seconds = self._storage.back_off(place)
+        if self._failures.get(place.table_id) != reason:
+            # Once, for a table may be out of reach for as long as it exists.
+            self._failures[place.table_id] = reason
+            _log.warning("table cannot be published", table=place.table, reason=reason, pause_seconds=seconds)
+            await queries.fail(self._database, place.table, reason)
+
+    async def _open(self, place: Place) -> TableFiles:
+        opened = self._opened.get(place.table_id)
+        if opened is not None and opened.place == place:
+            return opened.files
+        began = time.monotonic()
+        try:
+            files = await self._storage.opened(place)
+        except errors.ConfigurationError:
+            if time.monotonic() - began < FAST_SECONDS:
+                self._unreachable[place.table_id] = time.monotonic()
+            raise
+        if len(self._opened) >= OPEN_MAX:
+            self._opened.pop(next(iter(self._opened)))
+        self._opened[place.table_id] = Opened(place, files)
+        return files
+
+    async def _take_lease(self, place: Place) -> Lease:
+        return await queries.take_lease(
+            self._database, place.table, TakePublicationLease(self.name, LEASE_SECONDS)
+        )
+
+    async def _execute(self, place: Place, files: TableFiles) -> None:
+        lease = await self._take_lease(place)
+        position = lease.position
+        if lease.is_new or position.published_version == 0:
+            await files.begin_publication(str(place.table_id))
+        version, is_last = position.published_version, False
+        while not is_last:
+            page = await queries.steps(self._database, place.table, version)
+            if page.table_id != str(place.table_id):
+                raise errors.TableNotFound(place.table)
+            await files.publish(page.steps, is_hidden=page.is_hidden)
+            version, is_last = page.version, page.is_last
+            report = ReportPublication(self.name, position.epoch, version, release=is_last)
+            await queries.report(self._database, place.table, report)
+            self._metrics.publication_steps.inc(len(page.steps))

@@ -1,0 +1,136 @@
+"""Tables with real files that are published, and a real Hudi reader: hudi-rs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hudi
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import chronolake
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.meta_columns import META
+from chronolake_model.publication import Publication
+from chronolake_model.tables import Field
+from chronolake_model.vocabulary import TableType
+
+PUBLISHES = ("--publisher-seconds", "0.05")
+DEADLINE_SECONDS = 30.0
+FIELDS = [
+    Field("id", "bigint", nullable=False),
+    Field("day", "string", nullable=False),
+    Field("name", "string"),
+]
+_ARROW = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "double": pa.float64()}
+
+Row = dict[str, Any]
+
+
+class PublishedTable:
+    """A table in a local folder: rows are written as whole base files, each in a bucket of a day."""
+
+    def __init__(
+        self, client: chronolake.Client, folder: Path, name: str = "shop.orders", **definition: Any
+    ) -> None:
+        client.create_namespace(name.partition(".")[0])
+        fields = definition.pop("schema", FIELDS)
+        self.folder = folder
+        self.table = client.create_table(
+            name,
+            base_path=str(folder),
+            schema=fields,
+            record_key_fields=definition.pop("record_key_fields", ["id"]),
+            partition_fields=definition.pop("partition_fields", ["day"]),
+            **definition,
+        )
+
+    def write(self, *rows: Row, bucket: int = 0, generation: int = 0, **begin: Any) -> str:
+        """Complete an instant that writes base files with these rows, one for each day: its requested time."""
+        with self.table.begin(**begin) as write:
+            for stat in self.files(write.requested_time, rows, bucket, generation):
+                write.add(stat)
+        return write.requested_time
+
+    def files(
+        self, requested_time: str, rows: Sequence[Row], bucket: int = 0, generation: int = 0
+    ) -> list[chronolake.WriteStat]:
+        """Write the base files of an instant; nothing of them is recorded yet."""
+        by_path: dict[str, list[Row]] = {}
+        for row in rows:
+            path = "/".join(f"{name}={row[name]}" for name in self.table.definition.partition_fields)
+            by_path.setdefault(path, []).append(row)
+        file_id = bucket_file_id(bucket, generation)
+        name = base_file_name(file_id, "0-0-0", requested_time)
+        return [self._file(requested_time, path, file_id, name, own) for path, own in sorted(by_path.items())]
+
+    def _file(
+        self, requested_time: str, partition: str, file_id: str, name: str, rows: Sequence[Row]
+    ) -> chronolake.WriteStat:
+        folder = self.folder / partition
+        folder.mkdir(parents=True, exist_ok=True)
+        keys = [str(row["id"]) for row in rows]
+        numbers = [f"{requested_time}_0_{number}" for number in range(len(rows))]
+        meta = [[requested_time] * len(rows), numbers, keys, [partition] * len(rows), [name] * len(rows)]
+        columns: dict[str, pa.Array] = {
+            column: pa.array(values, pa.string()) for column, values in zip(META, meta, strict=True)
+        }
+        for field in self.table.definition.schema:
+            columns[field.name] = pa.array([row.get(field.name) for row in rows], _ARROW[field.type])
+        pq.write_table(pa.table(columns), folder / name)
+        return chronolake.WriteStat(
+            partition_path=partition,
+            file_id=file_id,
+            file_name=name,
+            size_bytes=(folder / name).stat().st_size,
+            records=len(rows),
+            inserts=len(rows),
+        )
+
+    def publish(self) -> Publication:
+        """Publish up to the end of the log, as a client."""
+        return self.table.publish()
+
+    def published(self) -> Publication:
+        """Wait until a server has published the whole log."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while (publication := self.table.publication()).lag_versions or not publication.is_visible:
+            assert time.monotonic() < deadline, publication
+            time.sleep(0.02)
+        return publication
+
+    def rows(self) -> list[Row]:
+        """The rows that Chronolake shows, from the files of its snapshot."""
+        slices = self.table.snapshot().slices
+        return rows_of([self.folder / part.base_file.path for part in slices if part.base_file is not None])
+
+    def timeline(self) -> list[str]:
+        """The names of the published timeline."""
+        return sorted(path.name for path in (self.folder / ".hoodie" / "timeline").iterdir())
+
+    def hudi_rows(self) -> list[Row]:
+        """The rows that hudi-rs shows."""
+        return read_by_hudi(self.folder)
+
+
+def rows_of(paths: Sequence[Path]) -> list[Row]:
+    """The rows of base files, without the meta columns, by key."""
+    rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+    return sorted_rows(rows)
+
+
+def read_by_hudi(folder: Path | str, options: Mapping[str, str] | None = None) -> list[Row]:
+    """The rows that hudi-rs shows of a table."""
+    table = hudi.HudiTable(str(folder), dict(options or {}))
+    return sorted_rows([row for batch in table.read() for row in batch.to_pylist()])
+
+
+def sorted_rows(rows: Sequence[Row]) -> list[Row]:
+    own = [{name: value for name, value in row.items() if name not in META} for row in rows]
+    return sorted(own, key=lambda row: (row["id"], str(row)))
+
+
+__all__ = ["PUBLISHES", "PublishedTable", "TableType", "read_by_hudi", "rows_of"]
