@@ -235,7 +235,7 @@ def _parse_json(content: bytes, path: str) -> dict[str, Any]:
         raise DamagedFile(path, "the file is empty", _ADVICE)
     try:
         return msgspec.json.decode(content, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise DamagedFile(path, f"the file is no complete JSON document ({exc})", _ADVICE) from exc
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from chronolake_hudi import avro_files, metadata, metadata_schemas
 from chronolake_hudi.errors import DamagedFile
@@ -123,6 +123,7 @@ def test_changed_bytes_are_damage_or_another_value(
 
 
 @given(st.binary(max_size=200))
+@example(b'{"partitionToWriteStats":{"\xa7":[]}}')
 def test_any_other_bytes_are_damage(content: bytes) -> None:
     with pytest.raises(DamagedFile):
         metadata.decode(content, CommitMetadata, "p")
@@ -158,6 +159,20 @@ def test_a_file_with_two_records_is_damage() -> None:
 
     with pytest.raises(DamagedFile, match="has 2 values, not a single record"):
         avro_files.decode(content + block_and_marker, "p")
+
+
+@pytest.mark.parametrize("table", ["cow8", "cow6"])
+@settings(max_examples=200)
+@given(st.data())
+def test_changed_bytes_of_hudis_commits_are_damage_or_another_value(table: str, data: st.DataObject) -> None:
+    content = bytearray(made_by_hudi.content(table, "*.commit"))
+    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+
+    try:
+        commit = metadata.decode(bytes(content), CommitMetadata, "p", made_by_hudi.layout_of(table))
+    except DamagedFile:
+        return
+    assert isinstance(commit, CommitMetadata)
 
 
 @pytest.mark.parametrize("table", ["cow8", "cow6"])
