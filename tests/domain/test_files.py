@@ -151,6 +151,10 @@ def test_column_stats_that_do_not_fit_are_refused_with_their_place(wrong: Column
         files.check(WIDE, REQUESTED, [other, stat])
 
 
+def test_field_ids_count_in_the_digest() -> None:
+    assert len({files.digest([changed(has_field_ids=given)]) for given in (True, False, UNSET)}) == 3
+
+
 def test_column_stats_count_in_the_digest_and_stats_without_have_the_digest_of_before() -> None:
     assert files.digest([GOOD]) == "ec254d49b00970e9d2a6eb19c95457116d9de8391217141b92bee98ee848e04d"
     assert len({files.digest([changed(column_stats=stats)]) for stats in ([], [ColumnStats(1)], UNSET)}) == 3

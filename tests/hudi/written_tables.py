@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chronolake import field_ids
 from chronolake_hudi import (
     avro_schema,
     log_blocks,
@@ -39,7 +40,7 @@ from chronolake_hudi.metadata import (
 )
 from chronolake_hudi.partition_metadata import PartitionMetadata
 from chronolake_hudi.properties import MergeMode, TableConfig, TableVersion
-from chronolake_model import file_names, meta_columns, times
+from chronolake_model import file_names, meta_columns, nested_fields, times
 from chronolake_model.tables import Field
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, TableType
@@ -348,7 +349,8 @@ class WrittenTable:
             pa.field(field.name, pa.int64() if field.type == "bigint" else pa.string(), field.nullable)
             for field in self.fields
         ]
-        return pa.Table.from_pylist(rows, pa.schema(columns))
+        fields, _ = nested_fields.numbered_columns(self.fields)
+        return pa.Table.from_pylist(rows, field_ids.with_field_ids(pa.schema(columns), fields))
 
     def _schema(self, *, meta: bool) -> str:
         return avro_schema.encode(avro_schema.of_table("t", self.fields, meta=meta))

@@ -51,8 +51,8 @@ def check(columns: Columns, stat: WriteStat) -> None:
 def _check_one(columns: Columns, stats: ColumnStats, records: int) -> None:
     kind = columns.kinds.get(stats.field_id)
     if kind is None and stats.field_id <= columns.last_field_id:
-        # The column was dropped while the file was written. Field ids are not used again, so no filter can name
-        # it.
+        # The column was dropped while the file was written, or it is a nested field: no filter can name it, for
+        # field ids are not used again.
         return
     if kind is None:
         raise ValueError("the table has no such column")
