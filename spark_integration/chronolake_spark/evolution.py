@@ -29,6 +29,11 @@ class Versions:
         """The columns of a version, as its files have them."""
         return self.fields.get(version, self.table.schema)
 
+    def layout_of(self, version: int) -> int:
+        """The present version if files of ``version`` have the same layout, and otherwise ``version``."""
+        is_present = _layout(self.fields_of(version)) == _layout(self.table.schema)
+        return self.table.schema_version if is_present else version
+
     def present_columns(self, version: int) -> list[Column]:
         """The columns of the present layout, in terms of those of the files of a version. Needs a session."""
         stored = {field.field_id: field for field in self.fields_of(version)}
@@ -47,6 +52,10 @@ def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSl
     return Versions(
         definition, {version: table.schema(version).fields for version in used}, table.storage_options
     )
+
+
+def _layout(fields: Iterable[SchemaField]) -> list[tuple[object, ...]]:
+    return [(field.field_id, field.name, field.type, field.nested) for field in fields]
 
 
 def _column(stored: SchemaField | None, field: SchemaField, data_type: DataType) -> Column:

@@ -107,9 +107,11 @@ def incremental(
 
 
 def _records(spark: SparkSession, written: Versions, slices: Sequence[FileSlice]) -> DataFrame:
+    files = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+    layouts_of = {version: written.layout_of(version) for version in {file.schema_version for file in files}}
     by_version: dict[int, list[DataFile]] = {}
-    for file in (slice_.base_file for slice_ in slices if slice_.base_file is not None):
-        by_version.setdefault(file.schema_version, []).append(file)
+    for file in files:
+        by_version.setdefault(layouts_of[file.schema_version], []).append(file)
     if not by_version:
         return spark.createDataFrame([], schema.file_struct_of(written.table.schema))
     frames = [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from chronolake import AddColumn, DropColumn, Operation, RenameColumn, SchemaChange, WidenColumn
+from chronolake import AddColumn, DropColumn, Operation, RenameColumn, SchemaChange, SetNullable, WidenColumn
 from chronolake_spark import SparkTable, errors, write
 
 pytestmark = pytest.mark.spark
@@ -136,6 +137,27 @@ def test_nested_fields_are_read_merged_and_compared_by_their_ids(
     files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
     assert {file.has_field_ids for file in files} == {True}
     assert table.metastore.check().totals == []
+
+
+def test_files_of_a_version_with_the_same_layout_are_read_in_one_scan(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    frame = spark.createDataFrame([(1, "a")], StructType.fromDDL("id long, name string not null"))
+    table = new_table(frame, "id", buckets=2)
+    table.insert(frame)
+    table.metastore.change_schema([SetNullable("name")])
+    table.upsert(spark.createDataFrame([(2, None)], "id long, name string"))
+
+    snapshot = table.snapshot()
+
+    versions = {
+        file_slice.base_file.schema_version
+        for file_slice in table.metastore.snapshot().slices
+        if file_slice.base_file is not None
+    }
+    assert versions == {1, 2}
+    assert "Union" not in snapshot._jdf.queryExecution().toString()
+    assert rows_of(snapshot) == [(1, "a"), (2, None)]
 
 
 def test_a_frame_with_the_columns_of_before_is_refused(spark: SparkSession, evolved: SparkTable) -> None:
