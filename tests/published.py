@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import hudi
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import chronolake
+from chronolake import errors
+from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.meta_columns import META
+from chronolake_model.problems import Problem
 from chronolake_model.publication import Publication
 from chronolake_model.tables import Field
-from chronolake_model.vocabulary import TableType
 
 PUBLISHES = ("--publisher-seconds", "0.05")
 DEADLINE_SECONDS = 30.0
@@ -33,10 +38,11 @@ Row = dict[str, Any]
 class PublishedTable:
     """A table in a local folder: rows are written as whole base files, each in a bucket of a day."""
 
-    def __init__(
-        self, client: chronolake.Client, folder: Path, name: str = "shop.orders", **definition: Any
-    ) -> None:
-        client.create_namespace(name.partition(".")[0])
+    def __init__(self, client: chronolake.Client, folder: Path, **definition: Any) -> None:
+        namespace = f"ns_{uuid.uuid4().hex[:12]}"
+        client.create_namespace(namespace)
+        name = f"{namespace}.orders"
+        self._url = client.url
         fields = definition.pop("schema", FIELDS)
         self.folder = folder
         self.table = client.create_table(
@@ -72,15 +78,7 @@ class PublishedTable:
     ) -> chronolake.WriteStat:
         folder = self.folder / partition
         folder.mkdir(parents=True, exist_ok=True)
-        keys = [str(row["id"]) for row in rows]
-        numbers = [f"{requested_time}_0_{number}" for number in range(len(rows))]
-        meta = [[requested_time] * len(rows), numbers, keys, [partition] * len(rows), [name] * len(rows)]
-        columns: dict[str, pa.Array] = {
-            column: pa.array(values, pa.string()) for column, values in zip(META, meta, strict=True)
-        }
-        for field in self.table.definition.schema:
-            columns[field.name] = pa.array([row.get(field.name) for row in rows], _ARROW[field.type])
-        pq.write_table(pa.table(columns), folder / name)
+        pq.write_table(self._table(requested_time, partition, name, rows), folder / name)
         return chronolake.WriteStat(
             partition_path=partition,
             file_id=file_id,
@@ -89,6 +87,55 @@ class PublishedTable:
             records=len(rows),
             inserts=len(rows),
         )
+
+    def _table(self, requested_time: str, partition: str, name: str, rows: Sequence[Row]) -> pa.Table:
+        keys = [str(row["id"]) for row in rows]
+        numbers = [f"{requested_time}_0_{number}" for number in range(len(rows))]
+        meta = [[requested_time] * len(rows), numbers, keys, [partition] * len(rows), [name] * len(rows)]
+        columns: dict[str, pa.Array] = {
+            column: pa.array(values, pa.string()) for column, values in zip(META, meta, strict=True)
+        }
+        for field in self.table.definition.schema:
+            columns[field.name] = pa.array([row.get(field.name) for row in rows], _ARROW[field.type])
+        return pa.table(columns)
+
+    def append(self, *rows: Row, bucket: int = 0) -> str:
+        """Complete a delta commit that appends a log file with these rows, of one day: its requested time."""
+        with self.table.begin() as write:
+            time, file_id = write.requested_time, bucket_file_id(bucket)
+            partition = f"day={rows[0]['day']}"
+            name = f".{file_id}_{time}.log.1_0-0-0"
+            content = pa.BufferOutputStream()
+            pq.write_table(self._table(time, partition, name, rows), content)
+            schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
+            block = log_blocks.parquet_block(time, schema, content.getvalue().to_pybytes())
+            encoded = log_files.encode(block)
+            (self.folder / partition / name).write_bytes(encoded)
+            write.add(
+                chronolake.WriteStat(
+                    partition_path=partition,
+                    file_id=file_id,
+                    file_name=name,
+                    size_bytes=len(encoded),
+                    records=len(rows),
+                    inserts=len(rows),
+                )
+            )
+        return time
+
+    def markers(self, stats: Sequence[chronolake.WriteStat]) -> list[chronolake.Marker]:
+        """The markers of files."""
+        return [
+            chronolake.Marker(stat.partition_path, stat.file_name, chronolake.MarkerKind.CREATE)
+            for stat in stats
+        ]
+
+    def take_at_once(self, requested_time: str) -> None:
+        """Take a plan inflight, without waiting for its publication."""
+        url = f"{self._url}/v1/tables/{self.table.name}/instants/{requested_time}/inflight"
+        answer = httpx.post(url, json={"writer": "w"})
+        if not answer.is_success:
+            raise errors.error_of(msgspec.json.decode(answer.content, type=Problem))
 
     def publish(self) -> Publication:
         """Publish up to the end of the log, as a client."""
@@ -131,6 +178,3 @@ def read_by_hudi(folder: Path | str, options: Mapping[str, str] | None = None) -
 def sorted_rows(rows: Sequence[Row]) -> list[Row]:
     own = [{name: value for name, value in row.items() if name not in META} for row in rows]
     return sorted(own, key=lambda row: (row["id"], str(row)))
-
-
-__all__ = ["PUBLISHES", "PublishedTable", "TableType", "read_by_hudi", "rows_of"]

@@ -6,7 +6,7 @@ Paths are relative to the base path, with slashes. Each method checks its paths 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -94,6 +94,9 @@ class Files(Protocol):
 
     def create(self, path: str, body: bytes) -> bool:
         """Create an object atomically. Returns False and changes nothing if it exists already."""
+
+    def create_all(self, bodies: Sequence[tuple[str, bytes]], *, in_order: bool) -> list[bool]:
+        """As ``create``, for paths and bodies. If ``in_order``, each appears only after those before it."""
 
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         """Replace an object if it still has this tag. Returns False and changes nothing otherwise."""

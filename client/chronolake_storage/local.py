@@ -11,10 +11,12 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import itertools
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from chronolake_storage.errors import BasePathMissing, LinkRefused, StorageError, failed, reason, too_large
@@ -30,6 +32,8 @@ from chronolake_storage.files import (
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW: Final = _FOLDER | os.O_NOFOLLOW
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITERS: Final = 8
+"""Threads that write files of one caller at a time."""
 _OPEN_FOLDERS: Final = 64
 """Folders that stay open within one batch."""
 
@@ -114,6 +118,24 @@ class LocalFiles:
                 return _publish(folder, name, body)
             except OSError as exc:
                 raise failed(self._full(path), exc) from exc
+
+    def create_all(self, bodies: Sequence[tuple[str, bytes]], *, in_order: bool) -> list[bool]:
+        # Files of one folder together: only writing their content takes long, and that has no order.
+        ordered = [(*check_path(path), body, number) for number, (path, body) in enumerate(bodies)]
+        if not in_order:
+            ordered.sort(key=lambda entry: entry[0])
+        created: dict[int, bool] = {}
+        self.make_folder()
+        with self._opened() as folders, ThreadPoolExecutor(_WRITERS) as writers:
+            for at, entries in itertools.groupby(ordered, key=lambda entry: entry[0]):
+                together = list(entries)
+                named = [(name, body) for _, name, body, _ in together]
+                try:
+                    flags = _publish_all(folders.make(at), named, writers)
+                except OSError as exc:
+                    raise failed(self._full(at), exc) from exc
+                created |= zip((number for *_, number in together), flags, strict=True)
+        return [created[number] for number in range(len(bodies))]
 
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         at, name = check_path(path)
@@ -318,7 +340,21 @@ def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | N
 
 def _publish(folder: int, name: str, body: bytes) -> bool:
     """Create a file atomically and durably; returns False if the name exists."""
-    part = _write_part(folder, name, body)
+    is_new = _link(folder, _write_part(folder, name, body), name)
+    if is_new:
+        os.fsync(folder)
+    return is_new
+
+
+def _publish_all(folder: int, bodies: Sequence[tuple[str, bytes]], writers: ThreadPoolExecutor) -> list[bool]:
+    """As ``_publish`` for several files, which appear in order. After a failure, some of them are there."""
+    parts = writers.map(lambda entry: _write_part(folder, *entry), bodies)
+    flags = [_link(folder, part, name) for part, (name, _) in zip(parts, bodies, strict=True)]
+    os.fsync(folder)
+    return flags
+
+
+def _link(folder: int, part: str, name: str) -> bool:
     try:
         # Unlike a rename, link fails if the name exists.
         os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -326,7 +362,6 @@ def _publish(folder: int, name: str, body: bytes) -> bool:
         return False
     finally:
         os.unlink(part, dir_fd=folder)
-    os.fsync(folder)
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -158,6 +158,12 @@ class ObjectFiles:
         except self._refusals as exc:
             raise failed(self._full(path), exc) from exc
         return True
+
+    def create_all(self, bodies: Sequence[tuple[str, bytes]], *, in_order: bool) -> list[bool]:
+        if in_order:
+            return [self.create(path, body) for path, body in bodies]
+        by_path = dict(bodies)
+        return list(_in_threads(lambda path: self.create(path, by_path[path]), by_path))
 
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         try:

@@ -8,7 +8,7 @@ the order of the log, and ``hoodie.properties`` last: without it readers find no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from chronolake_model.publication import PublicationStep, PublishedFile
@@ -42,21 +42,30 @@ def execute(files: Files, guard: Guard, steps: Sequence[PublicationStep], *, is_
     While the table ``is_hidden`` from readers, the order matters only for ``hoodie.properties``: it goes first
     when it is removed, and comes last when it is written.
     """
-    if not is_hidden:
-        for step in steps:
-            _write(files, step.writes)
-            _remove(guard, step.removes)
+    if is_hidden:
+        _execute_hidden(files, guard, steps)
         return
+    written: list[PublishedFile] = []
+    for step in steps:
+        written += step.writes
+        if step.removes or PROPERTIES_PATH in [file.path for file in step.writes]:
+            _write(files, written, in_order=True)
+            _remove(guard, step.removes)
+            written = []
+    _write(files, written, in_order=True)
+
+
+def _execute_hidden(files: Files, guard: Guard, steps: Sequence[PublicationStep]) -> None:
     if any(PROPERTIES_PATH in step.removes for step in steps):
         _remove(guard, [PROPERTIES_PATH])
     removed = [path for step in steps for path in step.removes if path != PROPERTIES_PATH]
     # A file that a later step removes is not written first: the page may be executed again.
     content = {file.path: file for step in steps for file in step.writes if file.path not in removed}
     last = content.pop(PROPERTIES_PATH, None)
-    _write(files, content.values())
+    _write(files, [*content.values()], in_order=False)
     _remove(guard, removed)
     if last is not None:
-        _write(files, [last])
+        _write(files, [last], in_order=True)
 
 
 def _remove(guard: Guard, paths: Sequence[str]) -> None:
@@ -64,20 +73,19 @@ def _remove(guard: Guard, paths: Sequence[str]) -> None:
         guard.remove_published(paths)
 
 
-def _write(files: Files, written: Iterable[PublishedFile]) -> None:
-    """Write files in order; those that are there with the same content are done."""
-    for file in written:
-        if file.path != PROPERTIES_PATH and files.create(file.path, file.content):
-            continue
-        if _is_partition_metadata(file.path):
-            # Whoever wrote it first: readers need only the depth.
-            continue
+def _write(files: Files, written: Sequence[PublishedFile], *, in_order: bool) -> None:
+    """Write files; those that are there with the same content are done. ``hoodie.properties`` comes last."""
+    new = [file for file in written if file.path != PROPERTIES_PATH]
+    created = files.create_all([(file.path, file.content) for file in new], in_order=in_order) if new else []
+    # Whoever wrote the metadata of a partition first: readers need only the depth.
+    others = [
+        file
+        for file, is_new in zip(new, created, strict=True)
+        if not is_new and not file.path.endswith(PARTITION_METADATA)
+    ]
+    for file in [*others, *(file for file in written if file.path == PROPERTIES_PATH)]:
         if not _is_there(files, file):
             files.put(file.path, file.content)
-
-
-def _is_partition_metadata(path: str) -> bool:
-    return path.rpartition("/")[2] == PARTITION_METADATA
 
 
 def _is_there(files: Files, file: PublishedFile) -> bool:
