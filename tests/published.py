@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import hudi
 import msgspec
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,7 +21,7 @@ from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.meta_columns import META
 from chronolake_model.problems import Problem
-from chronolake_model.publication import Publication
+from chronolake_model.publication import Publication, PublicationLease
 from chronolake_model.tables import Field
 
 PUBLISHES = ("--publisher-seconds", "0.05")
@@ -51,6 +52,7 @@ class PublishedTable:
             schema=fields,
             record_key_fields=definition.pop("record_key_fields", ["id"]),
             partition_fields=definition.pop("partition_fields", ["day"]),
+            index=chronolake.BucketIndex(buckets=32),
             **definition,
         )
 
@@ -132,22 +134,50 @@ class PublishedTable:
 
     def take_at_once(self, requested_time: str) -> None:
         """Take a plan inflight, without waiting for its publication."""
-        url = f"{self._url}/v1/tables/{self.table.name}/instants/{requested_time}/inflight"
-        answer = httpx.post(url, json={"writer": "w"})
-        if not answer.is_success:
-            raise errors.error_of(msgspec.json.decode(answer.content, type=Problem))
+        self._post(f"instants/{requested_time}/inflight", {"writer": "w"})
 
     def publish(self) -> Publication:
         """Publish up to the end of the log, as a client."""
         return self.table.publish()
 
+    def lease(self, publisher: str, lease_seconds: int = 60) -> PublicationLease:
+        """Take the publisher's lease."""
+        body = {"publisher": publisher, "lease_seconds": lease_seconds}
+        return msgspec.json.decode(self._post("publication/lease", body), type=PublicationLease)
+
+    def lease_later(self, publisher: str) -> PublicationLease:
+        """Take the publisher's lease as soon as another's has ended."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                return self.lease(publisher)
+            except errors.LeaseLive:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def report(self, lease: PublicationLease, version: int) -> Publication:
+        """Report that the steps up to a version are executed."""
+        body = {"publisher": lease.publisher, "epoch": lease.epoch, "version": version}
+        return msgspec.json.decode(self._post("publication", body), type=Publication)
+
+    def expire_lease(self, dsn: str) -> None:
+        """End the lease of a publisher that is dead."""
+        with psycopg.connect(dsn) as connection:
+            connection.execute("UPDATE chronolake.publication SET lease_expires_at = NULL")
+
+    def wait_for(self, holds: Callable[[Publication], bool]) -> Publication:
+        """Wait until the publication is in some state."""
+        return wait_until(self.table, holds)
+
+    def _post(self, path: str, body: dict[str, object]) -> bytes:
+        answer = httpx.post(f"{self._url}/v1/tables/{self.table.name}/{path}", json=body)
+        if not answer.is_success:
+            raise errors.error_of(msgspec.json.decode(answer.content, type=Problem))
+        return answer.content
+
     def published(self) -> Publication:
         """Wait until a server has published the whole log."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while (publication := self.table.publication()).lag_versions or not publication.is_visible:
-            assert time.monotonic() < deadline, publication
-            time.sleep(0.02)
-        return publication
+        return wait_until_published(self.table)
 
     def rows(self) -> list[Row]:
         """The rows that Chronolake shows, from the files of its snapshot."""
@@ -178,3 +208,17 @@ def read_by_hudi(folder: Path | str, options: Mapping[str, str] | None = None) -
 def sorted_rows(rows: Sequence[Row]) -> list[Row]:
     own = [{name: value for name, value in row.items() if name not in META} for row in rows]
     return sorted(own, key=lambda row: (row["id"], str(row)))
+
+
+def wait_until(table: chronolake.Table, holds: Callable[[Publication], bool]) -> Publication:
+    """Wait until the publication of a table is in some state."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not holds(publication := table.publication()):
+        assert time.monotonic() < deadline, publication
+        time.sleep(0.02)
+    return publication
+
+
+def wait_until_published(table: chronolake.Table) -> Publication:
+    """Wait until a server has published the whole log."""
+    return wait_until(table, lambda publication: publication.is_visible and not publication.lag_versions)

@@ -5,15 +5,17 @@ What they read wrongly without an error is never published (docs/concepts/hudi.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from chronolake_hudi import avro_schema
 from chronolake_metastore import errors
+from chronolake_model import column_types, nested_fields
+from chronolake_model.column_types import DataType
 from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, Publisher
-from chronolake_model.tables import Field, SchemaField
+from chronolake_model.tables import Field, NestedField, SchemaField
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import TableType
 
@@ -157,17 +159,38 @@ def unreadable_versions(
     Hudi finds a column of a file by its name. A renamed column is null for it, and a column that was dropped
     shows its values again under a new column of the same name.
     """
-    found: dict[int, str] = {}
+    wanted = _ids_by_path(present)
+    unreadable: dict[int, str] = {}
     for version, fields in versions.items():
-        by_name = {field.name: field.field_id for field in fields}
-        field_ids = {field.field_id for field in fields}
-        for field in present:
-            same_name = by_name.get(field.name)
-            is_renamed = same_name is None and field.field_id in field_ids
-            if is_renamed or same_name not in (None, field.field_id):
-                found[version] = field.name
+        stored = _ids_by_path(fields)
+        stored_ids = set(stored.values())
+        for path, field_id in wanted.items():
+            same_name = stored.get(path)
+            is_renamed = same_name is None and field_id in stored_ids
+            if is_renamed or same_name not in (None, field_id):
+                unreadable[version] = ".".join(path)
                 break
-    return found
+    return unreadable
+
+
+def _ids_by_path(fields: Sequence[SchemaField]) -> dict[tuple[str, ...], int]:
+    """The id of each column, and of each field within one, by the names that lead to it."""
+    return {
+        path: field_id
+        for field in fields
+        for path, field_id in _paths(
+            (field.name,), field.field_id, column_types.parse(field.type), field.nested
+        )
+    }
+
+
+def _paths(
+    path: tuple[str, ...], field_id: int, data_type: DataType, nested: Sequence[NestedField]
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    yield path, field_id
+    # Tables from before nested ids have none.
+    for part, field in zip(nested_fields.parts(data_type), nested, strict=False):
+        yield from _paths((*path, part.name), field.field_id, part.type, field.nested)
 
 
 def pause_reason(column: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import nested_changes, tables
+from chronolake_metastore.domain import nested_changes, publication, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
 from chronolake_metastore.domain.nested_changes import RefusedChangeError
@@ -68,6 +68,7 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
         refuse_larger("changes", request.changes, SCHEMA_BYTES_MAX)
     except ValueError as exc:
         raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
+    _refuse_unreadable(table, columns.fields)
     return TableSchemaChanged(
         name=table.name,
         schema_version=present + 1,
@@ -75,6 +76,22 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
         last_field_id=columns.last_field_id,
         changes=request.changes,
     )
+
+
+def _refuse_unreadable(table: Table, fields: Sequence[SchemaField]) -> None:
+    """Raise ``IncompatibleSchema`` when Hudi must be able to read the table, and could not."""
+    if not publication.is_demanded(table.definition):
+        return
+    reason = publication.obstacle(msgspec.structs.replace(table.definition, schema=list(fields)))
+    renamed = publication.unreadable_versions(fields, {0: table.definition.schema})
+    if reason is None and renamed:
+        reason = f"Hudi's readers would show wrong values of {renamed[0]!r} in the files from before"
+    if reason is not None:
+        raise errors.IncompatibleSchema(
+            f"{table.name!r} is to be published, by its property hudi.publish, and {reason}; or unset the "
+            "property",
+            table=table.name,
+        )
 
 
 def evolve(table: Table, event: TableSchemaChanged) -> Table:

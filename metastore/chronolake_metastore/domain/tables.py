@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import base_paths, properties
+from chronolake_metastore.domain import base_paths, properties, publication
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableAltered, TableCreated, TableDropped
@@ -145,6 +145,7 @@ def create(
     """
     definition = command.request
     _check(definition)
+    publication.refuse_unreadable(definition)
     key = base_path_key(command)
     if existing is not None:
         raise errors.TableExists(
@@ -192,6 +193,7 @@ def alter(table: Table, request: wire.AlterTable, pending: Sequence[Micros]) -> 
     except ValueError as exc:
         raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
     properties.check(after)
+    publication.refuse_unreadable(msgspec.structs.replace(table.definition, properties=after))
     held = properties.held_by_pending([*payload.set, *payload.unset])
     if held and pending:
         raise _held(table, pending, f"{', '.join(held)} cannot change, for pending instants have files there")

@@ -1,0 +1,164 @@
+"""What Hudi's readers cannot read pauses publication, or is refused; what was published stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chronolake
+from chronolake import errors
+from chronolake_model.publication import PublicationState
+from chronolake_model.schemas import AddColumn, DropColumn, RenameColumn
+from chronolake_model.tables import Field
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import TableType
+from tests.fix_server import ServerProcess
+from tests.published import FIELDS, PUBLISHES, PublishedTable
+from tests.server.test_publication import row
+
+UNREADABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "a tick of a microsecond": ({"tick": Tick.MICROSECOND}, "tick"),
+    "a name with a space": ({"schema": [*FIELDS, Field("a b", "int")]}, "Avro"),
+    "a nested name with a space": ({"schema": [*FIELDS, Field("s", "struct<`a b`:int>")]}, "Avro"),
+    "a partition by a timestamp": (
+        {"schema": [*FIELDS, Field("at", "timestamp")], "partition_fields": ["at"]},
+        "timestamp",
+    ),
+    "a string that orders": ({"type": TableType.MERGE_ON_READ, "ordering_field": "day"}, "string"),
+    "a nullable ordering field": (
+        {
+            "type": TableType.MERGE_ON_READ,
+            "schema": [*FIELDS, Field("at", "bigint")],
+            "ordering_field": "at",
+        },
+        "nullable",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def client(shared_server: ServerProcess) -> Iterator[chronolake.Client]:
+    """A client of a server that publishes nothing by itself."""
+    with chronolake.connect(shared_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def table(client: chronolake.Client, tmp_path: Path) -> PublishedTable:
+    """A copy-on-write table."""
+    return PublishedTable(client, tmp_path / "lake")
+
+
+@pytest.mark.parametrize("case", [name for name in UNREADABLE if "tick" not in name])
+def test_a_table_that_hudi_cannot_read_is_paused_with_the_reason(
+    client: chronolake.Client, tmp_path: Path, case: str
+) -> None:
+    definition, reason = UNREADABLE[case]
+    table = PublishedTable(client, tmp_path / "lake", **definition)
+    with pytest.raises(errors.NotPublished, match=reason):
+        table.publish()
+    publication = table.table.publication()
+    assert publication.state is PublicationState.PAUSED
+    assert reason in str(publication.reason)
+    assert not (tmp_path / "lake/.hoodie/hoodie.properties").exists()
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_a_table_that_is_to_be_published_is_refused_if_hudi_cannot_read_it(
+    client: chronolake.Client, tmp_path: Path, case: str
+) -> None:
+    definition, reason = UNREADABLE[case]
+    with pytest.raises(errors.InvalidTable, match=reason):
+        PublishedTable(client, tmp_path / "lake", properties={"hudi.publish": "true"}, **definition)
+    table = PublishedTable(client, tmp_path / "lake", **definition)
+    with pytest.raises(errors.InvalidTable, match=reason):
+        table.table.alter(set={"hudi.publish": "true"})
+
+
+def test_a_table_with_a_tick_of_a_microsecond_is_not_published(
+    client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = PublishedTable(client, tmp_path / "lake", tick=Tick.MICROSECOND)
+    assert table.table.publication().state is PublicationState.OFF
+    with pytest.raises(errors.NotPublished, match="20 digits"):
+        table.publish()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [RenameColumn("name", "label")],
+        [DropColumn("name"), AddColumn("name", "string")],
+    ],
+    ids=["rename", "name given again"],
+)
+def test_publication_waits_at_a_rename_until_the_files_from_before_are_rewritten(
+    table: PublishedTable, changes: list[Any]
+) -> None:
+    table.write(row(1), row(2, day="b"))
+    table.publish()
+    before = table.hudi_rows()
+    table.table.change_schema(changes)
+    new_name = table.table.definition.schema[-1].name
+    table.write({"id": 1, "day": "a", new_name: "z"})
+
+    with pytest.raises(errors.NotPublished, match="renamed, or has the name"):
+        table.publish()
+    publication = table.table.publication()
+    assert publication.state is PublicationState.PAUSED
+    assert table.hudi_rows() == before
+
+    table.write({"id": 2, "day": "b", new_name: "w"})
+    publication = table.publish()
+    assert publication.state is PublicationState.PUBLISHING
+    assert publication.is_visible
+    assert table.hudi_rows() == [{"id": 1, "day": "a", new_name: "z"}, {"id": 2, "day": "b", new_name: "w"}]
+
+
+def test_a_rename_before_the_first_file_pauses_nothing(table: PublishedTable) -> None:
+    table.publish()
+    table.table.change_schema([RenameColumn("name", "label")])
+    table.write({"id": 1, "day": "a", "label": "z"})
+    table.publish()
+    assert table.hudi_rows() == [{"id": 1, "day": "a", "label": "z"}]
+
+
+def test_a_late_file_of_the_schema_before_a_rename_pauses(table: PublishedTable) -> None:
+    table.publish()
+    late = table.table.begin()
+    stats = table.files(late.requested_time, [row(1)])
+    table.table.change_schema([RenameColumn("name", "label")])
+    table.publish()
+    for stat in stats:
+        late.add(stat)
+    late.complete()
+    with pytest.raises(errors.NotPublished, match="renamed"):
+        table.publish()
+    assert table.hudi_rows() == []
+
+
+def test_a_rename_is_refused_if_the_table_is_to_be_published(client: chronolake.Client, tmp_path: Path) -> None:
+    table = PublishedTable(client, tmp_path / "lake", properties={"hudi.publish": "true"})
+    with pytest.raises(errors.IncompatibleSchema, match=r"hudi\.publish"):
+        table.table.change_schema([RenameColumn("name", "label")])
+    with pytest.raises(errors.IncompatibleSchema, match="Avro"):
+        table.table.change_schema([AddColumn("a b", "int")])
+    table.table.change_schema([AddColumn("ab", "int")])
+
+
+def test_a_server_pauses_and_resumes_by_itself(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        table.table.change_schema([RenameColumn("name", "label")])
+        table.wait_for(lambda publication: publication.state is PublicationState.PAUSED)
+        table.write({"id": 1, "day": "a", "label": "z"})
+        table.published()
+        assert table.hudi_rows() == [{"id": 1, "day": "a", "label": "z"}]
