@@ -221,3 +221,42 @@ def test_a_file_of_an_earlier_schema_comes_out_in_the_present_layout() -> None:
         {"note": None, "number": 1, "price": decimal.Decimal("1.50"), "rate": 0.5},
         {"note": None, "number": 2, "price": None, "rate": 1.5},
     ]
+
+
+def test_nested_fields_that_only_became_wider_are_widened() -> None:
+    before, _ = nested_fields.numbered_columns(
+        [
+            Field("tags", "array<int>"),
+            Field("attrs", "map<string,float>"),
+            Field("home", "struct<zip:int,geo:array<float>>"),
+        ]
+    )
+    stored = pa.schema(
+        [
+            ("tags", pa.list_(pa.int32())),
+            ("attrs", pa.map_(pa.string(), pa.float32())),
+            ("home", pa.struct([("zip", pa.int32()), ("geo", pa.list_(pa.float32()))])),
+        ]
+    )
+    wider = pa.schema(
+        [
+            ("tags", pa.list_(pa.int64())),
+            ("attrs", pa.map_(pa.string(), pa.float64())),
+            ("home", pa.struct([("zip", pa.int64()), ("geo", pa.list_(pa.float64()))])),
+        ]
+    )
+    rows = [
+        {"tags": [1, None], "attrs": [("k", 0.5)], "home": {"zip": 1, "geo": [0.5]}},
+        {"tags": None, "attrs": None, "home": None},
+        {"tags": [], "attrs": [], "home": {"zip": None, "geo": None}},
+    ]
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, field_ids.with_field_ids(stored, before)), sink)
+    file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+
+    present = field_ids.with_field_ids(wider, before)
+    wide_rows = layouts.in_layout(file.read(), layouts.stored_schema(file, None, "a.parquet"), present)
+
+    wide_rows.validate(full=True)
+    assert wide_rows.schema.equals(present, check_metadata=True)
+    assert wide_rows.to_pylist() == rows
