@@ -138,6 +138,11 @@ class Location:
         sizes = self.checked_storage.sizes(file.path for file in files)
         return [file for file, size in zip(files, sizes, strict=True) if size is not None]
 
+    def remove_undone(self, paths: Sequence[str]) -> None:
+        """See ``Guard.remove_undone``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            self.guard.remove_undone(paths)
+
     def delete(self, deleting: Deleting, files: Sequence[DeletedFile]) -> dict[str, str]:
         """Delete files, see ``Guard.delete``; returns the failures by path.
 

@@ -28,6 +28,9 @@ _PUBLISHED: Final = re.compile(
     re.ASCII,
 )
 """The files of a publication that a later step removes."""
+_PENDING_OF_HUDI: Final = re.compile(
+    rf"{re.escape(METADATA_FOLDER)}/(timeline/)?[0-9]{{17}}(\.[a-z]+)?\.(requested|inflight)", re.ASCII
+)
 MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
 """Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 AT_ONCE: Final = 5_000
@@ -100,10 +103,20 @@ class Guard:
 
     def remove_published(self, paths: Sequence[str]) -> None:
         """Remove files of the publication, in order: no data files. Raises ``StorageError``."""
+        self._remove(paths, _PUBLISHED, "a publication")
+
+    def remove_undone(self, paths: Sequence[str]) -> None:
+        """Remove files of Hudi's timeline that name an instant as pending, in order. Raises ``StorageError``.
+
+        They are of instants that Hudi did not complete before the table was adopted, and that were undone.
+        """
+        self._remove(paths, _PENDING_OF_HUDI, "a pending instant")
+
+    def _remove(self, paths: Sequence[str], pattern: re.Pattern[str], what: str) -> None:
         self.check_claim()
         for path in paths:
-            if not _PUBLISHED.fullmatch(path):
-                raise StorageError(f"{path[:200]!r} is no file of a publication")
+            if not pattern.fullmatch(path):
+                raise StorageError(f"{path[:200]!r} is no file of {what}")
         for deletion in self._files.delete_unguarded(paths):
             if deletion.failure is not None:
                 raise StorageError(f"{self._files.base_path}/{deletion.path}: {deletion.failure}")

@@ -15,6 +15,7 @@ from chronolake._concurrency import awaiting as concurrency
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import tables as model
+from chronolake_model.adoption import AdoptedTable, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
@@ -178,6 +179,17 @@ class AsyncClient:
         The namespace is checked last: if ``NamespaceNotFound`` is raised, the rest of the definition is valid.
         """
         await self._transport.send(calls.tables.check_new(definition))
+
+    async def adopt_table(self, request: AdoptTable) -> AdoptedTable:
+        """Create a table with the history that Hudi's timeline has; ``chronolake.hudi`` makes the request.
+
+        Raises what ``create_table`` raises, and ``InvalidWriteStat``, ``InvalidPlan``.
+        """
+        return await self._transport.send(calls.adoption.adopt(request))
+
+    async def check_adoption(self, request: AdoptTable) -> None:
+        """Raise the error that ``adopt_table`` would raise now; nothing is created."""
+        await self._transport.send(calls.adoption.check(request))
 
     async def table(self, name: str) -> AsyncTable:
         """The table ``namespace.table``. Raises ``TableNotFound``."""

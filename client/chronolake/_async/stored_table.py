@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from chronolake import calls
 from chronolake._async import arrow, orphans, publishing, sweeps
@@ -326,6 +326,13 @@ class AsyncStoredTable:
         that of another table.
         """
         await concurrency.run_blocking(self._location.claim)
+
+    async def remove_undone_of_hudi(self, paths: Sequence[str]) -> None:
+        """Remove files of Hudi's timeline of instants that were pending when the table was adopted, and undone.
+
+        ``paths`` are relative to the base path. Raises ``StorageFailed``.
+        """
+        await concurrency.run_blocking(lambda: self._location.remove_undone(paths))
 
     def _as_write(self, instant: Instant) -> AsyncWrite:
         return AsyncWrite(self._transport, instant, self._location)

@@ -16,6 +16,7 @@ from chronolake._sync.table import Table
 from chronolake._sync.transport import Transport
 from chronolake._sync.write import Write
 from chronolake_model import tables as model
+from chronolake_model.adoption import AdoptedTable, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
@@ -179,6 +180,17 @@ class Client:
         The namespace is checked last: if ``NamespaceNotFound`` is raised, the rest of the definition is valid.
         """
         self._transport.send(calls.tables.check_new(definition))
+
+    def adopt_table(self, request: AdoptTable) -> AdoptedTable:
+        """Create a table with the history that Hudi's timeline has; ``chronolake.hudi`` makes the request.
+
+        Raises what ``create_table`` raises, and ``InvalidWriteStat``, ``InvalidPlan``.
+        """
+        return self._transport.send(calls.adoption.adopt(request))
+
+    def check_adoption(self, request: AdoptTable) -> None:
+        """Raise the error that ``adopt_table`` would raise now; nothing is created."""
+        self._transport.send(calls.adoption.check(request))
 
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Raises ``TableNotFound``."""

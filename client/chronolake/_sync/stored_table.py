@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from chronolake import calls
 from chronolake._concurrency import blocking as concurrency
@@ -325,6 +325,13 @@ class StoredTable:
         that of another table.
         """
         concurrency.run_blocking(self._location.claim)
+
+    def remove_undone_of_hudi(self, paths: Sequence[str]) -> None:
+        """Remove files of Hudi's timeline of instants that were pending when the table was adopted, and undone.
+
+        ``paths`` are relative to the base path. Raises ``StorageFailed``.
+        """
+        concurrency.run_blocking(lambda: self._location.remove_undone(paths))
 
     def _as_write(self, instant: Instant) -> Write:
         return Write(self._transport, instant, self._location)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chronolake.calls import (
+    adoption,
     base,
     cleans,
     clock,
@@ -23,6 +24,7 @@ from chronolake.calls import (
 )
 
 __all__ = [
+    "adoption",
     "base",
     "cleans",
     "clock",

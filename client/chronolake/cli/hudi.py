@@ -5,14 +5,18 @@ from __future__ import annotations
 import typer
 from rich.console import Console
 
-from chronolake.cli import context, options, output
+from chronolake.cli import adoption, context, options, output
 from chronolake_model.publication import Publication
 
 
 def app() -> typer.Typer:
     """The commands of ``chronolake hudi``."""
     return options.group(
-        "hudi", "Publish tables for Hudi's readers.", ("status", show_status), ("publish", publish)
+        "hudi",
+        "Publish tables for Hudi's readers, and bring in tables of Hudi.",
+        ("status", show_status),
+        ("publish", publish),
+        ("adopt", adoption.adopt),
     )
 
 

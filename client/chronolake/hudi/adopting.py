@@ -1,0 +1,193 @@
+"""Adopts a Hudi table: checks it, brings its history in, and takes its folder over.
+
+Nothing is changed before the metastore has the table. From then on each step can be repeated: a second run
+continues where the first one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from chronolake import _base_paths, errors
+from chronolake._sync.client import Client
+from chronolake._sync.table import Table
+from chronolake.hudi import folder, history, stored
+from chronolake.hudi.history import WRITER, Adoption, CannotAdopt, Options, Pending
+from chronolake.hudi.stored import StoredTable
+from chronolake.storage import storage_failures
+from chronolake_hudi import java_properties, properties
+from chronolake_hudi.errors import HudiFormatError
+from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.storage import options_of
+from chronolake_model.vocabulary import State
+from chronolake_storage import claims, opening
+from chronolake_storage.files import Files
+
+_REASON = "it was pending when the table was adopted from Hudi"
+_MARKERS_AT_ONCE = 10_000
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """What was adopted, or would be. ``instants`` are those that come in, the pending ones among them.
+
+    ``rolled_back`` are the pending instants that were undone. ``table_id`` is null after a dry run.
+    """
+
+    table: str
+    base_path: str
+    table_id: str | None
+    table_version: int
+    instants: int
+    files: int
+    cleaned_before: str | None
+    rolled_back: list[str]
+    notes: list[str]
+
+
+def adopt(
+    client: Client, options: Options, *, dry_run: bool = False, storage_options: Mapping[str, str] | None = None
+) -> Adopted:
+    """Adopt a table, or with ``dry_run`` only check all that can be checked.
+
+    Raises ``CannotAdopt`` and the errors of ``Client.adopt_table`` before anything is changed, and
+    ``StorageFailed``.
+    """
+    options = msgspec.structs.replace(options, base_path=_base_paths.absolute(options.base_path))
+    with storage_failures():
+        files = opening.open_files(options.base_path, options_of(options.properties, storage_options))
+        files.check()
+    existing = None if dry_run else _begun_before(client, options)
+    table = _read(files)
+    if existing is None:
+        adoption = history.adoption_of(table, options)
+        if not options.reuse_base_path:
+            _refuse_claim(files)
+        client.check_adoption(adoption.request)
+        if dry_run:
+            return _result(table, adoption, None, [])
+        answer = client.adopt_table(adoption.request)
+        existing = client.table_of(answer.table)
+        _take_folder(client, existing, files, table)
+        pending: Sequence[Pending] = adoption.pending
+    else:
+        _take_folder(client, existing, files, table)
+        adoption = None
+        pending = history.pending_of(table)
+    rolled_back = _roll_back(existing, pending)
+    if adoption is None:
+        return _result_of_repeat(existing, table, rolled_back)
+    return _result(table, adoption, existing, rolled_back)
+
+
+def _begun_before(client: Client, options: Options) -> Table | None:
+    """The table, if an earlier run has adopted it from this folder."""
+    try:
+        table = client.table(options.name)
+    except (errors.TableNotFound, errors.NamespaceNotFound):
+        return None
+    is_same = table.definition.base_path == options.base_path
+    return table if is_same and ADOPTED_PROPERTY in table.definition.properties else None
+
+
+def _read(files: Files) -> StoredTable:
+    try:
+        with storage_failures():
+            return stored.read(files)
+    except HudiFormatError as exc:
+        raise CannotAdopt([str(exc)]) from exc
+
+
+def _refuse_claim(files: Files) -> None:
+    with storage_failures():
+        claim = files.read(claims.PATH)
+    if claim is not None:
+        raise CannotAdopt(
+            [
+                f"{files.base_path}/{claims.PATH} says that the folder is a table of Chronolake; if "
+                "that table was released or dropped from this metastore, give --reuse-base-path"
+            ]
+        )
+
+
+def _take_folder(client: Client, table: Table, files: Files, before: StoredTable) -> None:
+    """Claim the folder and guard the table; if Hudi has written meanwhile, give it back as it was."""
+    table.claim_storage()
+    with storage_failures():
+        content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
+    stated = {} if content is None else java_properties.decode(content.body, properties.PATH)
+    if stated.get(folder.TABLE_ID_KEY) == table.definition.table_id:
+        return
+    if content is None or content.tag != before.tag:
+        _give_back(client, table, "hoodie.properties has changed")
+        return
+    guarded = folder.guarded(stated, table.definition.table_id)
+    with storage_failures():
+        if not files.replace(properties.PATH, guarded, content.tag):
+            _give_back(client, table, "hoodie.properties has changed")
+        # A writer that began before the guard was there.
+        listed = {path for instant in before.instants for path in instant.paths}
+        later = sorted(set(stored.timeline_paths(files, before.layout)) ^ listed)
+        if later:
+            present = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
+            if present is not None:
+                files.replace(properties.PATH, before.text, present.tag)
+            _give_back(client, table, f"the timeline has changed: {later[0]}")
+
+
+def _give_back(client: Client, table: Table, why: str) -> None:
+    client.drop_table(table.name)
+    raise CannotAdopt(
+        [
+            f"Hudi has written to the table while it was adopted ({why}); it is as Hudi left it, and "
+            f"{table.name} is dropped: stop the writers, and adopt it again with --reuse-base-path"
+        ]
+    )
+
+
+def _roll_back(table: Table, pending: Iterable[Pending]) -> list[str]:
+    """Undo what was pending, by the ordinary rollback, and then take it off Hudi's timeline."""
+    undone = []
+    for instant in pending:
+        if instant.is_adopted:
+            if table.instant(instant.requested_time).state is not State.ROLLED_BACK:
+                for at in range(0, len(instant.markers), _MARKERS_AT_ONCE):
+                    part = instant.markers[at : at + _MARKERS_AT_ONCE]
+                    table.create_markers(instant.requested_time, part, writer=WRITER)
+                table.rollback(instant.requested_time, _REASON, writer=WRITER, execute=True)
+            table.finish_rollbacks()
+        undone.append(instant.requested_time)
+        # The inflight file first: a requested instant alone has no files.
+        table.remove_undone_of_hudi(sorted(instant.paths))
+    return undone
+
+
+def _result(table: StoredTable, adoption: Adoption, adopted: Table | None, rolled_back: list[str]) -> Adopted:
+    request = adoption.request
+    return Adopted(
+        table=request.definition.name,
+        base_path=request.definition.base_path,
+        table_id=None if adopted is None else adopted.definition.table_id,
+        table_version=table.config.version.value,
+        instants=len(request.instants),
+        files=sum(len(instant.write_stats) for instant in request.instants),
+        cleaned_before=request.cleaned_before,
+        rolled_back=rolled_back,
+        notes=adoption.notes,
+    )
+
+
+def _result_of_repeat(adopted: Table, table: StoredTable, rolled_back: list[str]) -> Adopted:
+    definition = adopted.definition
+    return Adopted(
+        table=definition.name,
+        base_path=definition.base_path,
+        table_id=definition.table_id,
+        table_version=table.config.version.value,
+        instants=sum(1 for _ in adopted.instants()),
+        files=len(table.data_files),
+        cleaned_before=definition.cleaned_before,
+        rolled_back=rolled_back,
+        notes=["the table was adopted before; this run has finished what was left to do"],
+    )

@@ -1,0 +1,52 @@
+"""The properties of a table in its folder: guarded against Hudi's writers, or handed back to them. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from chronolake_hudi import java_properties, properties
+
+TABLE_ID_KEY: Final = "chronolake.table-id"
+"""The key of ``hoodie.properties`` that says which table of Chronolake has written it."""
+_GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
+_GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
+_METADATA_TABLE: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
+_CHECKSUM: Final = "hoodie.table.checksum"
+"""Java compares it if it is there, and it is of the name of the table only: it stays right, or is left out."""
+
+
+def guarded(stated: Mapping[str, str], table_id: str) -> bytes:
+    """The properties of an adopted table: as they were, with the guard, and without the metadata table.
+
+    Nobody updates the metadata table from now on, so no reader may use it.
+    """
+    kept = {key: text for key, text in stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}
+    kept |= {_GENERATOR_CLASS: properties.GUARD_CLASS, TABLE_ID_KEY: table_id}
+    return java_properties.encode(kept, "Written by Chronolake; change the table through Chronolake only")
+
+
+def released(stated: Mapping[str, str], before: Mapping[str, str], generator: str) -> bytes:
+    """The properties of a released table, for Hudi to write.
+
+    ``before`` are those that an adopted table had: its key generator comes back. ``generator`` is the type of
+    the key generator of a table that had none.
+    """
+    kept = {
+        key: text
+        for key, text in stated.items()
+        if key not in {*_METADATA_TABLE, _CHECKSUM, _GENERATOR_CLASS, TABLE_ID_KEY}
+    }
+    for key in (_GENERATOR_CLASS, _GENERATOR_TYPE):
+        if before.get(key):
+            kept[key] = before[key]
+    if not kept.get(_GENERATOR_CLASS) and not kept.get(_GENERATOR_TYPE):
+        kept[_GENERATOR_TYPE] = generator
+    return java_properties.encode(kept, "Released by Chronolake")
+
+
+def generator_of(record_key_fields: int, partition_fields: int) -> str:
+    """The type of the key generator that makes the keys and partition paths that Chronolake makes."""
+    if not partition_fields:
+        return "NON_PARTITION"
+    return "SIMPLE" if record_key_fields == partition_fields == 1 else "COMPLEX"

@@ -1,0 +1,482 @@
+"""From a Hudi table as it lies in storage to the request that adopts it. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from chronolake.hudi import requirements, served
+from chronolake.hudi.served import KnownFile, MissingFile
+from chronolake.hudi.stored import StoredInstant, StoredTable
+from chronolake.hudi.times import Times
+from chronolake_hudi import metadata, properties
+from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.timeline_files import Layout
+from chronolake_model.adoption import ADOPTED_PROPERTY, AdoptedInstant, AdoptTable
+from chronolake_model.file_names import DataFileName, FileKind, relative_path
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.markers import Marker, MarkerKind
+from chronolake_model.tables import CreateTable, NewBucketIndex, NewField
+from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Action, IndexType, Operation, State, TableType
+from chronolake_storage.files import StoredFile
+
+WRITER: Final = "chronolake hudi adopt"
+"""The writer of the adopted instants. The same for each try, so that a repeat is the same request."""
+_TEXT_MAX: Final = 16_384
+_OPERATIONS: Final[Mapping[str, Operation]] = {
+    **{operation.value.upper(): operation for operation in Operation},
+    "INSERT_PREPPED": Operation.INSERT,
+    "UPSERT_PREPPED": Operation.UPSERT,
+    "BULK_INSERT_PREPPED": Operation.BULK_INSERT,
+    "DELETE_PREPPED": Operation.DELETE,
+    "INSERT_OVERWRITE_TABLE": Operation.INSERT_OVERWRITE,
+}
+_SERVICES: Final[Mapping[Operation, Action]] = {
+    Operation.COMPACT: Action.COMPACTION,
+    Operation.LOG_COMPACT: Action.LOGCOMPACTION,
+    Operation.CLUSTER: Action.CLUSTERING,
+}
+_OPERATION_OF: Final = {action: operation for operation, action in _SERVICES.items()}
+_WITHOUT_EFFECT: Final = frozenset({Action.ROLLBACK, Action.RESTORE, Action.INDEXING})
+"""Completed, they have no effect on the instants and files that are left."""
+_DROPPED_PENDING: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING, Action.SAVEPOINT})
+"""Pending, they are removed from the timeline: what they have deleted so far is found missing."""
+
+
+class CannotAdopt(Exception):
+    """The table cannot be adopted. ``reasons`` say why, each with what to do."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = list(reasons)
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """An instant that Hudi has not completed. ``paths`` are its files of the timeline, ``markers`` of its data
+    files. Without ``is_adopted`` it only leaves the timeline."""
+
+    requested_time: str
+    action: Action
+    state: State
+    paths: list[str]
+    markers: list[Marker]
+    is_adopted: bool
+
+
+class Adoption(msgspec.Struct, frozen=True):
+    """A request to adopt a table; ``notes`` say what of it differs from Hudi's own view."""
+
+    request: AdoptTable
+    pending: list[Pending]
+    notes: list[str]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller says of the table: its name here, its folder, and how to treat what is there."""
+
+    name: str
+    base_path: str
+    roll_back_pending: bool = False
+    reuse_base_path: bool = False
+    properties: Mapping[str, str] = {}
+
+
+def adoption_of(table: StoredTable, options: Options) -> Adoption:
+    """The request that adopts a table. Raises ``CannotAdopt``, with all reasons that are found."""
+    reasons = list(requirements.obstacles(table))
+    pending = pending_of(table)
+    if pending and not options.roll_back_pending:
+        named = ", ".join(f"{instant.action} {instant.requested_time} ({instant.state})" for instant in pending)
+        reasons.append(
+            f"it has pending instants: {named}; complete or roll them back with Hudi, or give "
+            "--roll-back-pending: what they have written is then deleted"
+        )
+    if reasons:
+        raise CannotAdopt(reasons)
+    return _History(table, options, pending).adoption()
+
+
+def pending_of(table: StoredTable) -> list[Pending]:
+    """The instants of a table that Hudi has not completed."""
+    return [_pending(table, instant) for instant in table.instants if instant.state is not State.COMPLETED]
+
+
+class _History:
+    """Builds the instants of one table."""
+
+    def __init__(self, table: StoredTable, options: Options, pending: Sequence[Pending]) -> None:
+        self._table = table
+        self._options = options
+        self._pending = pending
+        self._notes: list[str] = []
+        completed = [instant for instant in table.instants if instant.state is State.COMPLETED]
+        self._writes = [instant for instant in completed if instant.is_completed_write]
+        self._cleans = [instant for instant in completed if instant.action is Action.CLEAN]
+        self._savepoints = [instant for instant in completed if instant.action is Action.SAVEPOINT]
+        self._left_out = [instant for instant in completed if instant.action in _WITHOUT_EFFECT]
+        self._files: dict[str, list[tuple[StoredFile, DataFileName]]] = {}
+        for file, name in table.data_files:
+            self._files.setdefault(name.requested_time, []).append((file, name))
+        listed = [instant.requested_time for instant in table.instants]
+        archived = self._archived_times()
+        times = [instant.completion_time for instant in table.instants if instant.completion_time is not None]
+        self._times = Times([*listed, *archived, *times])
+        self._completions = {
+            instant.requested_time: instant.completion_time or self._times.after(instant.requested_time)
+            for instant in sorted([*self._writes, *self._cleans], key=lambda instant: instant.requested_time)
+        }
+        self._archived = {time: self._completion_of_archived(time) for time in archived}
+
+    def adoption(self) -> Adoption:
+        """The request, with its notes."""
+        cleaned_before = self._first_servable()
+        instants = [
+            *(self._archived_instant(time) for time in sorted(self._archived)),
+            *(self._write(instant) for instant in self._writes),
+            *self._cleans_of(cleaned_before),
+            *(self._savepoint(instant) for instant in self._savepoints),
+            *(self._pending_instant(instant) for instant in self._pending if instant.is_adopted),
+        ]
+        if not instants:
+            raise CannotAdopt(["it has no completed instant; create a table instead"])
+        request = AdoptTable(
+            definition=self._definition(),
+            instants=sorted(instants, key=lambda instant: instant.requested_time),
+            writer=WRITER,
+            cleaned_before=cleaned_before,
+        )
+        self._note(cleaned_before)
+        return Adoption(request, list(self._pending), self._notes)
+
+    def _archived_times(self) -> list[str]:
+        """The requested times of files that are older than the active timeline: Hudi counts them as data."""
+        first = self._first_active()
+        listed = {instant.requested_time for instant in self._table.instants}
+        return sorted(time for time in self._files if time not in listed and first is not None and time < first)
+
+    def _first_active(self) -> str | None:
+        """The first write behind those that only a savepoint keeps on the timeline."""
+        saved = {instant.requested_time for instant in self._savepoints}
+        times = sorted(instant.requested_time for instant in self._writes)
+        return next((time for time in times if time not in saved), times[-1] if times else None)
+
+    def _completion_of_archived(self, time: str) -> tuple[str, str | None]:
+        """The completion time of an archived instant, and its action if the archive says it."""
+        completion, action = self._table.archived.get(time, (None, None))
+        if completion is not None and self._times.take(completion):
+            return completion, action
+        return self._times.after(time), action
+
+    def _first_servable(self) -> str | None:
+        first = self._first_active()
+        try:
+            time = served.first_servable(self._known_files(), self._table.instants, self._completions)
+        except MissingFile as missing:
+            raise CannotAdopt(
+                [f"the file {missing.path} is live and not there; the table is damaged: restore it first"]
+            ) from missing
+        times = [time] if time is not None else []
+        if self._archived and first is not None:
+            times.append(self._completions[first])
+        if self._table.layout is Layout.ONE and self._table.config.type is TableType.MERGE_ON_READ:
+            times.append(max(self._completions[write.requested_time] for write in self._writes))
+        return max(times, default=None)
+
+    def _known_files(self) -> Iterator[KnownFile]:
+        present = {file.path for file, _ in self._table.data_files}
+        for time, (completion, _) in self._archived.items():
+            for file, name in self._files[time]:
+                yield KnownFile(
+                    (file.partition_path, name.file_id), file.path, name.kind, time, completion, exists=True
+                )
+        for instant in self._writes:
+            for partition_path, stat in _stats(instant):
+                if self._is_of_layout_1_log(stat):
+                    continue
+                yield KnownFile(
+                    (partition_path, stat.file_id),
+                    stat.path,
+                    _kind(stat),
+                    instant.requested_time,
+                    self._completions[instant.requested_time],
+                    stat.path in present,
+                )
+
+    def _is_of_layout_1_log(self, stat: metadata.WriteStat) -> bool:
+        return self._table.layout is Layout.ONE and _kind(stat) is FileKind.LOG
+
+    def _archived_instant(self, time: str) -> AdoptedInstant:
+        completion, action = self._archived[time]
+        files = self._files[time]
+        is_copy_on_write = self._table.config.type is TableType.COPY_ON_WRITE
+        is_compaction = not is_copy_on_write and action == Action.COMMIT
+        begun = Action.COMMIT if is_copy_on_write else Action.DELTACOMMIT
+        if is_compaction:
+            begun = Action.COMPACTION
+        elif action == Action.REPLACECOMMIT:
+            begun = Action.REPLACECOMMIT
+        return AdoptedInstant(
+            requested_time=time,
+            action=begun,
+            completion_time=completion,
+            operation=_OPERATION_OF.get(begun, Operation.UNKNOWN),
+            write_stats=[
+                WriteStat(file.partition_path, name.file_id, file.file_name, file.size_bytes, records=0)
+                for file, name in files
+            ],
+        )
+
+    def _write(self, instant: StoredInstant) -> AdoptedInstant:
+        assert instant.commit is not None
+        action, operation = self._action_of(instant)
+        return AdoptedInstant(
+            requested_time=instant.requested_time,
+            action=action,
+            completion_time=self._completions[instant.requested_time],
+            operation=operation,
+            write_stats=self._write_stats(instant),
+            extra_metadata=_extra_metadata(instant.commit.extra_metadata),
+            replaced_file_groups=[
+                FileGroupName(path, file_id)
+                for path, ids in sorted(instant.replaced.items())
+                for file_id in ids
+            ],
+        )
+
+    def _action_of(self, instant: StoredInstant) -> tuple[Action, Operation]:
+        assert instant.commit is not None
+        operation = _OPERATIONS.get(instant.commit.operation_type or "", Operation.UNKNOWN)
+        is_merge_on_read = self._table.config.type is TableType.MERGE_ON_READ
+        if instant.action is Action.COMMIT and is_merge_on_read:
+            return Action.COMPACTION, Operation.COMPACT
+        if instant.action is Action.DELTACOMMIT and operation is Operation.LOG_COMPACT:
+            return Action.LOGCOMPACTION, operation
+        if instant.action is Action.REPLACECOMMIT and operation is Operation.CLUSTER:
+            return Action.CLUSTERING, operation
+        return instant.action, Operation.UNKNOWN if operation in _SERVICES else operation
+
+    def _write_stats(self, instant: StoredInstant) -> list[WriteStat]:
+        """The files of an instant that are there. Raises ``CannotAdopt``."""
+        present = {file.path: file for file, _ in self._files.get(instant.requested_time, ())}
+        stats, named = [], set()
+        for partition_path, stat in _stats(instant):
+            named.add(stat.path)
+            file = present.get(stat.path)
+            if file is None:
+                continue
+            if _kind(stat) is FileKind.BASE and file.size_bytes != stat.file_size_in_bytes:
+                raise CannotAdopt(
+                    [
+                        f"the file {stat.path} has {file.size_bytes} bytes, and its commit says "
+                        f"{stat.file_size_in_bytes}; the table is damaged: restore the file first"
+                    ]
+                )
+            stats.append(
+                WriteStat(
+                    partition_path,
+                    stat.file_id,
+                    file.file_name,
+                    file.size_bytes,
+                    records=max(stat.num_writes, 0),
+                    inserts=max(stat.num_inserts, 0),
+                    updates=max(stat.num_update_writes, 0),
+                    deletes=max(stat.num_deletes, 0),
+                )
+            )
+        # A log of layout 1 has the time of its base file.
+        unnamed = [
+            file.path
+            for file, name in self._files.get(instant.requested_time, ())
+            if file.path not in named and not (self._table.layout is Layout.ONE and name.kind is FileKind.LOG)
+        ]
+        if unnamed:
+            raise CannotAdopt(
+                [
+                    f"the file {unnamed[0]} is of the completed instant {instant.requested_time}, which does "
+                    "not name it, so readers of Hudi may count its records twice; find out, and remove it"
+                ]
+            )
+        return stats
+
+    def _cleans_of(self, cleaned_before: str | None) -> Iterator[AdoptedInstant]:
+        last = max((clean.requested_time for clean in self._cleans), default=None)
+        for instant in self._cleans:
+            assert instant.clean is not None
+            completion = self._completions[instant.requested_time]
+            bounds = (
+                cleaned_before is not None and instant.requested_time == last and cleaned_before < completion
+            )
+            yield AdoptedInstant(
+                requested_time=instant.requested_time,
+                action=Action.CLEAN,
+                completion_time=completion,
+                extra_metadata={
+                    "hudi.earliest-commit-to-retain": instant.clean.earliest_commit_to_retain,
+                    "hudi.total-files-deleted": str(instant.clean.total_files_deleted),
+                },
+                cleaned_before=cleaned_before if bounds else None,
+            )
+
+    def _savepoint(self, instant: StoredInstant) -> AdoptedInstant:
+        assert instant.savepoint is not None
+        target = instant.requested_time
+        completed = self._completions.get(target) or self._archived.get(target, (None, None))[0]
+        if completed is None:
+            raise CannotAdopt(
+                [f"the savepoint {target} pins an instant that is not on the timeline; delete it"]
+            )
+        self._check_saved_files(instant)
+        completion = instant.completion_time
+        if completion is None:
+            made = format_time(Micros(instant.savepoint.savepointed_at * 1_000))
+            completion = made if made > completed and self._times.take(made) else self._times.after(completed)
+        requested = self._times.before(completion)
+        if requested <= completed:
+            raise CannotAdopt(
+                [f"the savepoint {target} completes at {completion}, too early behind its instant"]
+            )
+        comment = instant.savepoint.comments
+        return AdoptedInstant(
+            requested_time=requested,
+            action=Action.SAVEPOINT,
+            completion_time=completion,
+            target=target,
+            extra_metadata={"comment": comment[:_TEXT_MAX]} if comment else {},
+        )
+
+    def _check_saved_files(self, instant: StoredInstant) -> None:
+        assert instant.savepoint is not None
+        present = {file.path for file, _ in self._table.data_files}
+        for path, saved in instant.savepoint.partition_metadata.items():
+            for name in saved.savepoint_data_file:
+                if relative_path(path, name) not in present:
+                    raise CannotAdopt(
+                        [
+                            f"the savepoint {instant.requested_time} keeps {relative_path(path, name)}, "
+                            "which is not there; delete the savepoint with Hudi"
+                        ]
+                    )
+
+    def _pending_instant(self, pending: Pending) -> AdoptedInstant:
+        plan = next(
+            instant.plan for instant in self._table.instants if instant.requested_time == pending.requested_time
+        )
+        groups = [FileGroupName(op.partition_path, op.file_id) for op in plan.operations] if plan else []
+        return AdoptedInstant(
+            requested_time=pending.requested_time,
+            action=pending.action,
+            operation=_OPERATION_OF.get(pending.action, Operation.UNKNOWN),
+            planned_file_groups=groups,
+        )
+
+    def _definition(self) -> CreateTable:
+        config, options = self._table.config, self._options
+        mode = requirements.merge_mode_of(self._table)
+        ordering = config.ordering_fields[0] if config.ordering_fields else None
+        return CreateTable(
+            name=options.name,
+            base_path=options.base_path,
+            schema=[NewField.of(field) for field in requirements.schema_of(self._table)],
+            record_key_fields=list(config.record_key_fields),
+            type=config.type,
+            partition_fields=list(config.partition_fields),
+            ordering_field=ordering if mode is MergeMode.EVENT_TIME else None,
+            index=NewBucketIndex(IndexType.SIMPLE),
+            properties={**options.properties, ADOPTED_PROPERTY: self._kept_properties()},
+            reuse_base_path=options.reuse_base_path,
+        )
+
+    def _kept_properties(self) -> str:
+        text = self._table.text.decode("latin-1")
+        if len(text) > _TEXT_MAX:
+            raise CannotAdopt([f"{properties.PATH} has more than {_TEXT_MAX:,} characters"])
+        return text
+
+    def _note(self, cleaned_before: str | None) -> None:
+        table = self._table
+        if self._archived:
+            unknown = sum(time not in table.archived for time in self._archived)
+            self._notes.append(
+                f"{len(self._archived)} archived instant(s) whose files are live come in at the times in the "
+                f"names of the files; {unknown} of them with the next free millisecond as completion time"
+            )
+        if cleaned_before is not None:
+            self._notes.append(
+                f"the table is served as of {cleaned_before} and later: of the time before, Hudi has archived "
+                "instants or cleaned files"
+            )
+        if table.layout is Layout.ONE:
+            self._notes.append(
+                "table version 6 keeps no completion times: each instant completes in the first free "
+                "millisecond behind its requested time, so that as-of reads give what Hudi gave"
+            )
+        if self._left_out:
+            actions = sorted({str(instant.action) for instant in self._left_out})
+            self._notes.append(
+                f"{len(self._left_out)} completed {', '.join(actions)} are left out, for they have no effect "
+                "any more"
+            )
+        if table.config.timezone.upper() != "UTC":
+            self._notes.append(
+                f"the times of the timeline are {table.config.timezone}, and count as UTC from now on"
+            )
+        known = {*self._completions, *self._archived, *(instant.requested_time for instant in self._pending)}
+        left_over = [file.path for time in self._files for file, _ in self._files[time] if time not in known]
+        if left_over:
+            self._notes.append(
+                f"{len(left_over)} left-over file(s) of no instant are not brought in, such as {left_over[0]}; "
+                "chronolake orphans lists them"
+            )
+
+
+def _pending(table: StoredTable, instant: StoredInstant) -> Pending:
+    action = instant.action
+    is_compaction = action is Action.COMMIT and table.config.type is TableType.MERGE_ON_READ
+    if is_compaction or (instant.plan is not None and action is not Action.LOGCOMPACTION):
+        action = Action.COMPACTION
+    if action is Action.CLUSTERING:
+        # What it would replace is in a plan that only Hudi reads; without it, a replace commit is undone alike.
+        action = Action.REPLACECOMMIT
+    groups = {
+        (file.partition_path, name.file_id)
+        for file, name in table.data_files
+        if name.kind is FileKind.BASE and name.requested_time < instant.requested_time
+    }
+    markers = [
+        Marker(file.partition_path, file.file_name, _marker_kind(file, name, groups))
+        for file, name in table.data_files
+        if name.requested_time == instant.requested_time
+        and (table.layout is Layout.TWO or name.kind is FileKind.BASE)
+    ]
+    is_adopted = action not in _DROPPED_PENDING
+    return Pending(instant.requested_time, action, instant.state, instant.paths, markers, is_adopted)
+
+
+def _marker_kind(file: StoredFile, name: DataFileName, groups: Iterable[tuple[str, str]]) -> MarkerKind:
+    if name.kind is FileKind.LOG:
+        return MarkerKind.APPEND
+    return MarkerKind.MERGE if (file.partition_path, name.file_id) in groups else MarkerKind.CREATE
+
+
+def _stats(instant: StoredInstant) -> Iterator[tuple[str, metadata.WriteStat]]:
+    assert instant.commit is not None
+    for partition_path, stats in instant.commit.partition_to_write_stats.items():
+        for stat in stats:
+            if stat.path:
+                yield partition_path, stat
+
+
+def _kind(stat: metadata.WriteStat) -> FileKind:
+    return FileKind.LOG if stat.path.rpartition("/")[2].startswith(".") else FileKind.BASE
+
+
+def _extra_metadata(stated: Mapping[str, str]) -> dict[str, str]:
+    """The metadata without the schema, which is the table's, and without what is too long to keep."""
+    return {
+        key: text
+        for key, text in stated.items()
+        if key and key != metadata.SCHEMA_KEY and len(key) <= _TEXT_MAX and len(text) <= _TEXT_MAX
+    }

@@ -1,0 +1,195 @@
+"""What of a Hudi table cannot be adopted: each obstacle with its reason and what to do. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from chronolake.hudi.stored import StoredTable
+from chronolake_hudi import avro_schema
+from chronolake_hudi.errors import UnsupportedFormat
+from chronolake_hudi.metadata import SCHEMA_KEY
+from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.timeline_files import Layout
+from chronolake_model.file_names import FileKind
+from chronolake_model.tables import Field
+from chronolake_model.vocabulary import Action, State
+
+_GENERATORS: Final = frozenset({"SIMPLE", "COMPLEX", "NON_PARTITION"})
+_GENERATOR_CLASSES: Final[Mapping[str, str]] = {
+    "SimpleKeyGenerator": "SIMPLE",
+    "SimpleAvroKeyGenerator": "SIMPLE",
+    "ComplexKeyGenerator": "COMPLEX",
+    "ComplexAvroKeyGenerator": "COMPLEX",
+    "NonpartitionedKeyGenerator": "NON_PARTITION",
+    "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
+}
+_PAYLOADS: Final[Mapping[str, MergeMode]] = {
+    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME,
+    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME,
+    "EventTimeAvroPayload": MergeMode.EVENT_TIME,
+}
+"""The payload classes that are one of the two merge modes."""
+_SWITCHES: Final[Mapping[str, str]] = {
+    "hoodie.table.cdc.enabled": "it writes change data capture logs",
+    "hoodie.table.multiple.base.file.formats.enable": "its base files may have several formats",
+}
+_PAYLOAD_KEYS: Final = ("hoodie.table.legacy.payload.class", "hoodie.compaction.payload.class")
+_CREATE_SCHEMA: Final = "hoodie.table.create.schema"
+_OTHER_FORMATS: Final = (".orc", ".hfile", ".lance", ".vortex")
+INTERNAL_SCHEMA_KEY: Final = "latest_schema"
+"""The key of the schema of a table with schema on read, in the extra metadata of a commit."""
+
+
+def obstacles(table: StoredTable) -> Iterator[str]:
+    """Why the table cannot be adopted, one sentence each; none if it can."""
+    yield from _of_properties(table)
+    yield from _of_keys(table)
+    yield from _of_merging(table)
+    yield from _of_timeline(table)
+    yield from _of_files(table)
+    try:
+        if not schema_of(table):
+            yield "no commit states the table's schema; write to it with Hudi once"
+    except UnsupportedFormat as exc:
+        yield str(exc)
+
+
+def merge_mode_of(table: StoredTable) -> MergeMode | None:
+    """Which of two records of one key wins; None if the table's payload class is neither of the two modes."""
+    config = table.config
+    payload = next((config.others[key] for key in _PAYLOAD_KEYS if config.others.get(key)), "")
+    by_payload = _PAYLOADS.get(payload.rpartition(".")[2])
+    if config.merge_mode is not None:
+        return None if config.merge_mode is MergeMode.CUSTOM else config.merge_mode
+    return by_payload if payload else MergeMode.COMMIT_TIME
+
+
+def schema_of(table: StoredTable) -> list[Field]:
+    """The columns that the last commit states; empty if none does. Raises ``UnsupportedFormat``."""
+    commits = [
+        (instant.completion_time or instant.requested_time, instant)
+        for instant in table.instants
+        if instant.commit is not None
+    ]
+    stated = [
+        (instant.commit.extra_metadata[SCHEMA_KEY], instant.paths[-1])
+        for _, instant in sorted(commits, key=lambda entry: entry[0])
+        if instant.commit is not None and instant.commit.extra_metadata.get(SCHEMA_KEY)
+    ]
+    if not stated:
+        return []
+    text, path = stated[-1]
+    if "-timestamp-millis" in text or '"timestamp-millis"' in text:
+        raise UnsupportedFormat(
+            path, "a column has timestamps of milliseconds", "change its type to timestamp-micros with Hudi"
+        )
+    return avro_schema.decode(text, path)
+
+
+def _of_properties(table: StoredTable) -> Iterator[str]:
+    config, others = table.config, table.config.others
+    if config.is_guarded:
+        yield "hoodie.properties says that the table is written through Chronolake already; release it there"
+    if config.base_file_format.upper() != "PARQUET":
+        yield f"its base files are {config.base_file_format}, and only Parquet is read; rewrite them with Hudi"
+    if config.drop_partition_columns:
+        yield (
+            "hoodie.datasource.write.drop.partition.columns is true: its files lack the partition columns; "
+            "rewrite the table with Hudi without it"
+        )
+    if not config.meta_fields:
+        yield "hoodie.populate.meta.fields is false, and records without meta columns are not read"
+    yield from _of_switches(others)
+    timeline = others.get("hoodie.timeline.path")
+    if table.layout is Layout.TWO and timeline not in (None, "", "timeline"):
+        yield f"hoodie.timeline.path is {timeline!r}, and only 'timeline' is read"
+
+
+def _of_switches(others: Mapping[str, str]) -> Iterator[str]:
+    for key, why in _SWITCHES.items():
+        if others.get(key, "false").lower() == "true":
+            yield f"{key} is true: {why}; switch it off with Hudi"
+    for key in ("hoodie.bootstrap.base.path", "hoodie.table.bootstrap.base.path"):
+        if others.get(key):
+            yield f"{key} is set: a bootstrapped table has its columns in another folder; rewrite it with Hudi"
+    if others.get("hoodie.table.partial.update.mode"):
+        yield "hoodie.table.partial.update.mode is set, and partial updates are not merged"
+    merging = sorted(key for key in others if key.startswith("hoodie.record.merge.property."))
+    if merging:
+        yield f"{merging[0]} is set: the table merges records in a way of its own"
+
+
+def _of_keys(table: StoredTable) -> Iterator[str]:
+    config = table.config
+    if not config.record_key_fields:
+        yield "it has no record key fields; a table without them is not adopted"
+    stated = config.others.get("hoodie.table.keygenerator.type", "").upper().removesuffix("_AVRO")
+    name = (config.key_generator_class or "").rpartition(".")[2]
+    generator = _GENERATOR_CLASSES.get(name, name) if name and not config.is_guarded else stated
+    if generator and generator not in _GENERATORS:
+        yield (
+            f"its key generator is {generator}: its partition paths or record keys are not those of its "
+            "columns; simple, complex and non-partitioned key generators can be adopted"
+        )
+    typed = [name for name in config.partition_fields if ":" in name]
+    if typed:
+        yield f"the partition field {typed[0]!r} has a key generator of its own"
+
+
+def _of_merging(table: StoredTable) -> Iterator[str]:
+    if len(table.config.ordering_fields) > 1:
+        fields = ", ".join(table.config.ordering_fields)
+        yield f"it has several ordering fields, {fields}; Chronolake has one at most"
+    if merge_mode_of(table) is None:
+        yield (
+            "it merges records with a class of its own, by its merge mode or payload class; only commit time "
+            "and event time ordering can be adopted"
+        )
+
+
+def _of_timeline(table: StoredTable) -> Iterator[str]:
+    short = sorted({instant.requested_time for instant in table.instants if len(instant.requested_time) != 17})
+    if short:
+        yield (
+            f"its timeline has instants of {len(short[0])} digits, such as {short[0]}; write to the table with "
+            "Hudi 0.14 or later, and archive them"
+        )
+    for instant in table.instants:
+        if instant.action is Action.RESTORE and instant.state is not State.COMPLETED:
+            yield f"the restore {instant.requested_time} is pending; complete it with Hudi"
+        if instant.commit is not None and INTERNAL_SCHEMA_KEY in instant.commit.extra_metadata:
+            yield (
+                f"the commit {instant.requested_time} has a schema on read: columns may have been renamed; "
+                "rewrite the table with Hudi without hoodie.schema.on.read.enable"
+            )
+            return
+
+
+def _of_files(table: StoredTable) -> Iterator[str]:
+    for file in table.other_files:
+        if file.file_name.endswith(_OTHER_FORMATS):
+            yield f"{file.path} is no Parquet file; only Parquet is read"
+            return
+        if ".log." in file.file_name and file.file_name.endswith(".cdc"):
+            yield f"{file.path} is a log of change data capture; remove them with Hudi's clean"
+            return
+        if file.file_name.endswith(".parquet") and not file.file_name.startswith("."):
+            yield f"{file.path} has a name that Hudi 0.14 and later do not write; rewrite it with Hudi"
+            return
+    if table.layout is Layout.TWO:
+        return
+    newest: dict[tuple[str, str], str] = {}
+    for file, name in table.data_files:
+        if name.kind is FileKind.BASE:
+            group = file.partition_path, name.file_id
+            newest[group] = max(newest.get(group, ""), name.requested_time)
+    for file, name in table.data_files:
+        if name.kind is FileKind.LOG and name.requested_time >= newest.get(
+            (file.partition_path, name.file_id), ""
+        ):
+            yield (
+                f"{file.path} is a log file of version 6 that is not compacted; compact all file groups with "
+                "Hudi, or upgrade the table to version 8"
+            )
+            return

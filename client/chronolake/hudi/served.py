@@ -1,0 +1,107 @@
+"""Since when a Hudi table can be read as of: from what it wrote, and from what is still there. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from chronolake.hudi.stored import StoredInstant
+from chronolake_hudi.metadata import NO_COMMIT
+from chronolake_model.file_names import FileKind, relative_path
+
+Group = tuple[str, str]
+"""Partition path and file id."""
+
+
+class KnownFile(msgspec.Struct, frozen=True):
+    """A file that a completed instant wrote."""
+
+    group: Group
+    path: str
+    kind: FileKind
+    requested_time: str
+    completion_time: str
+    exists: bool
+
+
+class MissingFile(Exception):
+    """A live file is not there: the table is damaged."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def first_servable(
+    known: Iterable[KnownFile], instants: Sequence[StoredInstant], completions: Mapping[str, str]
+) -> str | None:
+    """The first completion time as of which every file of the table is there; None if it is any time.
+
+    ``completions`` are the completion times of the active instants. Raises ``MissingFile``.
+    """
+    files = list(known)
+    replaced = {
+        (path, file_id): completions[instant.requested_time]
+        for instant in instants
+        if instant.is_completed_write
+        for path, ids in instant.replaced.items()
+        for file_id in ids
+    }
+    by_group: dict[Group, list[KnownFile]] = {}
+    for file in files:
+        by_group.setdefault(file.group, []).append(file)
+    times = [_left_at(file, by_group[file.group], replaced) for file in files if not file.exists]
+    # Files of archived instants that were cleaned are named by what took their place.
+    times += [time for group, time in replaced.items() if group not in by_group]
+    times += _replaced_bases(instants, by_group, completions)
+    times += _compacted_logs(instants, files, completions)
+    return max(times, default=None)
+
+
+def _left_at(file: KnownFile, group: Sequence[KnownFile], replaced: Mapping[Group, str]) -> str:
+    """When a file left the latest slices; see the slicing rule in docs/architecture.md#file-slices."""
+    since = file.requested_time if file.kind is FileKind.BASE else file.completion_time
+    times = [
+        other.completion_time
+        for other in group
+        if other.kind is FileKind.BASE and other.requested_time > since and other.path != file.path
+    ]
+    if file.group in replaced:
+        times.append(replaced[file.group])
+    if not times:
+        raise MissingFile(file.path)
+    return min(times)
+
+
+def _replaced_bases(
+    instants: Sequence[StoredInstant],
+    by_group: Mapping[Group, Sequence[KnownFile]],
+    completions: Mapping[str, str],
+) -> list[str]:
+    times = []
+    for instant in instants:
+        for path, stats in instant.commit.partition_to_write_stats.items() if instant.commit else ():
+            for stat in stats:
+                known = by_group.get((path, stat.file_id), ())
+                is_known = any(
+                    file.requested_time == stat.prev_commit and file.exists for file in known
+                ) or stat.prev_commit in (NO_COMMIT, "", instant.requested_time)
+                is_log = ".log." in stat.path
+                if not is_known and not is_log:
+                    times.append(completions[instant.requested_time])
+    return times
+
+
+def _compacted_logs(
+    instants: Sequence[StoredInstant], files: Iterable[KnownFile], completions: Mapping[str, str]
+) -> list[str]:
+    present = {file.path for file in files if file.exists}
+    return [
+        completions[instant.requested_time]
+        for instant in instants
+        if instant.is_completed_write and instant.plan is not None
+        for operation in instant.plan.operations
+        for name in operation.delta_file_paths
+        if relative_path(operation.partition_path, name.rpartition("/")[2]) not in present
+    ]

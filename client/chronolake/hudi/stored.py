@@ -1,0 +1,233 @@
+"""A Hudi table as it lies in storage: its properties, its timeline, and its data files. Nothing is changed."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+
+from chronolake_hudi import java_properties, metadata, properties, timeline_files
+from chronolake_hudi.errors import DamagedFile
+from chronolake_hudi.metadata import (
+    CleanMetadata,
+    CommitMetadata,
+    CompactionPlan,
+    ReplaceCommitMetadata,
+    SavepointMetadata,
+)
+from chronolake_hudi.properties import TableConfig
+from chronolake_hudi.timeline_files import Layout, TimelineFile
+from chronolake_model.file_names import DataFileName, parse_file_name
+from chronolake_model.vocabulary import Action, State
+from chronolake_storage.files import Files, StoredFile
+
+READERS: Final = 16
+"""Files of the timeline that are read at once."""
+FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+PROPERTIES_BYTES_MAX: Final = 1024 * 1024
+_ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's tools"
+_WRITES: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_INSTANT: Final = re.compile(r"[0-9]{14,}[._]")
+
+
+class StoredInstant(msgspec.Struct, frozen=True, kw_only=True):
+    """An instant of the active timeline.
+
+    ``action`` is the one in the names of its files: of a completed compaction it is commit. ``paths`` are its
+    files. ``commit``, ``clean`` or ``savepoint`` is what its completed file holds, ``plan`` the plan of a
+    compaction or log compaction.
+    """
+
+    requested_time: str
+    action: Action
+    state: State
+    paths: list[str]
+    completion_time: str | None = None
+    commit: CommitMetadata | None = None
+    clean: CleanMetadata | None = None
+    savepoint: SavepointMetadata | None = None
+    plan: CompactionPlan | None = None
+
+    @property
+    def is_completed_write(self) -> bool:
+        """Whether it has completed, and may have written files."""
+        return self.state is State.COMPLETED and self.action in _WRITES
+
+    @property
+    def replaced(self) -> Mapping[str, Sequence[str]]:
+        """The ids of replaced file groups by partition path."""
+        if isinstance(self.commit, ReplaceCommitMetadata):
+            return self.commit.partition_to_replace_file_ids
+        return {}
+
+
+class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
+    """What the folder of a Hudi table holds.
+
+    ``text`` are all properties as they are written, ``tag`` is that of their file. ``archived`` are the
+    completion times and the actions of archived instants, as far as they are known, by requested time.
+    ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files.
+    """
+
+    base_path: str
+    config: TableConfig
+    stated: Mapping[str, str]
+    text: bytes
+    tag: str
+    instants: Sequence[StoredInstant]
+    archived: Mapping[str, tuple[str, str]]
+    data_files: Sequence[tuple[StoredFile, DataFileName]]
+    other_files: Sequence[StoredFile]
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of its timeline."""
+        return self.config.version.layout
+
+
+def read(files: Files) -> StoredTable:
+    """The Hudi table below a base path.
+
+    Raises ``HudiFormatError`` if a file of it is damaged or of an unknown form, ``StorageError``.
+    """
+    stored = files.read(properties.PATH, PROPERTIES_BYTES_MAX)
+    if stored is None:
+        raise DamagedFile(
+            f"{files.base_path}/{properties.PATH}", "there is no such file", "name the folder of a Hudi table"
+        )
+    config = properties.decode(stored.body)
+    data_files, other_files = _data_files(files)
+    return StoredTable(
+        base_path=files.base_path,
+        config=config,
+        stated=java_properties.decode(stored.body, properties.PATH),
+        text=stored.body,
+        tag=stored.tag,
+        instants=_instants(files, config.version.layout),
+        archived=_archived(files, config),
+        data_files=data_files,
+        other_files=other_files,
+    )
+
+
+def timeline_paths(files: Files, layout: Layout) -> list[str]:
+    """The files of the active timeline, relative to the base path, in order."""
+    folder = layout.folder
+    names = [file.file_name for file in files.listing(folder) if file.partition_path == folder]
+    return sorted(f"{folder}/{name}" for name in names if _INSTANT.match(name))
+
+
+def _data_files(files: Files) -> tuple[list[tuple[StoredFile, DataFileName]], list[StoredFile]]:
+    data_files, others = [], []
+    for file in files.listing():
+        try:
+            data_files.append((file, parse_file_name(file.file_name)))
+        except ValueError:
+            others.append(file)
+    return data_files, others
+
+
+def _instants(files: Files, layout: Layout) -> list[StoredInstant]:
+    by_instant: dict[tuple[str, bool], list[tuple[str, TimelineFile]]] = {}
+    for path in timeline_paths(files, layout):
+        try:
+            file = timeline_files.parse_name(path.rpartition("/")[2], layout)
+        except ValueError as exc:
+            raise DamagedFile(path, str(exc), _ADVICE) from exc
+        # In Hudi a savepoint has the requested time of the instant that it pins.
+        key = file.requested_time, file.action is Action.SAVEPOINT
+        by_instant.setdefault(key, []).append((path, file))
+    with ThreadPoolExecutor(READERS) as readers:
+        return list(readers.map(lambda entries: _instant(files, layout, entries), by_instant.values()))
+
+
+def _instant(files: Files, layout: Layout, entries: Sequence[tuple[str, TimelineFile]]) -> StoredInstant:
+    completed = [(path, file) for path, file in entries if file.state is State.COMPLETED]
+    if len(completed) > 1:
+        raise DamagedFile(completed[1][0], f"{completed[0][0]} has completed the same instant", _ADVICE)
+    paths = [path for path, _ in entries]
+    plan = _plan(files, entries)
+    if not completed:
+        is_inflight = any(file.state is State.INFLIGHT for _, file in entries)
+        # The inflight file of a commit names no action, that of a log compaction does.
+        action = next(
+            (file.action for _, file in entries if file.state is State.REQUESTED), entries[0][1].action
+        )
+        state = State.INFLIGHT if is_inflight else State.REQUESTED
+        return StoredInstant(
+            requested_time=entries[0][1].requested_time, action=action, state=state, paths=paths, plan=plan
+        )
+    [(path, file)] = completed
+    commit: CommitMetadata | None = None
+    clean: CleanMetadata | None = None
+    savepoint: SavepointMetadata | None = None
+    match file.action:
+        case Action.REPLACECOMMIT:
+            commit = metadata.decode(_content(files, path), ReplaceCommitMetadata, path, layout)
+        case Action.COMMIT | Action.DELTACOMMIT:
+            commit = metadata.decode(_content(files, path), CommitMetadata, path, layout)
+        case Action.CLEAN:
+            clean = metadata.decode(_content(files, path), CleanMetadata, path, layout)
+        case Action.SAVEPOINT:
+            savepoint = metadata.decode(_content(files, path), SavepointMetadata, path, layout)
+        case _:
+            pass
+    return StoredInstant(
+        requested_time=file.requested_time,
+        action=file.action,
+        state=State.COMPLETED,
+        paths=paths,
+        completion_time=file.completion_time,
+        commit=commit,
+        clean=clean,
+        savepoint=savepoint,
+        plan=plan,
+    )
+
+
+def _plan(files: Files, entries: Iterable[tuple[str, TimelineFile]]) -> CompactionPlan | None:
+    for path, file in entries:
+        if file.state is State.REQUESTED and file.action in (Action.COMPACTION, Action.LOGCOMPACTION):
+            return metadata.decode(_content(files, path), CompactionPlan, path)
+    return None
+
+
+def _content(files: Files, path: str) -> bytes:
+    content = files.read(path, FILE_BYTES_MAX)
+    if content is None:
+        raise DamagedFile(path, "the file has gone while the table was read", "stop the writers of the table")
+    return content.body
+
+
+def _archived(files: Files, config: TableConfig) -> dict[str, tuple[str, str]]:
+    """What the archive knows; layout 1 keeps no completion times."""
+    if config.version.layout is Layout.ONE:
+        return {}
+    folder = f"{Layout.TWO.folder}/{config.others.get('hoodie.timeline.history.path') or 'history'}"
+    paths = [
+        file.path
+        for file in files.listing(folder)
+        if file.partition_path == folder and file.file_name.endswith(".parquet")
+    ]
+    with ThreadPoolExecutor(READERS) as readers:
+        tables = readers.map(lambda path: _archived_in(path, _content(files, path)), paths)
+        return {time: known for table in tables for time, known in table.items()}
+
+
+def _archived_in(path: str, content: bytes) -> dict[str, tuple[str, str]]:
+    import pyarrow as pa  # noqa: PLC0415  # an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        table = pq.read_table(io.BytesIO(content), columns=["instantTime", "completionTime", "action"])
+    except (pa.ArrowException, OSError, ValueError, KeyError) as exc:
+        raise DamagedFile(path, f"it cannot be read as a file of the archive ({exc})", _ADVICE) from exc
+    return {
+        row["instantTime"]: (row["completionTime"], row["action"])
+        for row in table.to_pylist()
+        if row["instantTime"] and row["completionTime"]
+    }

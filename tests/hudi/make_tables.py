@@ -1,0 +1,263 @@
+"""Make the tables in ``tests/hudi/tables`` with Hudi itself, in the environment of ``make test-hudi``.
+
+``.hudi-env/bin/python tests/hudi/make_tables.py --jar <bundle.jar> [name ...]``. Each table is a ``.tar.gz`` of
+a folder, without checksums, metadata table and lock files. ``rows.json`` has the rows that Hudi reads of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+TABLES = Path(__file__).parent / "tables"
+COLUMNS = "id bigint, name string, price double, day string, ts bigint"
+Row = tuple[int, str, float, str, int]
+DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
+QUIET = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.table.timeline.timezone": "UTC",
+    # Hudi makes room for 60,000 keys in the bloom filter of each file: half a megabyte.
+    "hoodie.index.bloom.num_entries": "10",
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.bulkinsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.finalize.write.parallelism": "1",
+    "hoodie.rollback.parallelism": "1",
+    "hoodie.cleaner.parallelism": "1",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.parquet.compression.codec": "gzip",
+}
+
+
+def session(jar: Path) -> SparkSession:
+    """A session of one thread with Hudi in it."""
+    return (
+        SparkSession.builder.master("local[1]")
+        .appName("tables of Hudi")
+        .config("spark.ui.enabled", "false")
+        .config("spark.jars", str(jar))
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+        .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
+        .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
+        .getOrCreate()
+    )
+
+
+class HudiTable:
+    """A table that Hudi writes."""
+
+    def __init__(self, spark: SparkSession, path: Path, version: int, **options: str) -> None:
+        self.spark = spark
+        self.path = path
+        self.options = {
+            **QUIET,
+            "hoodie.table.name": path.name,
+            "hoodie.write.table.version": str(version),
+            "hoodie.write.auto.upgrade": "false",
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.precombine.field": "ts",
+            **{name.replace("__", "."): value for name, value in options.items()},
+        }
+
+    def write(self, rows: Iterable[Row], operation: str = "upsert", **options: str) -> None:
+        """Write rows by one instant, or several where options say so."""
+        self.write_frame(self.spark.createDataFrame(list(rows), COLUMNS), operation, **options)
+
+    def write_frame(self, frame: DataFrame, operation: str = "upsert", **options: str) -> None:
+        """Write a frame."""
+        named = {name.replace("__", "."): value for name, value in options.items()}
+        writer = frame.coalesce(1).write.format("hudi").options(**self.options, **named)
+        writer.option("hoodie.datasource.write.operation", operation).mode("append").save(str(self.path))
+
+    def call(self, procedure: str, **arguments: str) -> None:
+        """Call a procedure of Hudi."""
+        stated = ", ".join(f"{name} => {value}" for name, value in arguments.items())
+        self.spark.sql(f"create table if not exists {self.path.name} using hudi location '{self.path}'")
+        self.spark.sql(f"call {procedure}(table => '{self.path.name}', {stated})").collect()
+
+    def last_instant(self) -> str:
+        """The requested time of the instant that wrote last."""
+        frame = self.spark.read.format("hudi").load(str(self.path))
+        return str(frame.selectExpr("max(_hoodie_commit_time)").collect()[0][0])
+
+    def rows(self) -> list[list[Any]]:
+        """The rows that Hudi reads, by id."""
+        frame = self.spark.read.format("hudi").load(str(self.path))
+        own = [name for name in frame.columns if not name.startswith("_hoodie_")]
+        return [[row[name] for name in sorted(own)] for row in frame.orderBy("id").collect()]
+
+    def unpublish(self, suffix: str) -> None:
+        """Turn the last completed instant of an action into a pending one, whose files stay."""
+        folder = self.path / ".hoodie" / "timeline"
+        folder = folder if folder.is_dir() else folder.parent
+        sorted(path for path in folder.glob(f"2*.{suffix}") if "_" in path.name or folder.name == ".hoodie")[
+            -1
+        ].unlink()
+
+
+def _rows(ids: Iterable[int], ts: int) -> list[Row]:
+    return [(number, f"name {number} at {ts}", number * 1.5, DAYS[number % 3], ts) for number in ids]
+
+
+PARTITIONED = {"hoodie__datasource__write__partitionpath__field": "day"}
+MERGE_ON_READ = {
+    "hoodie__datasource__write__table__type": "MERGE_ON_READ",
+    "hoodie__compact__inline": "false",
+    "hoodie__logfile__data__block__format": "avro",
+}
+AT_ONCE = "'hoodie.compact.inline.max.delta.commits=1'"
+"""Plan a compaction behind the first delta commit, not the fifth."""
+ARCHIVED = {
+    "hoodie__clean__automatic": "true",
+    "hoodie__clean__commits__retained": "2",
+    "hoodie__archive__automatic": "true",
+    "hoodie__keep__min__commits": "4",
+    "hoodie__keep__max__commits": "5",
+    "hoodie__timeline__compaction__batch__size": "4",
+}
+
+
+def copy_on_write(table: HudiTable) -> None:
+    """Inserts, upserts, deletes, an insert overwrite, a savepoint, a clean, a delete of a partition."""
+    table.write(_rows(range(9), 1), "insert")
+    table.write(_rows(range(3, 6), 2))
+    table.call("create_savepoint", commit_time=f"'{table.last_instant()}'")
+    table.write(_rows([1, 4], 3), "delete")
+    table.write(_rows([20, 23], 4), "insert_overwrite")
+    table.write(_rows([3, 6, 10], 5))
+    table.call("run_clean", retain_commits="1")
+    table.write(_rows([7, 11], 6))
+
+
+def archived(table: HudiTable) -> None:
+    """Enough commits that some of them are archived, and their files cleaned."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows(range(100, 103), 2), "insert", hoodie__parquet__small__file__limit="0")
+    for number in range(3, 11):
+        table.write(_rows([number % 3, 20 + number], number))
+
+
+def merge_on_read(table: HudiTable) -> None:
+    """Logs, a compaction, and logs on top of it."""
+    table.write(_rows(range(9), 1), "insert")
+    table.write(_rows(range(3, 6), 2))
+    table.write(_rows([1], 3), "delete")
+    table.call("run_compaction", op="'scheduleAndExecute'", options=AT_ONCE)
+    table.write(_rows([0, 4], 4))
+    table.write(_rows([8], 5), "delete")
+
+
+def pending(table: HudiTable) -> None:
+    """A write that did not complete: its file is there."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+    table.unpublish("commit")
+
+
+def pending_compaction(table: HudiTable) -> None:
+    """A compaction that waits, with logs behind it, and a deltacommit that did not complete."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+    table.call("run_compaction", op="'schedule'", options=AT_ONCE)
+    table.write(_rows([3, 4], 3))
+    table.write(_rows([0], 4))
+    table.unpublish("deltacommit")
+
+
+def compacted(table: HudiTable) -> None:
+    """Merge-on-read without a log that is not compacted."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+    table.call("run_compaction", op="'scheduleAndExecute'", options=AT_ONCE)
+
+
+def evolved(table: HudiTable) -> None:
+    """A column that came later, which older files do not have."""
+    table.write(_rows(range(6), 1), "insert")
+    wider = table.spark.createDataFrame([(100, "new", 1.0, DAYS[0], 2, "x")], f"{COLUMNS}, note string")
+    table.write_frame(wider, "insert", hoodie__parquet__small__file__limit="0")
+
+
+Recipe = tuple[int, dict[str, str], Callable[[HudiTable], None]]
+RECIPES: dict[str, Recipe] = {
+    "cow8": (8, PARTITIONED, copy_on_write),
+    "cow9": (9, {}, copy_on_write),
+    "cow6": (6, PARTITIONED, copy_on_write),
+    "archived8": (8, ARCHIVED, archived),
+    "archived6": (6, ARCHIVED, archived),
+    "pending8": (8, {}, pending),
+    "evolved9": (9, {}, evolved),
+    "mor9": (9, {**PARTITIONED, **MERGE_ON_READ}, merge_on_read),
+    "mor8": (8, MERGE_ON_READ, merge_on_read),
+    "mor6": (6, MERGE_ON_READ, merge_on_read),
+    "compacted6": (6, MERGE_ON_READ, compacted),
+    "pendingmor8": (8, MERGE_ON_READ, pending_compaction),
+}
+
+
+def pack(path: Path) -> None:
+    """Pack a table without what no reader needs."""
+
+    def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        unwanted = (
+            ".crc",
+            "/.hoodie/metadata",
+            "/.hoodie/.locks",
+            "/.hoodie/.temp",
+            "/.hoodie/.heartbeat",
+            "/.hoodie/.aux",
+        )
+        if any(part in f"/{member.name}" for part in unwanted):
+            return None
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    TABLES.mkdir(exist_ok=True)
+    with tarfile.open(TABLES / f"{path.name}.tar.gz", "w:gz") as archive:
+        archive.add(path, path.name, filter=kept)
+
+
+def main() -> None:
+    """Make the named tables, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jar", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, help="where the tables are made; default: a temporary one")
+    parser.add_argument("names", nargs="*", default=list(RECIPES))
+    arguments = parser.parse_args()
+    spark = session(arguments.jar)
+    spark.sparkContext.setLogLevel("ERROR")
+    rows_file = TABLES / "rows.json"
+    rows = json.loads(rows_file.read_text()) if rows_file.exists() else {}
+    folder = arguments.folder or Path(tempfile.mkdtemp())
+    for name in arguments.names:
+        version, options, make = RECIPES[name]
+        shutil.rmtree(folder / name, ignore_errors=True)
+        table = HudiTable(spark, folder / name, version, **options)
+        make(table)
+        rows[name] = table.rows()
+        pack(folder / name)
+        rows_file.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+        print(name, len(rows[name]), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

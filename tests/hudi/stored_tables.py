@@ -1,0 +1,76 @@
+"""The tables in ``tests/hudi/tables``, which Hudi's Spark bundle 1.2.0 has written (``make_tables.py``)."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import hudi
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import chronolake
+
+TABLES = Path(__file__).parent / "tables"
+COPY_ON_WRITE = ("cow8", "cow9", "archived8", "evolved9")
+MERGE_ON_READ = ("mor8", "mor9")
+VERSION_6 = ("cow6", "archived6", "compacted6")
+COLUMNS = ("day", "id", "name", "price", "ts")
+Rows = list[list[Any]]
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """A table of its own in a folder."""
+    with tarfile.open(TABLES / f"{name}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / name
+
+
+def rows_of_hudi(name: str) -> Rows:
+    """The rows that Hudi itself read when the table was made, without columns that came later."""
+    rows: Rows = json.loads((TABLES / "rows.json").read_text())[name]
+    # Columns are in the order of their names.
+    return [[row[0], row[1], row[2], *row[-2:]] for row in rows]
+
+
+def rows_by_hudi_rs(path: Path) -> Rows:
+    """The rows that hudi-rs reads."""
+    table = hudi.HudiTableBuilder.from_base_uri(str(path)).build()
+    return _rows(pa.Table.from_batches(table.read()))
+
+
+def rows_by_snapshot(table: chronolake.Table, path: Path, as_of: str | None = None) -> Rows:
+    """The rows in the base files of Chronolake's snapshot, of a copy-on-write table."""
+    slices = table.snapshot(as_of).slices
+    assert not any(slice_.log_files for slice_ in slices)
+    files = [pq.ParquetFile(path / slice_.base_file.path).read() for slice_ in slices if slice_.base_file]
+    return _rows(pa.concat_tables([file.select(COLUMNS) for file in files]))
+
+
+def slices_by_hudi_rs(path: Path) -> dict[str, tuple[str | None, list[str]]]:
+    """The base file and the log files of each file group, by hudi-rs."""
+    table = hudi.HudiTableBuilder.from_base_uri(str(path)).build()
+    return {
+        slice_.file_id: (slice_.base_file_relative_path(), sorted(slice_.log_files_relative_paths()))
+        for slice_ in table.get_file_slices()
+    }
+
+
+def slices_by_snapshot(table: chronolake.Table) -> dict[str, tuple[str | None, list[str]]]:
+    """The same by Chronolake."""
+    return {
+        slice_.file_id: (
+            None if slice_.base_file is None else slice_.base_file.path,
+            sorted(file.path for file in slice_.log_files),
+        )
+        for slice_ in table.snapshot().slices
+    }
+
+
+def _rows(table: pa.Table) -> Rows:
+    return sorted(
+        ([row[name] for name in COLUMNS] for row in table.select(COLUMNS).to_pylist()),
+        key=lambda row: row[1],
+    )

@@ -1,0 +1,353 @@
+"""Adopting tables that Hudi has written: the same rows before and after, for Hudi's reader and for ours."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chronolake
+from chronolake.cli import main
+from chronolake.hudi import adopting, history, stored
+from chronolake.hudi.adopting import Adopted
+from chronolake.hudi.history import CannotAdopt, Options
+from chronolake_hudi import java_properties, properties
+from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.vocabulary import State
+from chronolake_storage.opening import open_files
+from tests.hudi import stored_tables
+from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_snapshot, rows_of_hudi, unpacked
+
+Adopt = Callable[..., Adopted]
+
+
+@pytest.fixture
+def adopt(client: chronolake.Client, namespace: str) -> Adopt:
+    """Adopts the table in a folder under the folder's name."""
+
+    def run(path: Path, *, dry_run: bool = False, **options: bool) -> Adopted:
+        wanted = Options(name=f"{namespace}.{path.name}", base_path=str(path), **options)
+        return adopting.adopt(client, wanted, dry_run=dry_run)
+
+    return run
+
+
+def files_below(path: Path) -> dict[str, bytes]:
+    """All files of a folder."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def reasons(adopt: Adopt, path: Path, **options: bool) -> str:
+    """The reasons for which a table is not adopted; nothing has changed in its folder."""
+    before = files_below(path)
+    with pytest.raises(CannotAdopt) as refused:
+        adopt(path, **options)
+    assert files_below(path) == before
+    return "\n".join(refused.value.reasons)
+
+
+def state(path: Path, **changes: str) -> None:
+    """Change properties in hoodie.properties; an empty text removes one."""
+    file = path / properties.PATH
+    stated = java_properties.decode(file.read_bytes(), properties.PATH) | {
+        name.replace("__", "."): text for name, text in changes.items()
+    }
+    file.write_bytes(java_properties.encode({key: text for key, text in stated.items() if text}, "test"))
+
+
+@pytest.mark.parametrize("name", stored_tables.COPY_ON_WRITE)
+def test_both_readers_see_the_rows_that_hudi_wrote(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str
+) -> None:
+    path = unpacked(name, tmp_path)
+    assert rows_by_hudi_rs(path) == rows_of_hudi(name)
+
+    table = client.table(adopt(path).table)
+
+    assert rows_by_snapshot(table, path) == rows_of_hudi(name)
+    assert rows_by_hudi_rs(path) == rows_of_hudi(name)
+
+
+@pytest.mark.parametrize("name", stored_tables.MERGE_ON_READ)
+def test_both_readers_have_the_same_slices_of_merge_on_read(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str
+) -> None:
+    path = unpacked(name, tmp_path)
+    slices = stored_tables.slices_by_hudi_rs(path)
+
+    table = client.table(adopt(path).table)
+
+    assert stored_tables.slices_by_snapshot(table) == slices
+    assert rows_by_hudi_rs(path) == rows_of_hudi(name)
+
+
+def test_instants_keep_their_times_and_operations(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    path = unpacked("cow8", tmp_path)
+    names = sorted(file.name for file in (path / ".hoodie/timeline").iterdir() if "_" in file.name)
+
+    instants = {instant.requested_time: instant for instant in client.table(adopt(path).table).instants()}
+
+    for name in names:
+        times, _, action = name.partition(".")
+        requested, _, completed = times.partition("_")
+        if action != "savepoint":
+            assert (instants[requested].completion_time, instants[requested].action) == (completed, action)
+    operations = [str(instant.operation) for _, instant in sorted(instants.items())]
+    assert operations == [
+        *("insert", "upsert", "unknown", "delete", "insert_overwrite", "upsert", "unknown", "upsert")
+    ]
+    [savepoint] = [instant for instant in instants.values() if instant.action == "savepoint"]
+    assert savepoint.target == names[1].partition("_")[0]
+
+
+def test_what_hudi_has_cleaned_cannot_be_read_as_of(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    path = unpacked("cow8", tmp_path)
+    adopted = adopt(path)
+    table = client.table(adopted.table)
+    assert adopted.cleaned_before is not None
+
+    first = rows_by_snapshot(table, path, adopted.cleaned_before)
+
+    assert [row[-1] for row in first] == [1, 1, 1, 2, 2, 2, 1, 1, 1]
+    with pytest.raises(chronolake.errors.HistoryCleaned):
+        table.snapshot(str(int(adopted.cleaned_before) - 1))
+    assert any("is served as of" in note for note in adopted.notes)
+
+
+def test_archived_instants_come_in_by_their_files(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    path = unpacked("archived8", tmp_path)
+    adopted = adopt(path)
+
+    first = next(iter(client.table(adopted.table).instants()))
+
+    # Its completion time is in the archive.
+    assert (first.requested_time, first.completion_time) == ("20261122193432801", "20261122193433641")
+    assert any("archived" in note for note in adopted.notes)
+
+
+def test_the_table_is_guarded_and_its_other_properties_stay(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    path = unpacked("cow8", tmp_path)
+    before = java_properties.decode((path / properties.PATH).read_bytes(), "")
+
+    adopted = adopt(path)
+
+    after = java_properties.decode((path / properties.PATH).read_bytes(), "")
+    assert after.pop("hoodie.table.keygenerator.class") == properties.GUARD_CLASS
+    assert after.pop("chronolake.table-id") == adopted.table_id
+    left_out = {"hoodie.table.checksum", "hoodie.table.metadata.partitions"}
+    left_out.add("hoodie.table.metadata.partitions.inflight")
+    assert after == {key: text for key, text in before.items() if key not in left_out}
+    kept = client.table(adopted.table).definition.properties[ADOPTED_PROPERTY]
+    assert java_properties.decode(kept.encode("latin-1"), "") == before
+
+
+def test_a_dry_run_changes_nothing(client: chronolake.Client, adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    before = files_below(path)
+
+    adopted = adopt(path, dry_run=True)
+
+    assert (adopted.table_id, adopted.instants, files_below(path)) == (None, 8, before)
+    with pytest.raises(chronolake.errors.TableNotFound):
+        client.table(adopted.table)
+
+
+def test_a_second_run_finishes_what_the_first_one_left(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = unpacked("pending8", tmp_path)
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("_take_folder", "_roll_back"):
+        with monkeypatch.context() as killed:
+            killed.setattr(adopting, step, fail)
+            with pytest.raises(KeyboardInterrupt):
+                adopt(path, roll_back_pending=True)
+    adopted = adopt(path, roll_back_pending=True)
+
+    assert adopted.rolled_back == ["20261122193515675"]
+    assert adopted == adopt(path, roll_back_pending=True) or adopted.table_id
+    assert rows_by_hudi_rs(path) == rows_by_snapshot(client.table(adopted.table), path)
+
+
+# ---------------------------------------------------------------------------------- pending instants
+
+
+def test_pending_instants_are_named_and_refused(adopt: Adopt, tmp_path: Path) -> None:
+    assert "commit 20261122193515675 (inflight)" in reasons(adopt, unpacked("pending8", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["pending8", "pendingmor8"])
+def test_pending_instants_are_rolled_back_with_their_files(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str
+) -> None:
+    path = unpacked(name, tmp_path)
+
+    adopted = adopt(path, roll_back_pending=True)
+
+    table = client.table(adopted.table)
+    assert adopted.rolled_back
+    for requested in adopted.rolled_back:
+        assert table.instant(requested).state is State.ROLLED_BACK
+        assert not [file for file in files_below(path) if requested in file]
+    assert rows_by_hudi_rs(path) == rows_of_hudi(name)
+    assert stored_tables.slices_by_hudi_rs(path) == stored_tables.slices_by_snapshot(table)
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hoodie__table__version": "7"}, "versions 6, 8 and 9"),
+        ({"hoodie__table__base__file__format": "ORC"}, "only Parquet"),
+        ({"hoodie__datasource__write__drop__partition__columns": "true"}, "lack the partition columns"),
+        ({"hoodie__populate__meta__fields": "false"}, "meta columns"),
+        ({"hoodie__table__cdc__enabled": "true"}, "change data capture"),
+        ({"hoodie__bootstrap__base__path": "/elsewhere"}, "bootstrapped"),
+        ({"hoodie__table__ordering__fields": "ts,price"}, "several ordering fields"),
+        ({"hoodie__record__merge__mode": "CUSTOM"}, "class of its own"),
+        ({"hoodie__table__recordkey__fields": ""}, "no record key"),
+        ({"hoodie__table__keygenerator__type": "TIMESTAMP"}, "key generator is TIMESTAMP"),
+        ({"hoodie__table__keygenerator__class": properties.GUARD_CLASS}, "through Chronolake already"),
+        ({"hoodie__table__name": ""}, "is missing"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
+)
+def test_a_table_that_cannot_be_adopted_is_refused_with_the_reason(
+    adopt: Adopt, tmp_path: Path, changes: dict[str, str], reason: str
+) -> None:
+    path = unpacked("cow9", tmp_path)
+    state(path, **changes)
+    assert reason in reasons(adopt, path)
+
+
+def test_a_damaged_file_of_the_timeline_is_refused(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    [file] = (path / ".hoodie/timeline").glob("*_*.clean")
+    file.write_bytes(file.read_bytes()[:100])
+    assert file.name in reasons(adopt, path)
+
+
+def test_a_missing_live_file_is_refused(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    sorted(path.glob("*.parquet"), key=lambda file: file.name[-25:])[-1].unlink()
+    assert "is live and not there" in reasons(adopt, path)
+
+
+def test_a_file_of_another_size_is_refused(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    [*_, file] = sorted(path.glob("*.parquet"), key=lambda file: file.name[-25:])
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "its commit says" in reasons(adopt, path)
+
+
+def test_a_file_that_its_commit_does_not_name_is_refused(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    [file, *_] = path.glob("*.parquet")
+    shutil.copy(file, path / file.name.replace("_0-", "_9-"))
+    assert "does not name it" in reasons(adopt, path)
+
+
+def test_files_of_failed_writes_are_not_brought_in(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    [file, *_] = path.glob("*.parquet")
+    left_over = path / f"{file.name[:-25]}20261122193300000.parquet"
+    shutil.copy(file, left_over)
+
+    adopted = adopt(path)
+
+    assert any(left_over.name in note for note in adopted.notes)
+    assert rows_by_hudi_rs(path) == rows_of_hudi("cow9")
+
+
+def test_the_folder_of_a_table_of_chronolake_is_refused(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    (path / ".hoodie/.chronolake-claim.json").write_text("{}")
+    assert "--reuse-base-path" in reasons(adopt, path)
+
+
+def test_logs_of_version_6_that_are_not_compacted_are_refused(adopt: Adopt, tmp_path: Path) -> None:
+    assert "not compacted" in reasons(adopt, unpacked("mor6", tmp_path))
+
+
+def test_a_writer_that_commits_during_the_adoption_keeps_its_table(
+    client: chronolake.Client, adopt: Adopt, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = unpacked("cow9", tmp_path)
+    before = (path / properties.PATH).read_bytes()
+    original = adopting._take_folder
+
+    def write_first(*arguments: object) -> None:
+        (path / ".hoodie/timeline/20261122193400000.commit.requested").write_bytes(b"")
+        original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(adopting, "_take_folder", write_first)
+    with pytest.raises(CannotAdopt, match="written to the table while"):
+        adopt(path)
+
+    assert (path / properties.PATH).read_bytes() == before
+    with pytest.raises(chronolake.errors.TableNotFound):
+        client.table(f"{namespace}.cow9")
+
+
+# ---------------------------------------------------------------------------------- the command line
+
+
+def test_the_command_line_adopts(
+    client: chronolake.Client,
+    namespace: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    shared_server_url: str,
+) -> None:
+    path, name = unpacked("cow8", tmp_path), f"{namespace}.orders"
+    command = ["--url", shared_server_url, "hudi", "adopt", str(path), "--table", name]
+
+    assert main.run([*command, "--dry-run"]) == 0
+    assert "nothing was changed" in capsys.readouterr().out
+    assert main.run(command) == 0
+    assert "served as of" in capsys.readouterr().out
+    assert client.table(name).definition.base_path == str(path)
+
+
+def test_the_command_line_says_why_not(
+    namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], shared_server_url: str
+) -> None:
+    path = unpacked("pending8", tmp_path)
+
+    code = main.run(["--url", shared_server_url, "hudi", "adopt", str(path), "--table", f"{namespace}.orders"])
+
+    assert code == 1
+    assert "--roll-back-pending" in capsys.readouterr().err
+
+
+def test_every_real_table_gives_a_history_or_a_reason(tmp_path: Path) -> None:
+    for archive in sorted(stored_tables.TABLES.glob("*.tar.gz")):
+        name = archive.name.partition(".")[0]
+        table = stored.read(open_files(str(unpacked(name, tmp_path))))
+        options = Options(name=f"shop.{name}", base_path=f"/{name}", roll_back_pending=True)
+        try:
+            times = [
+                time
+                for instant in history.adoption_of(table, options).request.instants
+                for time in (instant.requested_time, instant.completion_time)
+                if time is not None
+            ]
+        except CannotAdopt as refused:
+            assert refused.reasons
+        else:
+            assert len(set(times)) == len(times)
