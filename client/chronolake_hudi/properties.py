@@ -79,6 +79,9 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.key_generator_class == GUARD_CLASS
 
 
+TABLE_ID_KEY: Final = "chronolake.table-id"
+"""The key that says which table of Chronolake has written the file."""
+_METADATA_TABLE: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
 _NAME: Final = "hoodie.table.name"
 _TYPE: Final = "hoodie.table.type"
 _VERSION: Final = "hoodie.table.version"
@@ -146,6 +149,22 @@ def decode(content: bytes, path: str = PATH) -> TableConfig:
         meta_fields=_flag(properties, _META_FIELDS, True),
         key_generator_class=properties.get(_KEY_GENERATOR),
         others={key: value for key, value in properties.items() if key not in _KNOWN},
+    )
+
+
+def adopted(text: str, table_id: str, version: TableVersion, default_mode: MergeMode) -> TableConfig:
+    """The properties of a table that Hudi has written before: ``text`` is its hoodie.properties of then.
+
+    The guard is new, and the metadata table is left out: nobody updates it any more. Raises as ``decode``.
+    """
+    config = decode(text.encode("latin-1"))
+    others = {key: value for key, value in config.others.items() if key not in _METADATA_TABLE}
+    return msgspec.structs.replace(
+        config,
+        version=version,
+        merge_mode=config.merge_mode or default_mode,
+        key_generator_class=GUARD_CLASS,
+        others={**others, TABLE_ID_KEY: table_id},
     )
 
 

@@ -67,6 +67,13 @@ class AdoptTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     instants: Annotated[list[AdoptedInstant], Meta(max_length=ADOPTED_INSTANTS_MAX)]
     writer: Writer
     cleaned_before: HudiTime | None = None
+    is_published: Annotated[
+        bool,
+        Meta(
+            description="Whether the table's folder has the timeline as Hudi reads it from version 8 on: it "
+            "stays as it is, and publication begins behind it."
+        ),
+    ] = True
     lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT
 
     def __post_init__(self) -> None:

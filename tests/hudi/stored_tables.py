@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import chronolake
+from chronolake_model.file_names import base_file_name
+from chronolake_model.vocabulary import Operation
 
 TABLES = Path(__file__).parent / "tables"
 COPY_ON_WRITE = ("cow8", "cow9", "archived8", "evolved9")
@@ -19,6 +22,17 @@ MERGE_ON_READ = ("mor8", "mor9")
 VERSION_6 = ("cow6", "archived6", "compacted6")
 COLUMNS = ("day", "id", "name", "price", "ts")
 Rows = list[list[Any]]
+_META = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
+_ARROW_SCHEMA = pa.schema(
+    [
+        *((f"_hoodie_{name}", pa.string()) for name in _META),
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("price", pa.float64()),
+        ("day", pa.string()),
+        ("ts", pa.int64()),
+    ]
+)
 
 
 def unpacked(name: str, folder: Path) -> Path:
@@ -67,6 +81,29 @@ def slices_by_snapshot(table: chronolake.Table) -> dict[str, tuple[str | None, l
         )
         for slice_ in table.snapshot().slices
     }
+
+
+def insert(table: chronolake.Table, path: Path, rows: Rows) -> str:
+    """Write rows of the first day as a new file group, as any writer could: the requested time."""
+    with table.begin(operation=Operation.INSERT) as write:
+        partition = "day=2026-01-01" if table.definition.partition_fields else ""
+        file_id = f"{uuid.uuid4()}-0"
+        name = base_file_name(file_id, "0-0-0", write.requested_time)
+        meta = {
+            "_hoodie_commit_time": write.requested_time,
+            "_hoodie_commit_seqno": f"{write.requested_time}_0_0",
+            "_hoodie_partition_path": partition,
+            "_hoodie_file_name": name,
+        }
+        records = [
+            {**meta, "_hoodie_record_key": str(row[1]), **dict(zip(COLUMNS, row, strict=True))} for row in rows
+        ]
+        content = pa.Table.from_pylist(records, _ARROW_SCHEMA)
+        pq.write_table(content, path / partition / name)
+        size_bytes = (path / partition / name).stat().st_size
+        stat = chronolake.WriteStat(partition, file_id, name, size_bytes, len(rows), inserts=len(rows))
+        write.add(stat)
+    return write.requested_time
 
 
 def _rows(table: pa.Table) -> Rows:

@@ -27,8 +27,9 @@ Adopt = Callable[..., Adopted]
 def adopt(client: chronolake.Client, namespace: str) -> Adopt:
     """Adopts the table in a folder under the folder's name."""
 
-    def run(path: Path, *, dry_run: bool = False, **options: bool) -> Adopted:
-        wanted = Options(name=f"{namespace}.{path.name}", base_path=str(path), **options)
+    def run(path: Path, *, dry_run: bool = False, roll_back_pending: bool = False) -> Adopted:
+        name = f"{namespace}.{path.name}"
+        wanted = Options(name=name, base_path=str(path), roll_back_pending=roll_back_pending)
         return adopting.adopt(client, wanted, dry_run=dry_run)
 
     return run
@@ -68,6 +69,42 @@ def test_both_readers_see_the_rows_that_hudi_wrote(
 
     assert rows_by_snapshot(table, path) == rows_of_hudi(name)
     assert rows_by_hudi_rs(path) == rows_of_hudi(name)
+
+
+@pytest.mark.parametrize("name", stored_tables.VERSION_6)
+def test_a_table_of_version_6_becomes_one_of_version_8(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str
+) -> None:
+    path = unpacked(name, tmp_path)
+
+    adopted = adopt(path)
+
+    assert (adopted.table_version, client.table(adopted.table).publication().lag_versions) == (6, 0)
+    assert "hoodie.table.version=8" in (path / properties.PATH).read_text()
+    assert rows_by_hudi_rs(path) == rows_of_hudi(name)
+    if name != "compacted6":
+        assert rows_by_snapshot(client.table(adopted.table), path) == rows_of_hudi(name)
+
+
+@pytest.mark.parametrize("name", ["cow8", "cow9"])
+def test_what_is_written_after_the_adoption_is_published_behind_it(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str
+) -> None:
+    path = unpacked(name, tmp_path)
+    before = files_below(path)
+    table = client.table(adopt(path).table)
+    assert table.publication().lag_versions == 0
+
+    requested = stored_tables.insert(table, path, [["2026-01-01", 500, "new", 1.0, 99]])
+    table.publish()
+
+    assert rows_by_hudi_rs(path) == [*rows_of_hudi(name), ["2026-01-01", 500, "new", 1.0, 99]]
+    after = files_below(path)
+    new = sorted(file for file in after if file not in before and "/timeline/" in file)
+    assert [file.rpartition("/")[2][:17] for file in new] == [requested]
+    assert {file: after[file] for file in before if "/timeline/" in file} == {
+        file: content for file, content in before.items() if "/timeline/" in file
+    }
 
 
 @pytest.mark.parametrize("name", stored_tables.MERGE_ON_READ)
@@ -136,7 +173,7 @@ def test_archived_instants_come_in_by_their_files(
 def test_the_table_is_guarded_and_its_other_properties_stay(
     client: chronolake.Client, adopt: Adopt, tmp_path: Path
 ) -> None:
-    path = unpacked("cow8", tmp_path)
+    path = unpacked("cow9", tmp_path)
     before = java_properties.decode((path / properties.PATH).read_bytes(), "")
 
     adopted = adopt(path)

@@ -19,6 +19,7 @@ from chronolake.hudi.stored import StoredTable
 from chronolake.storage import storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_hudi.errors import HudiFormatError
+from chronolake_hudi.timeline_files import Layout
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import State
@@ -76,6 +77,8 @@ def adopt(
         adoption = None
         pending = history.pending_of(table)
     rolled_back = _roll_back(existing, pending)
+    if table.layout is Layout.ONE:
+        _publish(existing)
     if adoption is None:
         return _result_of_repeat(existing, table, rolled_back)
     return _result(table, adoption, existing, rolled_back)
@@ -117,12 +120,12 @@ def _take_folder(client: Client, table: Table, files: Files, before: StoredTable
     with storage_failures():
         content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
     stated = {} if content is None else java_properties.decode(content.body, properties.PATH)
-    if stated.get(folder.TABLE_ID_KEY) == table.definition.table_id:
+    if stated.get(properties.TABLE_ID_KEY) == table.definition.table_id:
         return
     if content is None or content.tag != before.tag:
         _give_back(client, table, "hoodie.properties has changed")
         return
-    guarded = folder.guarded(stated, table.definition.table_id)
+    guarded = folder.guarded(before, table.definition.table_id)
     with storage_failures():
         if not files.replace(properties.PATH, guarded, content.tag):
             _give_back(client, table, "hoodie.properties has changed")
@@ -161,6 +164,15 @@ def _roll_back(table: Table, pending: Iterable[Pending]) -> list[str]:
         # The inflight file first: a requested instant alone has no files.
         table.remove_undone_of_hudi(sorted(instant.paths))
     return undone
+
+
+def _publish(table: Table) -> None:
+    """Write the timeline anew, in the layout of version 8, unless a server is at it."""
+    try:
+        table.publish()
+    except (errors.LeaseLive, errors.NotPublished, errors.PublicationFenced):
+        # chronolake hudi status says why.
+        return
 
 
 def _result(table: StoredTable, adoption: Adoption, adopted: Table | None, rolled_back: list[str]) -> Adopted:

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from chronolake.hudi import requirements
+from chronolake.hudi.stored import StoredTable
 from chronolake_hudi import java_properties, properties
+from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.timeline_files import Layout
 
-TABLE_ID_KEY: Final = "chronolake.table-id"
-"""The key of ``hoodie.properties`` that says which table of Chronolake has written it."""
 _GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
 _GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
 _METADATA_TABLE: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
 _CHECKSUM: Final = "hoodie.table.checksum"
-"""Java compares it if it is there, and it is of the name of the table only: it stays right, or is left out."""
+"""Java compares it only if it is there."""
 
 
-def guarded(stated: Mapping[str, str], table_id: str) -> bytes:
+def guarded(table: StoredTable, table_id: str) -> bytes:
     """The properties of an adopted table: as they were, with the guard, and without the metadata table.
 
-    Nobody updates the metadata table from now on, so no reader may use it.
+    Nobody updates the metadata table from now on, so no reader may use it. A table of version 6 stays one until
+    its timeline is published in the layout of version 8.
     """
-    kept = {key: text for key, text in stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}
-    kept |= {_GENERATOR_CLASS: properties.GUARD_CLASS, TABLE_ID_KEY: table_id}
+    if table.layout is Layout.TWO:
+        mode = requirements.merge_mode_of(table) or MergeMode.COMMIT_TIME
+        text = table.text.decode("latin-1")
+        return properties.encode(properties.adopted(text, table_id, table.config.version, mode))
+    kept = {key: text for key, text in table.stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}
+    kept |= {_GENERATOR_CLASS: properties.GUARD_CLASS, properties.TABLE_ID_KEY: table_id}
     return java_properties.encode(kept, "Written by Chronolake; change the table through Chronolake only")
 
 
@@ -35,7 +42,7 @@ def released(stated: Mapping[str, str], before: Mapping[str, str], generator: st
     kept = {
         key: text
         for key, text in stated.items()
-        if key not in {*_METADATA_TABLE, _CHECKSUM, _GENERATOR_CLASS, TABLE_ID_KEY}
+        if key not in {*_METADATA_TABLE, _CHECKSUM, _GENERATOR_CLASS, properties.TABLE_ID_KEY}
     }
     for key in (_GENERATOR_CLASS, _GENERATOR_TYPE):
         if before.get(key):

@@ -12,12 +12,13 @@ from chronolake.hudi.served import KnownFile, MissingFile
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.hudi.times import Times
 from chronolake_hudi import metadata, properties
-from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.properties import MergeMode, TableVersion
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.adoption import ADOPTED_PROPERTY, AdoptedInstant, AdoptTable
 from chronolake_model.file_names import DataFileName, FileKind, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
+from chronolake_model.publication import PUBLISH_PROPERTY, TABLE_VERSION_PROPERTY
 from chronolake_model.tables import CreateTable, NewBucketIndex, NewField
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, IndexType, Operation, State, TableType
@@ -147,6 +148,7 @@ class _History:
             instants=sorted(instants, key=lambda instant: instant.requested_time),
             writer=WRITER,
             cleaned_before=cleaned_before,
+            is_published=self._table.layout is Layout.TWO,
         )
         self._note(cleaned_before)
         return Adoption(request, list(self._pending), self._notes)
@@ -385,7 +387,14 @@ class _History:
             partition_fields=list(config.partition_fields),
             ordering_field=ordering if mode is MergeMode.EVENT_TIME else None,
             index=NewBucketIndex(IndexType.SIMPLE),
-            properties={**options.properties, ADOPTED_PROPERTY: self._kept_properties()},
+            properties={
+                # A table that Hudi could not read behind its adoption is refused, unless told otherwise.
+                PUBLISH_PROPERTY: "true",
+                **options.properties,
+                ADOPTED_PROPERTY: self._kept_properties(),
+                # Readers that know the table's version go on; version 6 becomes the first that we write.
+                TABLE_VERSION_PROPERTY: str(max(config.version, TableVersion.EIGHT).value),
+            },
             reuse_base_path=options.reuse_base_path,
         )
 

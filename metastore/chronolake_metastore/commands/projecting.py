@@ -19,6 +19,7 @@ from chronolake_metastore.store import (
     file_groups,
     files,
     instants,
+    publication,
     reconciling,
     schemas,
 )
@@ -39,6 +40,9 @@ def write(state: State) -> list[Statement]:
         # Ahead of the projections, which are made of them.
         statements.append(event_lists.append(changes.lists))
     statements.extend(project(state, {of_event.key: of_event.entries for of_event in changes.lists}))
+    if changes.published:
+        # No projection: how far a table is published is not in the log.
+        statements.append(publication.begin_behind(changes.published))
     # Behind the instant's row, which a transaction that creates markers locks before it writes markers.
     statements.extend(deletions.append(reported) for reported in changes.reported)
     # Behind all that ends instants.

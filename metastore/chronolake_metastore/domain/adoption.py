@@ -89,7 +89,12 @@ def history(
     cleaned_before = _cleaned_before(request, instants)
     steps = [Step(Micros(first - _TICK), created)]
     steps.extend(sorted(_steps(request, instants, now), key=lambda step: step.time))
-    adopted = TableAdopted(name=request.definition.name, instants=len(instants), cleaned_before=cleaned_before)
+    adopted = TableAdopted(
+        name=request.definition.name,
+        instants=len(instants),
+        is_published=request.is_published,
+        cleaned_before=cleaned_before,
+    )
     return steps, adopted
 
 

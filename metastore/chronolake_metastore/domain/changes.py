@@ -121,6 +121,8 @@ class Changes:
         """Instants that have ended: the file groups of their plans are not projected any more."""
         self.cleaned: list[CleanedFiles] = []
         self.schemas: list[SchemaOfTable] = []
+        self.published: list[Event] = []
+        """Events up to which a table's folder was published before it came in."""
         self.base_paths: list[BasePath] = []
         self.taken_base_paths: dict[UUID, UUID] = {}
         """By dropped table, the table that took its base path over."""

@@ -79,11 +79,13 @@ class TableAdopted(Payload, frozen=True, kw_only=True):
     """The end of the history that a table brought with it from Hudi: all events before have Hudi's times.
 
     ``instants`` is their number. ``cleaned_before`` is the first completion time that the table is served as
-    of, if Hudi has cleaned or archived what was before.
+    of, if Hudi has cleaned or archived what was before. ``is_published`` says whether the folder has the
+    history as Hudi's readers find it, so that publication begins behind it.
     """
 
     name: str
     instants: int
+    is_published: bool
     cleaned_before: Micros | None = None
 
 

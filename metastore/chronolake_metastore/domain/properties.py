@@ -12,8 +12,11 @@ from typing import Final
 
 import msgspec
 
+from chronolake_hudi import properties as hudi
+from chronolake_hudi.errors import HudiFormatError
 from chronolake_metastore import errors
 from chronolake_model import storage
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.publication import (
     PUBLISH_PROPERTY,
@@ -54,6 +57,15 @@ def _is_grace(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,9}", text) is not None and int(text) <= GRACE_SECONDS_MAX
 
 
+def _is_of_hudi(text: str) -> bool:
+    """Whether publication can go on from these properties, which a table had before it was adopted."""
+    try:
+        hudi.encode(hudi.adopted(text, "", hudi.TableVersion.EIGHT, hudi.MergeMode.COMMIT_TIME))
+    except (HudiFormatError, UnicodeEncodeError):
+        return False
+    return True
+
+
 def _of_storage(option: str) -> Property:
     """An option of the storage. Pending writers write to the storage before; rollbacks delete there."""
     match option:
@@ -74,6 +86,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     PUBLISH_PROPERTY: _one_of("true", "false"),
     PUBLISHER_PROPERTY: _one_of(*Publisher),
     TABLE_VERSION_PROPERTY: _one_of("8", "9"),
+    ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }

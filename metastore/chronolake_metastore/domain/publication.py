@@ -13,6 +13,7 @@ import msgspec
 from chronolake_hudi import avro_schema
 from chronolake_metastore import errors
 from chronolake_model import column_types, nested_fields
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType
 from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, Publisher
 from chronolake_model.tables import Field, NestedField, SchemaField
@@ -143,7 +144,8 @@ def _ordering_obstacle(table: Publishable) -> str | None:
             f"it is merge-on-read, and its ordering field {field.name!r} is a string: Hudi's readers lose "
             "updates; use a number, a date or a timestamp"
         )
-    if field.nullable:
+    # Hudi has read its own table with such a column before.
+    if field.nullable and ADOPTED_PROPERTY not in table.properties:
         return (
             f"it is merge-on-read, and its ordering field {field.name!r} is nullable: Hudi's readers fail at a "
             "null; create the table with the column as not nullable"

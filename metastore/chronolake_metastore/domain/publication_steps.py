@@ -19,6 +19,7 @@ from chronolake_metastore.domain import events
 from chronolake_metastore.domain.actions import COMPLETED_WRITES, RULES
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested, Payload
 from chronolake_metastore.domain.tables import Definition
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
@@ -26,8 +27,6 @@ from chronolake_model.publication import TABLE_VERSION_PROPERTY, PublicationStep
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, TableType
 
-TABLE_ID_KEY: Final = "chronolake.table-id"
-"""The key of ``hoodie.properties`` that says which table of Chronolake wrote it."""
 DATABASE_KEY: Final = "hoodie.database.name"
 _TIMELINE: Final = Layout.TWO.folder
 
@@ -302,17 +301,22 @@ def config_of(table_id: str, definition: Definition) -> TableConfig:
     """The properties of the table for Hudi's readers, guarded against Hudi's writers."""
     namespace, name = split_table_name(definition.name)
     ordering = () if definition.ordering_field is None else (definition.ordering_field,)
+    mode = MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME
+    version = TableVersion(int(definition.properties.get(TABLE_VERSION_PROPERTY, TableVersion.EIGHT)))
+    before = definition.properties.get(ADOPTED_PROPERTY)
+    if before is not None:
+        return properties.adopted(before, table_id, version, mode)
     return TableConfig(
         name=name,
         type=definition.type,
-        version=TableVersion(int(definition.properties.get(TABLE_VERSION_PROPERTY, TableVersion.EIGHT))),
+        version=version,
         record_key_fields=tuple(definition.record_key_fields),
         partition_fields=tuple(definition.partition_fields),
         ordering_fields=ordering,
-        merge_mode=MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME,
+        merge_mode=mode,
         url_encode_partitioning=True,
         key_generator_class=properties.GUARD_CLASS,
-        others={TABLE_ID_KEY: table_id, DATABASE_KEY: namespace},
+        others={properties.TABLE_ID_KEY: table_id, DATABASE_KEY: namespace},
     )
 
 

@@ -279,6 +279,8 @@ class State:
             case events.TableAdopted(cleaned_before=before):
                 if before is not None:
                     self._set_table(tables.evolve_cleaned(table, before))
+                if payload.is_published:
+                    self.changes.published.append(event)
             case _:
                 assert_never(payload)
 

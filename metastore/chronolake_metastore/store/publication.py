@@ -9,13 +9,13 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.events import PAYLOADS
+from chronolake_metastore.domain.events import PAYLOADS, Event
 from chronolake_metastore.domain.publication import Gate, Position
 from chronolake_metastore.domain.publication_steps import LogEvent
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.transaction import Query, Rows
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
 
 _GET: Final = statements.load("publication/get")
@@ -64,6 +64,14 @@ _GATE: Final = """
 """
 
 
+_BEGIN_BEHIND: Final = """
+    INSERT INTO publication (table_id, published_version, published_completion, published_at)
+    SELECT table_id, version, moment(time), moment(time)
+    FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[], %(time)s::bigint[])
+        AS adopted (table_id, version, time)
+"""
+
+
 class Progress(msgspec.Struct, frozen=True):
     """The position of a table, if a publisher ever began, the version of its log, and the oldest event left."""
 
@@ -90,6 +98,13 @@ def _gate(rows: Rows) -> Gate | None:
         return None
     [[published_version, lease_expires_at, paused_version]] = rows
     return Gate(published_version, lease_expires_at, is_paused=paused_version is not None)
+
+
+def begin_behind(events: Sequence[Event]) -> Statement:
+    """Take tables as published up to these events."""
+    return _BEGIN_BEHIND, {
+        name: [getattr(event, name) for event in events] for name in ("table_id", "version", "time")
+    }
 
 
 async def get(connection: AsyncConnection, table_id: UUID) -> Progress:
