@@ -445,6 +445,7 @@ def _events() -> list[str]:
 
 
 _SCALARS = {
+    msgspec.inspect.BoolType: "boolean",
     msgspec.inspect.IntType: "integer",
     msgspec.inspect.StrType: "string",
     msgspec.inspect.UUIDType: "UUID",
