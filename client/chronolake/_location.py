@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from chronolake import errors, storage as storages
 from chronolake.storage import Storage
@@ -122,9 +122,14 @@ class Location:
         """The direct markers of an instant."""
         return StoredMarkers(self, requested_time)
 
-    def begin_publication(self) -> None:
-        """Claim the base path for publishing. Raises ``StorageFailed``, also if another Hudi table is there."""
+    def begin_publication(self, is_first: bool) -> None:
+        """Claim the base path for publishing. Raises ``StorageFailed``.
+
+        So it does when another Hudi table is there before the first step.
+        """
         self.claimed  # noqa: B018 - the folder is made, and claimed
+        if not is_first:
+            return
         with storages.storage_failures():
             publishing.refuse_foreign_table(self.checked_storage.files, self._definition.table_id)
 
@@ -132,6 +137,16 @@ class Location:
         """Execute steps of a publication. Raises ``StorageFailed``."""
         with storages.storage_failures():
             publishing.execute(self.checked_storage.files, self.guard, steps, is_hidden=is_hidden)
+
+    def check_publication(self, expected: Collection[str], properties: bytes | None) -> publishing.Found:
+        """Compare ``.hoodie`` with what is published, see ``publishing.check``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return publishing.check(self.checked_storage.files, expected, properties)
+
+    def repair_publication(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
+        """Write the files of steps that are missing. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            publishing.repair(self.checked_storage.files, steps, missing)
 
     def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """The files that are in storage. Raises ``StorageFailed``."""

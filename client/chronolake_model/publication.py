@@ -133,6 +133,22 @@ class PublicationSteps(msgspec.Struct, frozen=True):
     is_hidden: bool
 
 
+class PublicationFiles(msgspec.Struct, frozen=True):
+    """What a range of published events has left in ``.hoodie``, for the check of what is there.
+
+    ``written`` are the files of the timeline that the events up to ``version`` wrote, each with the version of
+    its step; ``removed`` are those that they removed. ``properties`` is the content of ``hoodie.properties`` by
+    now; null while the table is hidden from readers.
+    """
+
+    table: str
+    written: dict[str, int]
+    removed: list[str]
+    version: int
+    is_last: bool
+    properties: bytes | None = None
+
+
 class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The steps up to ``version`` are executed.
 

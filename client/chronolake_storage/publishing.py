@@ -8,8 +8,10 @@ the order of the log, and ``hoodie.properties`` last: without it readers find no
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
+
+import msgspec
 
 from chronolake_model.publication import PublicationStep, PublishedFile
 from chronolake_storage.errors import ClaimRefused
@@ -20,6 +22,11 @@ PROPERTIES_PATH: Final = f"{METADATA_FOLDER}/hoodie.properties"
 TIMELINE_FOLDER: Final = f"{METADATA_FOLDER}/timeline"
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 PROPERTIES_BYTES_MAX: Final = 1024 * 1024
+HUDI_FILES: Final = (
+    f"{METADATA_FOLDER}/hoodie.properties.backup",
+    f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties",
+)
+"""Files outside of the timeline that only Hudi's writers make."""
 _TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
 
 
@@ -94,3 +101,35 @@ def _is_there(files: Files, file: PublishedFile) -> bool:
         return False
     stored = files.read(file.path, len(file.content))
     return stored is not None and stored.body == file.content
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a check has found: files that no publisher wrote, and files that are missing or damaged."""
+
+    foreign: list[str]
+    missing: list[str]
+
+
+def check(files: Files, expected: Collection[str], properties: bytes | None) -> Found:
+    """Compare ``.hoodie`` with what is published; ``hoodie.properties`` is put right at once.
+
+    ``expected`` are the files of the timeline. Their contents are not compared: only an empty one is damaged.
+    """
+    stored = {file.path: file.size_bytes for file in files.listing(TIMELINE_FOLDER)}
+    foreign = [path for path in stored if path not in expected and not _is_temporary(path)]
+    foreign += [
+        path for path, size in zip(HUDI_FILES, files.sizes(HUDI_FILES), strict=True) if size is not None
+    ]
+    if properties is not None and not _is_there(files, PublishedFile(PROPERTIES_PATH, properties)):
+        files.put(PROPERTIES_PATH, properties)
+    return Found(sorted(foreign), [path for path in expected if not stored.get(path)])
+
+
+def repair(files: Files, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
+    """Write those files of steps that are missing."""
+    written = [file for step in steps for file in step.writes if file.path in missing]
+    _write(files, written, in_order=True)
+
+
+def _is_temporary(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(".")

@@ -98,6 +98,11 @@ class Metrics:
             "Tries of this server to publish a table that failed.",
             registry=self.registry,
         )
+        self.publication_foreign_files = Counter(
+            "chronolake_publication_foreign_files",
+            "Files that this server found in .hoodie of published tables and that no publisher wrote.",
+            registry=self.registry,
+        )
         self.publication_lag = Gauge(
             "chronolake_publication_lag_seconds",
             "The age of the oldest event that is not published, of tables that a publisher has begun.",

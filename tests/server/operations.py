@@ -318,6 +318,7 @@ OPERATIONS = (
     Operation("GET", PUBLICATION),
     Operation("POST", PUBLICATION_LEASE, lambda _: {"publisher": "p", "lease_seconds": 5}),
     Operation("GET", f"{PUBLICATION}/steps"),
+    Operation("GET", f"{PUBLICATION}/files"),
     Operation(
         "POST",
         PUBLICATION,

@@ -217,7 +217,7 @@ def test_a_report_never_moves_the_position_back(table: PublishedTable) -> None:
     lease = table.lease("one")
     assert table.report(lease, 3).published_version == 3
     assert table.report(lease, 2).published_version == 3
-    with pytest.raises(errors.InvalidRequest, match="ends at version 3"):
+    with pytest.raises(errors.IllegalTransition, match="ends at version 3"):
         table.report(lease, 4)
 
 
@@ -307,3 +307,36 @@ def test_a_table_in_an_object_store_is_published(
     listed = {file.path.partition("_")[0] for file in store.files().listing(".hoodie")}
     assert ".hoodie/hoodie.properties" in listed
     assert f".hoodie/timeline/{write.requested_time}" in listed
+
+
+def test_foreign_files_are_named_and_what_is_missing_is_put_right(table: PublishedTable) -> None:
+    with_history(table)
+    table.publish()
+    timeline = table.folder / ".hoodie/timeline"
+    names, rows = table.timeline(), table.hudi_rows()
+    first, second, *_ = names
+    (timeline / first).unlink()
+    (timeline / second).write_bytes(b"")
+    (timeline / "20300101000000000.commit.requested").touch()
+    (table.folder / publishing.PROPERTIES_PATH).write_text("hoodie.table.name=theirs\n")
+    publication = table.table.publish(publisher="another")
+    assert publication.foreign_files == [".hoodie/timeline/20300101000000000.commit.requested"]
+    assert publication.checked_at is not None
+    assert [name for name in table.timeline() if "2030" not in name] == names
+    assert table.hudi_rows() == rows
+
+
+def test_a_server_that_takes_over_names_foreign_files(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        name = "20300101000000000.commit.requested"
+        (table.folder / ".hoodie/timeline" / name).touch()
+        table.publish()
+        table.write(row(2), bucket=1)
+        publication = table.wait_for(lambda publication: bool(publication.foreign_files))
+        assert publication.foreign_files == [f".hoodie/timeline/{name}"]

@@ -7,6 +7,7 @@ from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import Location
 from chronolake_model.publication import (
+    FOREIGN_FILES_MAX,
     Publication,
     PublicationLease,
     ReportPublication,
@@ -19,17 +20,39 @@ async def publish(
 ) -> Publication:
     """The answer of ``AsyncTable.publish``."""
     lease = await transport.send(calls.publication.take_lease(table, body))
-    await concurrency.run_blocking(location.begin_publication)
+    await concurrency.run_blocking(location.begin_publication, lease.published_version == 0)
     return await _execute(transport, location, lease)
 
 
 async def _execute(transport: AsyncTransport, location: Location, lease: PublicationLease) -> Publication:
-    version = lease.published_version
-    while True:
+    version, is_last = lease.published_version, False
+    while not is_last:
         page = await transport.send(calls.publication.steps(lease.table, version))
         await concurrency.run_blocking(location.publish, page.steps, page.is_hidden)
-        version = page.version
-        report = ReportPublication(lease.publisher, lease.epoch, version, release=page.is_last)
-        publication = await transport.send(calls.publication.report(lease.table, report))
-        if page.is_last:
-            return publication
+        version, is_last = page.version, page.is_last
+        report = ReportPublication(lease.publisher, lease.epoch, version)
+        await transport.send(calls.publication.report(lease.table, report))
+    foreign = await _check(transport, location, lease.table) if lease.is_new else None
+    report = ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True)
+    return await transport.send(calls.publication.report(lease.table, report))
+
+
+async def _check(transport: AsyncTransport, location: Location, table: str) -> list[str]:
+    """Put right what is missing of the publication; the first files that no publisher wrote."""
+    expected: dict[str, int] = {}
+    version, is_last = 0, False
+    properties: bytes | None = None
+    while not is_last:
+        page = await transport.send(calls.publication.files(table, version))
+        expected.update(page.written)
+        for path in page.removed:
+            expected.pop(path, None)
+        version, is_last, properties = page.version, page.is_last, page.properties
+    found = await concurrency.run_blocking(location.check_publication, expected, properties)
+    repaired = 0
+    for version in sorted(expected[path] for path in found.missing):
+        if version > repaired:
+            steps = await transport.send(calls.publication.steps(table, version - 1))
+            await concurrency.run_blocking(location.repair_publication, steps.steps, found.missing)
+            repaired = steps.version
+    return found.foreign[:FOREIGN_FILES_MAX]

@@ -8,6 +8,7 @@ from chronolake._concurrency import blocking as concurrency
 from chronolake._location import Location
 from chronolake._sync.transport import Transport
 from chronolake_model.publication import (
+    FOREIGN_FILES_MAX,
     Publication,
     PublicationLease,
     ReportPublication,
@@ -18,17 +19,39 @@ from chronolake_model.publication import (
 def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
     """The answer of ``Table.publish``."""
     lease = transport.send(calls.publication.take_lease(table, body))
-    concurrency.run_blocking(location.begin_publication)
+    concurrency.run_blocking(location.begin_publication, lease.published_version == 0)
     return _execute(transport, location, lease)
 
 
 def _execute(transport: Transport, location: Location, lease: PublicationLease) -> Publication:
-    version = lease.published_version
-    while True:
+    version, is_last = lease.published_version, False
+    while not is_last:
         page = transport.send(calls.publication.steps(lease.table, version))
         concurrency.run_blocking(location.publish, page.steps, page.is_hidden)
-        version = page.version
-        report = ReportPublication(lease.publisher, lease.epoch, version, release=page.is_last)
-        publication = transport.send(calls.publication.report(lease.table, report))
-        if page.is_last:
-            return publication
+        version, is_last = page.version, page.is_last
+        report = ReportPublication(lease.publisher, lease.epoch, version)
+        transport.send(calls.publication.report(lease.table, report))
+    foreign = _check(transport, location, lease.table) if lease.is_new else None
+    report = ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True)
+    return transport.send(calls.publication.report(lease.table, report))
+
+
+def _check(transport: Transport, location: Location, table: str) -> list[str]:
+    """Put right what is missing of the publication; the first files that no publisher wrote."""
+    expected: dict[str, int] = {}
+    version, is_last = 0, False
+    properties: bytes | None = None
+    while not is_last:
+        page = transport.send(calls.publication.files(table, version))
+        expected.update(page.written)
+        for path in page.removed:
+            expected.pop(path, None)
+        version, is_last, properties = page.version, page.is_last, page.properties
+    found = concurrency.run_blocking(location.check_publication, expected, properties)
+    repaired = 0
+    for version in sorted(expected[path] for path in found.missing):
+        if version > repaired:
+            steps = transport.send(calls.publication.steps(table, version - 1))
+            concurrency.run_blocking(location.repair_publication, steps.steps, found.missing)
+            repaired = steps.version
+    return found.foreign[:FOREIGN_FILES_MAX]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chronolake.calls.base import Call, post, query, table_path
 from chronolake_model.publication import (
     Publication,
+    PublicationFiles,
     PublicationLease,
     PublicationSteps,
     ReportPublication,
@@ -25,6 +26,11 @@ def take_lease(name: str, body: TakePublicationLease) -> Call[PublicationLease]:
 def steps(name: str, after: int) -> Call[PublicationSteps]:
     """The steps behind a version."""
     return Call("GET", f"{table_path(name)}/publication/steps", PublicationSteps, query(after=after))
+
+
+def files(name: str, after: int) -> Call[PublicationFiles]:
+    """What the published events behind a version have left in ``.hoodie``."""
+    return Call("GET", f"{table_path(name)}/publication/files", PublicationFiles, query(after=after))
 
 
 def report(name: str, body: ReportPublication) -> Call[Publication]:

@@ -17,6 +17,7 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.publication import (
     Publication,
+    PublicationFiles,
     PublicationLease,
     PublicationSteps,
     ReportPublication,
@@ -80,13 +81,26 @@ async def list_publication_steps(
     return await queries.steps(database, parameters.table(table), after)
 
 
+@get(
+    "/tables/{table:str}/publication/files",
+    summary="List the files of a publication",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+)
+async def list_publication_files(
+    *, table: TableInPath, database: NamedDependency[Database], after: After = 0
+) -> PublicationFiles:
+    """What `.hoodie/timeline` holds by what is published, page by page: for the check of what is there."""
+    return await queries.files(database, parameters.table(table), after)
+
+
 @post(
     "/tables/{table:str}/publication",
     summary="Report a publication",
     status_code=200,
     tags=TAGS,
     responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_PARAMETER, ProblemCode.PUBLICATION_FENCED
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION, ProblemCode.PUBLICATION_FENCED
     ),
 )
 async def report_publication(

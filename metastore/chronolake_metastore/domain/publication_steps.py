@@ -144,12 +144,19 @@ class Builder:
                 yield PublicationStep(event.version, writes, removes)
 
     def names(self) -> Iterator[tuple[int, str, bool]]:
-        """Each file of the timeline that an event writes (True) or removes (False), with its version."""
+        """Each file of the timeline that an event writes (True) or removes (False), with its version.
+
+        The contents of the files are not needed for it.
+        """
         for event in self._material.events:
             for path, _ in self._timeline_files(event):
                 yield event.version, path, True
             for path in self._removes(event):
                 yield event.version, path, False
+
+    def properties(self) -> bytes:
+        """The content of ``hoodie.properties`` by the last definition."""
+        return self._properties(self._material.definitions[-1][1]).content
 
     def _definition(self, version: int) -> Definition:
         return next(made for at, made in reversed(self._material.definitions) if at <= version)

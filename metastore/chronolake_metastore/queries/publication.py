@@ -186,7 +186,9 @@ async def steps(database: Database, table_name: str, after: int) -> wire.Publica
         table = await tables.find(connection, table_name)
         progress = await stored.get(connection, table.table_id)
         hidden_until = None if progress.position is None else progress.position.hidden_until
-        page = await publication_steps.load(connection, table, after, hidden_until or 0)
+        # What is published already was readable, or is not shown any more.
+        published = 0 if progress.position is None else progress.position.published_version
+        page = await publication_steps.load(connection, table, after, max(hidden_until or 0, published))
     if page.pause is not None and not page.material.events:
         await _pause(database, table, page.pause)
         raise errors.NotPublished(table.name, f"publication is paused: {page.pause.reason}")
@@ -199,6 +201,35 @@ async def steps(database: Database, table_name: str, after: int) -> wire.Publica
         version=version,
         is_last=version >= progress.version,
         is_hidden=hidden_until is not None and after < hidden_until,
+    )
+
+
+async def files(database: Database, table_name: str, after: int) -> wire.PublicationFiles:
+    """What the published events behind a version have left in ``.hoodie``; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        position = (await stored.get(connection, table.table_id)).position
+        until = 0 if position is None else position.published_version
+        if position is None or until <= after:
+            return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
+        material = await publication_steps.load_names(connection, table, after, until)
+    builder = Builder(material)
+    written: dict[str, int] = {}
+    removed: list[str] = []
+    for version, path, is_written in builder.names():
+        if is_written:
+            written[path] = version
+        else:
+            written.pop(path, None)
+            removed.append(path)
+    version = material.events[-1].version
+    return wire.PublicationFiles(
+        table=table.name,
+        written=written,
+        removed=removed,
+        version=version,
+        is_last=version >= until,
+        properties=builder.properties() if position.hidden_until is None else None,
     )
 
 
@@ -221,15 +252,20 @@ async def _pause(database: Database, table: Table, pause: Pause) -> None:
 
 
 async def report(database: Database, table_name: str, body: wire.ReportPublication) -> wire.Publication:
-    """Record that the steps up to a version are executed; raises ``TableNotFound`` or ``PublicationFenced``."""
+    """Record that the steps up to a version are executed; raises ``TableNotFound``, ``PublicationFenced``.
+
+    Raises ``IllegalTransition`` for a version that the log does not have.
+    """
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
         progress = await stored.get(connection, table.table_id)
         now = await clocks.now(connection)
         if body.version > progress.version:
-            raise errors.InvalidParameter(
-                f"version: the log of {table.name!r} ends at version {progress.version}, not {body.version}",
-                parameter="version",
+            raise errors.IllegalTransition(
+                f"the log of {table.name!r} ends at version {progress.version}, not at {body.version}: nothing "
+                "later was executed; read the position, and continue there",
+                table=table.name,
+                version=progress.version,
             )
         reported = {
             "publisher": body.publisher,

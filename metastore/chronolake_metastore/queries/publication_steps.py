@@ -49,6 +49,14 @@ class Page(msgspec.Struct, frozen=True):
     pause: Pause | None
 
 
+async def load_names(connection: Reader, table: Table, after: int, until: int) -> Material:
+    """What the names of the files of the steps behind a version need, with the definitions at ``until``."""
+    page = await stored.page_of_events(connection, table.table_id, after, EVENTS_MAX, BYTES_MAX)
+    definitions = await _definitions(connection, table, until)
+    read = [event for event in page if event.version <= until]
+    return await _material(connection, table, definitions, read, with_content=False)
+
+
 async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> Page:
     """What the steps behind a version need, up to the first event that Hudi's readers cannot read.
 
@@ -155,7 +163,12 @@ async def _has_live_files(connection: Reader, table: Table, time: Micros, versio
 
 
 async def _material(
-    connection: Reader, table: Table, definitions: Sequence[tuple[int, Definition]], page: Sequence[LogEvent]
+    connection: Reader,
+    table: Table,
+    definitions: Sequence[tuple[int, Definition]],
+    page: Sequence[LogEvent],
+    *,
+    with_content: bool = True,
 ) -> Material:
     completed = {
         event.instant: event
@@ -182,21 +195,26 @@ async def _material(
         for time, facts in instants.items()
         if facts.begun_as is Action.SAVEPOINT and time in completed and facts.target is not None
     }
-    return Material(
+    material = Material(
         table_id=str(table.table_id),
         created_at=table.created_at,
         definitions=definitions,
         events=page,
         instants=instants,
+        undone=await loading.undone(undoing),
+        retained=await loading.retained(cleans, completed),
+        purged=await loading.purged(cleans),
+        released={time: ended for time, _, ended in rows if time in released and ended is not None},
+    )
+    if not with_content:
+        return material
+    return msgspec.structs.replace(
+        material,
         written=await loading.written(completed),
         replaced=await loading.groups(_replacing(completed), ListName.REPLACED_FILE_GROUPS),
         planned=await loading.groups(compactions, ListName.PLAN_FILE_GROUPS),
         plans=await loading.planned_files(compactions),
         saved=await loading.saved_files(savepoints),
-        undone=await loading.undone(undoing),
-        retained=await loading.retained(cleans, completed),
-        purged=await loading.purged(cleans),
-        released={time: ended for time, _, ended in rows if time in released and ended is not None},
     )
 
 

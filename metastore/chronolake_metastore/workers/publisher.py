@@ -28,7 +28,7 @@ from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model.backoff import Backoff
-from chronolake_model.publication import ReportPublication, TakePublicationLease
+from chronolake_model.publication import FOREIGN_FILES_MAX, ReportPublication, TakePublicationLease
 
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
@@ -39,6 +39,8 @@ REST_SECONDS: Final = 0.02
 """How long it rests between two looks, so that commands in quick succession are one look."""
 SEARCH_SECONDS: Final = 60.0
 """How often all tables are searched for work that was left, by this server or another one."""
+CHECK_SECONDS: Final = 600.0
+"""How often ``.hoodie`` of a table that changes is compared with what is published."""
 OPEN_MAX: Final = 256
 """Tables whose storage stays open."""
 FAST_SECONDS: Final = 1.0
@@ -74,6 +76,7 @@ class Publisher:
         self._unreachable: dict[UUID, float] = {}
         """When the storage of a table failed at once."""
         self._failures: dict[UUID, str] = {}
+        self._checked: dict[UUID, float] = {}
         self._free = asyncio.Semaphore(AT_ONCE)
         self.name = f"chronolake-publisher@{socket.gethostname()[:200]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
@@ -202,15 +205,55 @@ class Publisher:
     async def _execute(self, place: Place, files: TableFiles) -> None:
         lease = await self._take_lease(place)
         position = lease.position
-        if lease.is_new or position.published_version == 0:
-            await files.begin_publication(str(place.table_id))
-        version, is_last = position.published_version, False
+        is_first = position.published_version == 0
+        if lease.is_new or is_first:
+            await files.begin_publication(str(place.table_id), is_first=is_first)
+        version, is_last, is_check_due = position.published_version, False, False
         while not is_last:
             page = await queries.steps(self._database, place.table, version)
             if page.table_id != str(place.table_id):
                 raise errors.TableNotFound(place.table)
             await files.publish(page.steps, is_hidden=page.is_hidden)
             version, is_last = page.version, page.is_last
-            report = ReportPublication(self.name, position.epoch, version, release=is_last)
+            # What is published must be recorded before it is compared with what is there.
+            is_check_due = is_last and self._is_check_due(lease)
+            report = ReportPublication(self.name, position.epoch, version, release=is_last and not is_check_due)
             await queries.report(self._database, place.table, report)
             self._metrics.publication_steps.inc(len(page.steps))
+        if is_check_due:
+            foreign = await self._check(place, files)
+            report = ReportPublication(self.name, position.epoch, version, foreign, release=True)
+            await queries.report(self._database, place.table, report)
+
+    def _is_check_due(self, lease: Lease) -> bool:
+        checked_at = self._checked.get(lease.table.table_id, 0.0)
+        return lease.is_new or time.monotonic() - checked_at > CHECK_SECONDS
+
+    async def _check(self, place: Place, files: TableFiles) -> list[str]:
+        """Put right what is missing of the publication; the first files that no publisher wrote."""
+        expected: dict[str, int] = {}
+        version, is_last = 0, False
+        properties: bytes | None = None
+        while not is_last:
+            page = await queries.files(self._database, place.table, version)
+            expected.update(page.written)
+            for path in page.removed:
+                expected.pop(path, None)
+            version, is_last, properties = page.version, page.is_last, page.properties
+        found = await files.check_publication(expected, properties)
+        repaired = 0
+        for version in sorted(expected[path] for path in found.missing):
+            if version > repaired:
+                steps = await queries.steps(self._database, place.table, version - 1)
+                await files.repair_publication(steps.steps, found.missing)
+                repaired = steps.version
+        self._checked[place.table_id] = time.monotonic()
+        self._metrics.publication_foreign_files.inc(len(found.foreign))
+        if found.foreign or found.missing:
+            _log.warning(
+                "files in .hoodie are not as published",
+                table=place.table,
+                foreign=found.foreign[:10],
+                put_right=found.missing[:10],
+            )
+        return found.foreign[:FOREIGN_FILES_MAX]

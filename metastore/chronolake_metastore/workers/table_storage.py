@@ -119,12 +119,13 @@ class TableFiles:
         self._files = files
         self._guard = guard
 
-    async def begin_publication(self, table_id: str) -> None:
-        """Claim the base path; raise when another Hudi table is there."""
+    async def begin_publication(self, table_id: str, *, is_first: bool) -> None:
+        """Claim the base path; raise when another Hudi table is there before the first step."""
 
         def begin() -> None:
             self._guard.check_claim()
-            publishing.refuse_foreign_table(self._files, table_id)
+            if is_first:
+                publishing.refuse_foreign_table(self._files, table_id)
 
         await _run(begin)
 
@@ -132,6 +133,14 @@ class TableFiles:
         """Execute steps of a publication."""
         if steps:
             await _run(lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden))
+
+    async def check_publication(self, expected: Collection[str], properties: bytes | None) -> publishing.Found:
+        """Compare ``.hoodie`` with what is published, see ``publishing.check``."""
+        return await _run(lambda: publishing.check(self._files, expected, properties))
+
+    async def repair_publication(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
+        """Write the files of steps that are missing."""
+        await _run(lambda: publishing.repair(self._files, steps, missing))
 
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""
