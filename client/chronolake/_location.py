@@ -23,7 +23,12 @@ from chronolake_model.markers import (
     check_marker,
 )
 from chronolake_model.problems import ProblemCode
-from chronolake_model.publication import PublicationStep
+from chronolake_model.publication import (
+    PUBLISH_PROPERTY,
+    PUBLISHER_PROPERTY,
+    PublicationStep,
+    Publisher,
+)
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
@@ -50,6 +55,13 @@ class Location:
     def options(self) -> dict[str, str]:
         """The storage options: those of the client override those of the table's properties."""
         return options_of(self._definition.properties, self._options)
+
+    @property
+    def is_client_publisher(self) -> bool:
+        """Whether clients publish the table for Hudi's readers, as its properties say."""
+        of_table = self._definition.properties
+        is_off = of_table.get(PUBLISH_PROPERTY) == "false"
+        return not is_off and of_table.get(PUBLISHER_PROPERTY) == Publisher.CLIENT
 
     @functools.cached_property
     def storage(self) -> Storage:

@@ -336,7 +336,27 @@ def test_a_server_that_takes_over_names_foreign_files(
         table.published()
         name = "20300101000000000.commit.requested"
         (table.folder / ".hoodie/timeline" / name).touch()
-        table.publish()
+        table.lease_later("another")
+        table.expire_lease(dsn)
         table.write(row(2), bucket=1)
         publication = table.wait_for(lambda publication: bool(publication.foreign_files))
         assert publication.foreign_files == [f".hoodie/timeline/{name}"]
+
+
+def test_a_client_publishes_after_each_of_its_writes_if_the_table_says_so(
+    client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = PublishedTable(client, tmp_path / "lake", properties={"hudi.publisher": "client"})
+    for number in range(2):
+        table.write(row(number), bucket=number)
+        assert table.hudi_rows() == table.rows() != []
+    # Another publisher is at it: the write completes, and the next publisher shows it.
+    table.lease("another")
+    table.write(row(9), bucket=9)
+    assert len(table.hudi_rows()) == 2
+
+
+def test_the_metadata_of_partitions_are_no_orphans(table: PublishedTable) -> None:
+    table.write(row(1))
+    table.publish()
+    assert table.table.orphans().orphans == []

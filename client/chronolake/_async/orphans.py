@@ -23,6 +23,7 @@ from chronolake_model.deletable import Refusal
 from chronolake_model.markers import DELETIONS_MAX, file_at
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans
 from chronolake_storage.guard import Deleting
+from chronolake_storage.publishing import PARTITION_METADATA
 
 if TYPE_CHECKING:
     from chronolake._async.stored_table import AsyncStoredTable
@@ -56,7 +57,12 @@ async def delete(report: Orphans, location: Location, *, unknown_instants: bool 
 
 
 def _sizes_in_storage(location: Location) -> dict[str, int]:
-    return {file.path: file.size_bytes for file in location.storage.listing()}
+    # The metadata of partitions is of the publication for Hudi's readers, and stays with its folder.
+    return {
+        file.path: file.size_bytes
+        for file in location.storage.listing()
+        if file.file_name != PARTITION_METADATA
+    }
 
 
 async def _remove_published(

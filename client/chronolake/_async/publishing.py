@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from chronolake import calls
+import contextlib
+
+from chronolake import calls, errors
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
+from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake_model.publication import (
     FOREIGN_FILES_MAX,
@@ -22,6 +25,12 @@ async def publish(
     lease = await transport.send(calls.publication.take_lease(table, body))
     await concurrency.run_blocking(location.begin_publication, lease.published_version == 0)
     return await _execute(transport, location, lease)
+
+
+async def publish_if_possible(transport: AsyncTransport, location: Location, table: str) -> None:
+    """Publish a table after a write. A failure is left to the next publisher: the write has completed."""
+    with contextlib.suppress(errors.ChronolakeError, ImportError, ValueError):
+        await publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
 async def _execute(transport: AsyncTransport, location: Location, lease: PublicationLease) -> Publication:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from chronolake import calls, errors
+from chronolake._async import publishing
 from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage
 from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
@@ -159,8 +160,9 @@ class AsyncWrite:
         Thousands of files are staged in parts first, so that other writers of the table wait only briefly.
         Marked files that are not published, see ``left_over``, are deleted from storage first, and so are the
         files in the plan of a rollback or a clean. If a file cannot be deleted, ``StorageFailed`` is raised and
-        nothing is published. ``schema_version`` is the version that the files were written with, as in
-        ``with_schema``.
+        nothing is published. Where clients publish for Hudi's readers, by the table's property
+        ``hudi.publisher``, this client does so afterwards, as far as it can. ``schema_version`` is the version
+        that the files were written with, as in ``with_schema``.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``UnreconciledMarkers`` (tasks that still run mark new files each time),
@@ -179,6 +181,8 @@ class AsyncWrite:
         # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.
         instant = self._progress.update(answer)
         await self._delete_direct_markers()
+        if self._location.is_client_publisher:
+            await publishing.publish_if_possible(self._transport, self._location, instant.table)
         return instant
 
     async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:

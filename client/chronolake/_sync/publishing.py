@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from chronolake import calls
+import contextlib
+
+from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
+from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake._sync.transport import Transport
 from chronolake_model.publication import (
@@ -21,6 +24,12 @@ def publish(transport: Transport, location: Location, table: str, body: TakePubl
     lease = transport.send(calls.publication.take_lease(table, body))
     concurrency.run_blocking(location.begin_publication, lease.published_version == 0)
     return _execute(transport, location, lease)
+
+
+def publish_if_possible(transport: Transport, location: Location, table: str) -> None:
+    """Publish a table after a write. A failure is left to the next publisher: the write has completed."""
+    with contextlib.suppress(errors.ChronolakeError, ImportError, ValueError):
+        publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
 def _execute(transport: Transport, location: Location, lease: PublicationLease) -> Publication:

@@ -13,6 +13,7 @@ from chronolake._concurrency import blocking as concurrency
 from chronolake._http import RENAMES_MAX
 from chronolake._location import Location
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
+from chronolake._sync import publishing
 from chronolake._sync.deletions import FileDeleter, marked_in_storage
 from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
@@ -158,8 +159,9 @@ class Write:
         Thousands of files are staged in parts first, so that other writers of the table wait only briefly.
         Marked files that are not published, see ``left_over``, are deleted from storage first, and so are the
         files in the plan of a rollback or a clean. If a file cannot be deleted, ``StorageFailed`` is raised and
-        nothing is published. ``schema_version`` is the version that the files were written with, as in
-        ``with_schema``.
+        nothing is published. Where clients publish for Hudi's readers, by the table's property
+        ``hudi.publisher``, this client does so afterwards, as far as it can. ``schema_version`` is the version
+        that the files were written with, as in ``with_schema``.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``UnreconciledMarkers`` (tasks that still run mark new files each time),
@@ -178,6 +180,8 @@ class Write:
         # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.
         instant = self._progress.update(answer)
         self._delete_direct_markers()
+        if self._location.is_client_publisher:
+            publishing.publish_if_possible(self._transport, self._location, instant.table)
         return instant
 
     def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:

@@ -99,7 +99,7 @@ def answer(
     key = request.scope["state"].get(_KEY_OF_CALLER)
     document = problem(code, detail, addresses.sent(request.scope), context or {}, idempotency_key=key)
     headers = _headers(request)
-    if code.status in (429, 503):
+    if code.status in (429, 503) or code is ProblemCode.NOT_PUBLISHED_YET:
         headers["Retry-After"] = RETRY_AFTER_SECONDS
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
 
