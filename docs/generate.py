@@ -332,8 +332,7 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     "over from the dropped table.",
     ProblemCode.BASE_PATH_SHARED: "See `detail` for the other table; drop one of them, or load it elsewhere.",
     ProblemCode.METASTORE_MOVED: "Run `chronolake-metastore claim` when the original database is out of use.",
-    ProblemCode.INTERNAL_ERROR: "See the server's log. The request may be sent again under the same key: it "
-    "is executed at most once.",
+    ProblemCode.INTERNAL_ERROR: "See the server's log. Send it again under the same key: it runs at most once.",
     ProblemCode.OVERLOADED: "Send the request again later, under the same key.",
     ProblemCode.DATABASE_UNAVAILABLE: "Send the request again later, under the same key.",
 }
