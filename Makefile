@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
+.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -43,6 +43,11 @@ suite: $(STAMP)
 
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.
+test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0: 0.5 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…)
+	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
+	$(BIN)/python -m pytest -m hudi_spark tests/hudi $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py
@@ -77,4 +82,4 @@ docs: $(STAMP) ## write the generated references again
 	$(BIN)/python docs/vectors.py
 
 clean: ## remove the environment and what the demo left
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+	rm -rf $(VENV) .hudi-env .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

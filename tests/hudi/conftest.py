@@ -10,6 +10,16 @@ import pytest
 import chronolake
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests with Hudi's Spark bundle, unless they are asked for: ``make test-hudi`` does."""
+    if "hudi_spark" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("hudi_spark")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture
 def client(shared_server_url: str) -> Iterator[chronolake.Client]:
     """A client of the module's server."""

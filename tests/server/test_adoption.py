@@ -257,6 +257,21 @@ def test_a_dropped_table_can_be_adopted_again_under_its_name(shared_http: httpx.
     assert len(live_files(table)) == 2
 
 
+def test_a_table_is_dropped_only_at_the_expected_version(shared_http: httpx.Client) -> None:
+    table = adopted(shared_http, *HISTORY)
+    last = log(table)[-1]["version"]
+    table.begun()
+    path = f"/v1/tables/{table.name}"
+
+    refused(shared_http.delete(path, params={"version": last}), 409, "illegal-transition")
+    assert shared_http.delete(path, params={"version": last + 1}).status_code == 204
+
+
+def test_properties_that_no_hudi_table_has_are_refused(shared_http: httpx.Client) -> None:
+    request = body(shared_http, *HISTORY, table={"properties": {"hudi.adopted": "nonsense"}})
+    refused(adopt(shared_http, request), 422, "invalid-table")
+
+
 def test_an_adopted_table_is_written_verified_and_rebuilt(dsn: str, new_server: Any, tmp_path: Any) -> None:
     server: ServerProcess = new_server(dsn)
     with rest.connect(server.url) as http:

@@ -205,9 +205,12 @@ class AsyncClient:
             calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
 
-    async def drop_table(self, name: str) -> None:
-        """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
-        await self._transport.send(calls.tables.drop(name))
+    async def drop_table(self, name: str, *, version: int | None = None) -> None:
+        """Drop a table's metadata, never its files; with ``version`` only if its log ends there.
+
+        Raises ``TableNotFound``, and ``IllegalTransition`` for another version.
+        """
+        await self._transport.send(calls.tables.drop(name, version))
 
     async def complete_together(self, writes: Sequence[AsyncWrite]) -> list[Instant]:
         """Complete ``writes``, of one table or several, in one transaction: all of them, or none.

@@ -206,9 +206,12 @@ class Client:
             calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
 
-    def drop_table(self, name: str) -> None:
-        """Drop a table's metadata, never its files. Raises ``TableNotFound``."""
-        self._transport.send(calls.tables.drop(name))
+    def drop_table(self, name: str, *, version: int | None = None) -> None:
+        """Drop a table's metadata, never its files; with ``version`` only if its log ends there.
+
+        Raises ``TableNotFound``, and ``IllegalTransition`` for another version.
+        """
+        self._transport.send(calls.tables.drop(name, version))
 
     def complete_together(self, writes: Sequence[Write]) -> list[Instant]:
         """Complete ``writes``, of one table or several, in one transaction: all of them, or none.

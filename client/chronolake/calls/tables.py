@@ -35,9 +35,9 @@ def alter(name: str, body: AlterTable) -> Call[Table]:
     return Call("PATCH", table_path(name), Table, body=msgspec.json.encode(body))
 
 
-def drop(name: str) -> Call[None]:
-    """Drop a table's metadata; never its files."""
-    return Call("DELETE", table_path(name), type(None))
+def drop(name: str, version: int | None = None) -> Call[None]:
+    """Drop a table's metadata, if its log ends at ``version``; never its files."""
+    return Call("DELETE", table_path(name), type(None), query(version=version))
 
 
 def _with_absolute_path(body: CreateTable) -> CreateTable:

@@ -1,4 +1,4 @@
-"""``chronolake hudi adopt``."""
+"""``chronolake hudi adopt`` and ``chronolake hudi release``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from chronolake.cli import context, options, output
 
 if TYPE_CHECKING:
     from chronolake.hudi.adopting import Adopted
+    from chronolake.hudi.releasing import Released
 
 
 def adopt(
@@ -65,6 +66,39 @@ def adopt(
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(adopted, lambda console: _print(console, adopted))
+
+
+def release(
+    table: options.TableArgument, storage: options.StorageOption = None, yes: options.YesOption = False
+) -> None:
+    """Give a published table back to Hudi: it is dropped here, and its files stay.
+
+    The guard against Hudi's writers goes. The answer says with which settings Hudi should write.
+    """
+    try:
+        from chronolake.hudi import releasing  # noqa: PLC0415  # an extra
+    except ImportError as exc:
+        context.fail(f"{exc}: release needs pip install 'chronolake[hudi,arrow]'")
+    options.confirm(f"Release table {table} to Hudi, and drop it here?", yes)
+    storage_options = options.storage(storage)
+    with context.client(storage_options=storage_options) as client:
+        try:
+            released = releasing.release(client, table, storage_options=storage_options)
+        except (releasing.CannotRelease, ValueError, ImportError) as exc:
+            context.fail(str(exc))
+    output.show(released, lambda console: _print_released(console, released))
+
+
+def _print_released(console: Console, released: Released) -> None:
+    pairs = (
+        ("released", released.table),
+        ("base path", released.base_path),
+        ("Hudi's table version", released.table_version),
+        ("key generator", released.key_generator),
+    )
+    output.print_table(console, output.pairs_of(pairs))
+    for line in released.advice:
+        console.print(f"- {line}")
 
 
 def _print(console: Console, adopted: Adopted) -> None:

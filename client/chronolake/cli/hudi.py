@@ -17,6 +17,7 @@ def app() -> typer.Typer:
         ("status", show_status),
         ("publish", publish),
         ("adopt", adoption.adopt),
+        ("release", adoption.release),
     )
 
 

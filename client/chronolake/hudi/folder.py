@@ -11,8 +11,8 @@ from chronolake_hudi import java_properties, properties
 from chronolake_hudi.properties import MergeMode
 from chronolake_hudi.timeline_files import Layout
 
-_GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
-_GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
+GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
+GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
 _METADATA_TABLE: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
 _CHECKSUM: Final = "hoodie.table.checksum"
 """Java compares it only if it is there."""
@@ -29,7 +29,7 @@ def guarded(table: StoredTable, table_id: str) -> bytes:
         text = table.text.decode("latin-1")
         return properties.encode(properties.adopted(text, table_id, table.config.version, mode))
     kept = {key: text for key, text in table.stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}
-    kept |= {_GENERATOR_CLASS: properties.GUARD_CLASS, properties.TABLE_ID_KEY: table_id}
+    kept |= {GENERATOR_CLASS: properties.GUARD_CLASS, properties.TABLE_ID_KEY: table_id}
     return java_properties.encode(kept, "Written by Chronolake; change the table through Chronolake only")
 
 
@@ -42,13 +42,13 @@ def released(stated: Mapping[str, str], before: Mapping[str, str], generator: st
     kept = {
         key: text
         for key, text in stated.items()
-        if key not in {*_METADATA_TABLE, _CHECKSUM, _GENERATOR_CLASS, properties.TABLE_ID_KEY}
+        if key not in {*_METADATA_TABLE, _CHECKSUM, GENERATOR_CLASS, properties.TABLE_ID_KEY}
     }
-    for key in (_GENERATOR_CLASS, _GENERATOR_TYPE):
+    for key in (GENERATOR_CLASS, GENERATOR_TYPE):
         if before.get(key):
             kept[key] = before[key]
-    if not kept.get(_GENERATOR_CLASS) and not kept.get(_GENERATOR_TYPE):
-        kept[_GENERATOR_TYPE] = generator
+    if not kept.get(GENERATOR_CLASS) and not kept.get(GENERATOR_TYPE):
+        kept[GENERATOR_TYPE] = generator
     return java_properties.encode(kept, "Released by Chronolake")
 
 

@@ -116,8 +116,15 @@ async def alter_table(
     "/tables/{table:str}",
     summary="Drop a table",
     tags=TAGS,
-    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND),
+    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION),
 )
-async def drop_table(table: TableInPath, caller: NamedDependency[Caller]) -> Response[None]:
+async def drop_table(
+    table: TableInPath,
+    caller: NamedDependency[Caller],
+    version: Annotated[
+        int | None,
+        QueryParameter(ge=1, le=2**62, description="Drop only if this is the last version of the table's log."),
+    ] = None,
+) -> Response[None]:
     """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
-    return await submit(caller, tables.DropTable(parameters.table(table)))
+    return await submit(caller, tables.DropTable(parameters.table(table), version))

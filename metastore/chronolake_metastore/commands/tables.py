@@ -188,7 +188,9 @@ class DropTableHandler(Handler[DropTable, None]):
 
     @override
     def decide(self, state: State, command: DropTable, evidence: None, origin: Origin) -> Answer:
-        payload = tables.drop(state.tables.get(command.name), command)
+        table = state.locked_table(command.name)
+        version = 0 if table is None else state.clocks[table.table_id].version
+        payload = tables.drop(state.tables.get(command.name), command, version)
         table = state.table(command.name)
         state.append(table.table_id, origin, payload)
         return Answer(204, b"", table.table_id)

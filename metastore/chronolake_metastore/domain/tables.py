@@ -118,7 +118,10 @@ class AlterTable(Command, frozen=True):
 
 
 class DropTable(Command, frozen=True):
+    """With a ``version``, the table is dropped only if this is the last version of its log."""
+
     name: str
+    version: int | None = None
 
 
 class FormerHolders(msgspec.Struct, frozen=True):
@@ -243,10 +246,20 @@ def _altered(before: Mapping[str, str], change: TableAltered) -> dict[str, str]:
     return kept | change.set
 
 
-def drop(existing: Table | None, command: DropTable) -> TableDropped:
-    """Drop a table: its timeline ends, its files and its history stay. Raises ``TableNotFound``."""
+def drop(existing: Table | None, command: DropTable, version: int) -> TableDropped:
+    """Drop a table, whose log ends at ``version``: its timeline ends, its files and its history stay.
+
+    Raises ``TableNotFound``, and ``IllegalTransition`` for another version than the command expects.
+    """
     if existing is None:
         raise errors.TableNotFound(command.name)
+    if command.version not in (None, version):
+        raise errors.IllegalTransition(
+            f"the log of {command.name!r} ends at version {version}, not {command.version}: the table has "
+            "changed meanwhile; look at it, and try again",
+            table=command.name,
+            version=version,
+        )
     return TableDropped(name=command.name)
 
 

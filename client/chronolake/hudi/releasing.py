@@ -1,0 +1,95 @@
+"""Releases a published table: from then on it is a plain table of Hudi, which Hudi itself writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from chronolake._sync.client import Client
+from chronolake._sync.table import Table
+from chronolake.hudi import folder, stored
+from chronolake.storage import storage_failures
+from chronolake_hudi import java_properties, properties
+from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.publication import PublicationState
+from chronolake_model.storage import options_of
+from chronolake_storage import opening
+
+
+class CannotRelease(Exception):
+    """The table cannot be released. The message says why, and what to do."""
+
+
+class Released(msgspec.Struct, frozen=True):
+    """A table that Hudi writes from now on; ``advice`` says with which settings."""
+
+    table: str
+    base_path: str
+    table_version: str
+    key_generator: str
+    advice: list[str]
+
+
+def release(client: Client, name: str, *, storage_options: Mapping[str, str] | None = None) -> Released:
+    """Publish a table to its end, drop it here, and take the guard out of its folder.
+
+    Raises ``CannotRelease`` and the errors of ``Table.publish`` and ``Client.drop_table`` before the table is
+    dropped, and ``StorageFailed``.
+    """
+    table = client.table(name)
+    definition = table.definition
+    _refuse_pending(table)
+    publication = table.publish()
+    if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
+        raise CannotRelease(f"{name} is not published to its end: {publication.reason or 'it was written to'}")
+    with storage_failures():
+        files = opening.open_files(definition.base_path, options_of(definition.properties, storage_options))
+        content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
+        if content is None:
+            raise CannotRelease(f"{files.base_path}/{properties.PATH} is not there; publish the table first")
+        stated = java_properties.decode(content.body, properties.PATH)
+        before = java_properties.decode(
+            definition.properties.get(ADOPTED_PROPERTY, "").encode("latin-1"), properties.PATH
+        )
+        generator = folder.generator_of(len(definition.record_key_fields), len(definition.partition_fields))
+        text = folder.released(stated, before, generator)
+        # Whoever has written since the check is refused here, and nothing has changed.
+        client.drop_table(name, version=publication.version)
+        # From here on nobody writes through Chronolake.
+        if not files.replace(properties.PATH, text, content.tag):
+            raise CannotRelease(
+                f"{name} is dropped, but {files.base_path}/{properties.PATH} has changed meanwhile: take "
+                "hoodie.table.keygenerator.class and chronolake.table-id out of it"
+            )
+    after = java_properties.decode(text, properties.PATH)
+    return Released(
+        table=name,
+        base_path=definition.base_path,
+        table_version=after["hoodie.table.version"],
+        key_generator=after.get(folder.GENERATOR_CLASS) or after[folder.GENERATOR_TYPE],
+        advice=_advice(after),
+    )
+
+
+def _refuse_pending(table: Table) -> None:
+    pending = [instant.requested_time for instant in table.timeline.pending()]
+    if pending:
+        raise CannotRelease(
+            f"{table.name} has pending instants, such as {pending[0]}; complete them or roll them back first"
+        )
+
+
+def _advice(stated: Mapping[str, str]) -> list[str]:
+    keys = stated.get("hoodie.table.recordkey.fields", "")
+    partitions = stated.get("hoodie.table.partition.fields", "")
+    version = stated["hoodie.table.version"]
+    return [
+        f"record keys: hoodie.datasource.write.recordkey.field={keys}",
+        f"partitions: hoodie.datasource.write.partitionpath.field={partitions or '(none)'}",
+        "index: hoodie.index.type=SIMPLE; Hudi's bucket index has another hash, and files that Chronolake "
+        "wrote have no bloom filter",
+        f"to stay at table version {version}: hoodie.write.table.version={version} and "
+        "hoodie.write.auto.upgrade=false",
+        "the metadata table is off; Hudi builds it anew if hoodie.metadata.enable is true",
+    ]

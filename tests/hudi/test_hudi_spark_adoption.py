@@ -1,0 +1,100 @@
+"""Real Hudi before, while and after Chronolake has a table: adoption, reads, and release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import chronolake
+from chronolake.hudi import adopting, releasing
+from chronolake.hudi.history import Options
+from tests.hudi import stored_tables
+from tests.hudi.hudi_spark import HudiFailed, HudiSpark
+from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
+
+pytestmark = pytest.mark.hudi_spark
+NEW = ["2026-01-01", 500, "new", 1.0, 99]
+UPDATED = ["2026-01-01", 500, "updated", 2.0, 100]
+LATER = ["2026-01-01", 501, "later", 3.0, 101]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiSpark]:
+    """Hudi's Spark bundle."""
+    with HudiSpark(tmp_path_factory.mktemp("hudi") / "spark.log") as session:
+        yield session
+
+
+@pytest.fixture
+def adopt(client: chronolake.Client, namespace: str) -> Callable[[Path], chronolake.Table]:
+    """Adopts the table in a folder."""
+
+    def run(path: Path) -> chronolake.Table:
+        options = Options(name=f"{namespace}.{path.name}", base_path=str(path), roll_back_pending=True)
+        return client.table(adopting.adopt(client, options).table)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *stored_tables.COPY_ON_WRITE,
+        *stored_tables.MERGE_ON_READ,
+        *stored_tables.VERSION_6,
+        "pending8",
+        "pendingmor8",
+    ],
+)
+def test_hudi_reads_an_adopted_table_as_before(
+    spark: HudiSpark, adopt: Callable[[Path], chronolake.Table], tmp_path: Path, name: str
+) -> None:
+    path = unpacked(name, tmp_path)
+    adopt(path)
+    assert spark.rows(path) == rows_of_hudi(name)
+
+
+@pytest.mark.parametrize("name", ["cow8", "cow9", "archived8", "cow6", "archived6", "mor9", "compacted6"])
+def test_a_table_goes_from_hudi_to_chronolake_and_back(
+    spark: HudiSpark,
+    client: chronolake.Client,
+    adopt: Callable[[Path], chronolake.Table],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    path = unpacked(name, tmp_path)
+    table = adopt(path)
+    stored_tables.insert(table, path, [NEW])
+    table.publish()
+    assert spark.rows(path) == [*rows_of_hudi(name), NEW]
+    with pytest.raises(HudiFailed, match="ThisTableIsWrittenThroughChronolake"):
+        spark.write(path, [UPDATED], **written_with(table))
+
+    released = releasing.release(client, table.name)
+
+    assert spark.rows(path) == [*rows_of_hudi(name), NEW]
+    spark.write(path, [UPDATED, LATER], **written_with(table))
+    spark.write(path, [LATER], "delete", **written_with(table))
+    assert spark.rows(path) == [*rows_of_hudi(name), UPDATED]
+    assert rows_by_hudi_rs(path) == [*rows_of_hudi(name), UPDATED]
+    assert f"hoodie.table.version={released.table_version}" in (path / ".hoodie/hoodie.properties").read_text()
+
+
+def written_with(table: chronolake.Table) -> dict[str, str]:
+    """The settings with which Hudi writes a table that comes from Chronolake."""
+    definition = table.definition
+    return {
+        "hoodie__table__name": definition.name.rpartition(".")[2],
+        "hoodie__datasource__write__recordkey__field": ",".join(definition.record_key_fields),
+        "hoodie__datasource__write__partitionpath__field": ",".join(definition.partition_fields),
+        "hoodie__datasource__write__precombine__field": "ts",
+        "hoodie__datasource__write__table__type": definition.type.name,
+        "hoodie__datasource__write__hive_style_partitioning": "true",
+        "hoodie__index__type": "SIMPLE",
+        "hoodie__write__table__version": definition.properties["hudi.table-version"],
+        "hoodie__write__auto__upgrade": "false",
+        "hoodie__embed__timeline__server": "false",
+        "hoodie__compact__inline": "false",
+    }

@@ -1,0 +1,143 @@
+"""Releasing tables to Hudi: what is left in the folder, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chronolake
+from chronolake.cli import main
+from chronolake.hudi import adopting, releasing
+from chronolake.hudi.history import Options
+from chronolake.hudi.releasing import CannotRelease
+from chronolake_hudi import java_properties, properties
+from tests.hudi import stored_tables
+from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
+
+NEW = ["2026-01-01", 500, "new", 1.0, 99]
+
+
+def stated(path: Path) -> dict[str, str]:
+    """The properties in a folder."""
+    return java_properties.decode((path / properties.PATH).read_bytes(), properties.PATH)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The folder of the table."""
+    return unpacked("cow9", tmp_path)
+
+
+@pytest.fixture
+def table(client: chronolake.Client, namespace: str, path: Path) -> chronolake.Table:
+    """An adopted table."""
+    options = Options(name=f"{namespace}.orders", base_path=str(path))
+    return client.table(adopting.adopt(client, options).table)
+
+
+def test_a_released_table_has_the_properties_that_it_had(
+    tmp_path: Path, client: chronolake.Client, namespace: str
+) -> None:
+    path = unpacked("cow9", tmp_path)
+    before = stated(path)
+    name = adopting.adopt(client, Options(name=f"{namespace}.orders", base_path=str(path))).table
+
+    released = releasing.release(client, name)
+
+    left_out = {"hoodie.table.checksum", "hoodie.table.metadata.partitions"}
+    left_out.add("hoodie.table.metadata.partitions.inflight")
+    assert stated(path) == {key: text for key, text in before.items() if key not in left_out}
+    assert (released.key_generator, released.table_version) == ("NON_PARTITION", "9")
+    with pytest.raises(chronolake.errors.TableNotFound):
+        client.table(name)
+
+
+def test_what_was_written_here_is_published_first(
+    client: chronolake.Client, table: chronolake.Table, path: Path
+) -> None:
+    stored_tables.insert(table, path, [NEW])
+
+    releasing.release(client, table.name)
+
+    assert rows_by_hudi_rs(path) == [*rows_of_hudi("cow9"), NEW]
+
+
+def test_a_table_that_was_created_here_gets_a_key_generator(
+    client: chronolake.Client, namespace: str, tmp_path: Path
+) -> None:
+    client.create_table(
+        f"{namespace}.made",
+        base_path=str(tmp_path / "made"),
+        schema=[chronolake.Field("id", "bigint"), chronolake.Field("day", "string")],
+        record_key_fields=["id"],
+        partition_fields=["day"],
+    )
+
+    releasing.release(client, f"{namespace}.made")
+
+    after = stated(tmp_path / "made")
+    assert after["hoodie.table.keygenerator.type"] == "SIMPLE"
+    assert not {"hoodie.table.keygenerator.class", "chronolake.table-id"} & set(after)
+
+
+def test_a_table_with_a_pending_instant_is_not_released(
+    client: chronolake.Client, table: chronolake.Table, path: Path
+) -> None:
+    before = stated(path)
+    with table.begin() as write:
+        with pytest.raises(CannotRelease, match=write.requested_time):
+            releasing.release(client, table.name)
+        write.complete()
+    assert stated(path) == before
+    client.table(table.name)
+
+
+def test_a_table_that_is_not_published_is_not_released(
+    client: chronolake.Client, table: chronolake.Table, path: Path
+) -> None:
+    table.alter(set={"hudi.publish": "false"})
+    with pytest.raises(chronolake.errors.Conflict):
+        releasing.release(client, table.name)
+    client.table(table.name)
+
+
+def test_a_write_during_the_release_is_not_lost(
+    client: chronolake.Client, table: chronolake.Table, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop = type(client).drop_table
+
+    def write_first(self: chronolake.Client, name: str, **version: int) -> None:
+        stored_tables.insert(table, path, [NEW])
+        drop(self, name, **version)
+
+    monkeypatch.setattr(type(client), "drop_table", write_first)
+    with pytest.raises(chronolake.errors.IllegalTransition):
+        releasing.release(client, table.name)
+
+    assert stated(path)["hoodie.table.keygenerator.class"] == properties.GUARD_CLASS
+    table.publish()
+    assert rows_by_hudi_rs(path)[-1] == NEW
+
+
+def test_a_released_table_can_be_adopted_again(
+    client: chronolake.Client, table: chronolake.Table, path: Path
+) -> None:
+    stored_tables.insert(table, path, [NEW])
+    releasing.release(client, table.name)
+
+    options = Options(name=table.name, base_path=str(path), reuse_base_path=True)
+    again = client.table(adopting.adopt(client, options).table)
+
+    assert again.definition.table_id != table.definition.table_id
+    assert stored_tables.rows_by_snapshot(again, path) == [*rows_of_hudi("cow9"), NEW]
+
+
+def test_the_command_line_releases(
+    client: chronolake.Client,
+    table: chronolake.Table,
+    shared_server_url: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.run(["--url", shared_server_url, "hudi", "release", table.name, "--yes"]) == 0
+    assert "hoodie.index.type=SIMPLE" in capsys.readouterr().out.replace("\n", " ")
