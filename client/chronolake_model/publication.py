@@ -138,7 +138,8 @@ class PublicationFiles(msgspec.Struct, frozen=True):
 
     ``written`` are the files of the timeline that the events up to ``version`` wrote, each with the version of
     its step; ``removed`` are those that they removed. ``properties`` is the content of ``hoodie.properties`` by
-    now; null while the table is hidden from readers.
+    now; null while the table is hidden from readers. ``adopted_at`` is the time up to which Hudi itself wrote
+    the timeline of an adopted table: its files of earlier times stay as they are.
     """
 
     table: str
@@ -147,6 +148,7 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     version: int
     is_last: bool
     properties: bytes | None = None
+    adopted_at: str | None = None
 
 
 class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

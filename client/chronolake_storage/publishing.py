@@ -110,16 +110,22 @@ class Found(msgspec.Struct, frozen=True):
     missing: list[str]
 
 
-def check(files: Files, expected: Collection[str], properties: bytes | None) -> Found:
+def check(
+    files: Files, expected: Collection[str], properties: bytes | None, adopted_at: str | None = None
+) -> Found:
     """Compare ``.hoodie`` with what is published; ``hoodie.properties`` is put right at once.
 
     ``expected`` are the files of the timeline. Their contents are not compared: only an empty one is damaged.
+    Of an adopted table, what Hudi wrote of times up to ``adopted_at``, its archive and its metadata table are
+    not foreign.
     """
     stored = {file.path: file.size_bytes for file in files.listing(TIMELINE_FOLDER)}
     foreign = [path for path in stored if path not in expected and not _is_temporary(path)]
-    foreign += [
-        path for path, size in zip(HUDI_FILES, files.sizes(HUDI_FILES), strict=True) if size is not None
-    ]
+    if adopted_at is None:
+        sizes = files.sizes(HUDI_FILES)
+        foreign += [path for path, size in zip(HUDI_FILES, sizes, strict=True) if size is not None]
+    else:
+        foreign = [path for path in foreign if not _is_of_hudi(path, adopted_at)]
     if properties is not None and not _is_there(files, PublishedFile(PROPERTIES_PATH, properties)):
         files.put(PROPERTIES_PATH, properties)
     return Found(sorted(foreign), [path for path in expected if not stored.get(path)])
@@ -129,6 +135,11 @@ def repair(files: Files, steps: Sequence[PublicationStep], missing: Collection[s
     """Write those files of steps that are missing."""
     written = [file for step in steps for file in step.writes if file.path in missing]
     _write(files, written, in_order=True)
+
+
+def _is_of_hudi(path: str, adopted_at: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder != TIMELINE_FOLDER or name[:17] <= adopted_at
 
 
 def _is_temporary(path: str) -> bool:

@@ -51,13 +51,15 @@ async def _check(transport: AsyncTransport, location: Location, table: str) -> l
     expected: dict[str, int] = {}
     version, is_last = 0, False
     properties: bytes | None = None
+    adopted_at: str | None = None
     while not is_last:
         page = await transport.send(calls.publication.files(table, version))
         expected.update(page.written)
         for path in page.removed:
             expected.pop(path, None)
-        version, is_last, properties = page.version, page.is_last, page.properties
-    found = await concurrency.run_blocking(location.check_publication, expected, properties)
+        version, is_last = page.version, page.is_last
+        properties, adopted_at = page.properties, page.adopted_at
+    found = await concurrency.run_blocking(location.check_publication, expected, properties, adopted_at)
     repaired = 0
     for version in sorted(expected[path] for path in found.missing):
         if version > repaired:

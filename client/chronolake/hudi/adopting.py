@@ -7,6 +7,7 @@ continues where the first one ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
 
 import msgspec
 
@@ -24,7 +25,7 @@ from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import State
 from chronolake_storage import claims, opening
-from chronolake_storage.files import Files
+from chronolake_storage.files import Content, Files
 
 _REASON = "it was pending when the table was adopted from Hudi"
 _MARKERS_AT_ONCE = 10_000
@@ -119,15 +120,14 @@ def _take_folder(client: Client, table: Table, files: Files, before: StoredTable
     table.claim_storage()
     with storage_failures():
         content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
-    stated = {} if content is None else java_properties.decode(content.body, properties.PATH)
-    if stated.get(properties.TABLE_ID_KEY) == table.definition.table_id:
-        return
-    if content is None or content.tag != before.tag:
-        _give_back(client, table, "hoodie.properties has changed")
-        return
-    guarded = folder.guarded(before, table.definition.table_id)
-    with storage_failures():
-        if not files.replace(properties.PATH, guarded, content.tag):
+        # A publisher of a server may have been faster.
+        if not _is_guarded(content, table) and (
+            content is None
+            or content.tag != before.tag
+            or not files.replace(
+                properties.PATH, folder.guarded(before, table.definition.table_id), content.tag
+            )
+        ):
             _give_back(client, table, "hoodie.properties has changed")
         # A writer that began before the guard was there.
         listed = {path for instant in before.instants for path in instant.paths}
@@ -139,7 +139,14 @@ def _take_folder(client: Client, table: Table, files: Files, before: StoredTable
             _give_back(client, table, f"the timeline has changed: {later[0]}")
 
 
-def _give_back(client: Client, table: Table, why: str) -> None:
+def _is_guarded(content: Content | None, table: Table) -> bool:
+    if content is None:
+        return False
+    stated = java_properties.decode(content.body, properties.PATH)
+    return stated.get(properties.TABLE_ID_KEY) == table.definition.table_id
+
+
+def _give_back(client: Client, table: Table, why: str) -> NoReturn:
     client.drop_table(table.name)
     raise CannotAdopt(
         [

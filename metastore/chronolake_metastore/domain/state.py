@@ -276,9 +276,8 @@ class State:
                 self._alter_table(table, payload, event)
             case events.TableSchemaChanged():
                 self._set_schema(schemas.evolve(table, payload), event)
-            case events.TableAdopted(cleaned_before=before):
-                if before is not None:
-                    self._set_table(tables.evolve_cleaned(table, before))
+            case events.TableAdopted():
+                self._set_table(tables.evolve_adopted(table, payload, event.version, event.time))
                 if payload.is_published:
                     self.changes.published.append(event)
             case _:

@@ -14,7 +14,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import base_paths, properties, publication
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import TableAltered, TableCreated, TableDropped
+from chronolake_metastore.domain.events import TableAdopted, TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import base_paths as keys, column_types, nested_fields, record_keys, tables as wire
 from chronolake_model.column_types import DataType, StructType
@@ -28,13 +28,20 @@ META_COLUMN_PREFIX: Final = "_hoodie_"
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
+class Adoption(msgspec.Struct, frozen=True):
+    """The end of a history that Hudi itself has published in the table's folder: what is later is ours."""
+
+    version: int
+    time: Micros
+
+
 class Definition(msgspec.Struct, frozen=True):
     """The definition of a table.
 
     ``last_field_id`` is the greatest field id that a column or a nested field of it ever had.
 
     ``markers_required_since`` is when the property that requires markers was set, of a table that was created
-    without it.
+    without it. ``adoption`` is that of a table whose folder had a timeline before.
     """
 
     name: str
@@ -50,6 +57,7 @@ class Definition(msgspec.Struct, frozen=True):
     schema_version: int
     last_field_id: int
     markers_required_since: Micros | UnsetType = UNSET
+    adoption: Adoption | UnsetType = UNSET
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -304,6 +312,16 @@ def _requires_markers(of_table: Mapping[str, str]) -> bool:
 def evolve_dropped(table: Table, time: Micros) -> Table:
     """The table once it is dropped."""
     return msgspec.structs.replace(table, dropped_at=time)
+
+
+def evolve_adopted(table: Table, event: TableAdopted, version: int, time: Micros) -> Table:
+    """The table behind the history that it brought with it."""
+    if event.cleaned_before is not None:
+        table = evolve_cleaned(table, event.cleaned_before)
+    if not event.is_published:
+        return table
+    definition = msgspec.structs.replace(table.definition, adoption=Adoption(version, time))
+    return msgspec.structs.replace(table, definition=definition)
 
 
 def evolve_cleaned(table: Table, before: Micros) -> Table:

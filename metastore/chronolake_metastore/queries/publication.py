@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import publication as domain
@@ -27,7 +28,7 @@ from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.publication import Changed, Progress
 from chronolake_model import publication as wire
 from chronolake_model.publication import PublicationState, PublicationStep
-from chronolake_model.times import MICROS_PER_SECOND, Micros, to_datetime
+from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
 
 STEPS_BYTES_MAX: Final = 16 * 1024 * 1024
 """The content of a page of steps; one step may have more."""
@@ -210,7 +211,10 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
         table = await tables.find(connection, table_name)
         position = (await stored.get(connection, table.table_id)).position
         until = 0 if position is None else position.published_version
-        if position is None or until <= after:
+        adoption = table.definition.adoption
+        if adoption is not UNSET:
+            after = max(after, adoption.version)
+        if position is None or until < after:
             return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
         material = await publication_steps.load_names(connection, table, after, until)
     builder = Builder(material)
@@ -222,7 +226,7 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
         else:
             written.pop(path, None)
             removed.append(path)
-    version = material.events[-1].version
+    version = material.events[-1].version if material.events else until
     return wire.PublicationFiles(
         table=table.name,
         written=written,
@@ -230,6 +234,7 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
         version=version,
         is_last=version >= until,
         properties=builder.properties() if position.hidden_until is None else None,
+        adopted_at=None if adoption is UNSET else format_time(adoption.time),
     )
 
 
