@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  --editable '.[$(EXTRAS)]' --group dev
 	@touch $@
 
-demo: $(STAMP) ## start a server, load a table through Spark, show its timeline (DATA=<folder> for your own files)
+demo: $(STAMP) ## start a server, load a table through Spark, show its timeline, read it with hudi-rs (DATA=<folder> for your own files)
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(KEY),--key '$(KEY)') \
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
