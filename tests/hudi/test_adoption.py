@@ -10,13 +10,14 @@ import pytest
 
 import chronolake
 from chronolake.cli import main
-from chronolake.hudi import adopting, history, stored
+from chronolake.hudi import adopting, history, releasing, stored
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.history import CannotAdopt, Options
 from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.vocabulary import State
 from chronolake_storage.opening import open_files
+from tests.fix_s3 import S3
 from tests.hudi import stored_tables
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_snapshot, rows_of_hudi, unpacked
 
@@ -391,3 +392,33 @@ def test_every_real_table_gives_a_history_or_a_reason(tmp_path: Path) -> None:
             assert refused.reasons
         else:
             assert len(set(times)) == len(times)
+
+
+def test_a_table_in_s3_is_adopted_and_released(
+    namespace: str, shared_server_url: str, s3: S3, tmp_path: Path
+) -> None:
+    path = unpacked("pending8", tmp_path)
+    files = open_files(s3.base_path, s3.options)
+    for name, content in files_below(path).items():
+        files.create(name, content)
+    shown = {name: text for name, text in s3.options.items() if name in ("endpoint_override", "region")}
+    options = Options(
+        name=f"{namespace}.orders",
+        base_path=s3.base_path,
+        roll_back_pending=True,
+        properties={f"storage.{name}": text for name, text in shown.items()},
+    )
+
+    with chronolake.connect(shared_server_url, storage_options=s3.options) as client:
+        adopted = adopting.adopt(client, options, storage_options=s3.options)
+        [live] = client.table(adopted.table).snapshot().slices
+        releasing.release(client, adopted.table, storage_options=s3.options)
+
+    assert adopted.rolled_back == ["20261122193515675"]
+    names = {file.path for file in [*files.listing(), *files.listing(".hoodie")]}
+    assert not [name for name in names if "20261122193515675" in name and not name.endswith(".rollback")]
+    assert live.base_file is not None
+    assert live.base_file.path in names
+    left = files.read(properties.PATH)
+    assert left is not None
+    assert b"ThisTableIsWrittenThroughChronolake" not in left.body
