@@ -174,6 +174,24 @@ def test_archived_instants_come_in_by_their_files(
     assert any("archived" in note for note in adopted.notes)
 
 
+def test_a_check_finds_the_files_and_records_that_the_timeline_names(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    check = client.table(adopt(unpacked("archived8", tmp_path)).table).check()
+
+    # Some records are of instants that Hudi has archived, and whose own files it has cleaned.
+    assert [total.kind for total in check.totals] == ["wrong-commit-time"]
+    assert check.records == len(rows_of_hudi("archived8"))
+
+
+def test_the_former_properties_cannot_be_changed(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    table = client.table(adopt(unpacked("cow9", tmp_path)).table)
+    with pytest.raises(chronolake.errors.InvalidTable, match="cannot change"):
+        table.alter(unset=[ADOPTED_PROPERTY])
+
+
 def test_the_table_is_guarded_and_its_other_properties_stay(
     client: chronolake.Client, adopt: Adopt, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from chronolake._sync.table import Table
 from chronolake.hudi import folder, history, stored
 from chronolake.hudi.history import WRITER, Adoption, CannotAdopt, Options, Pending
 from chronolake.hudi.stored import StoredTable
-from chronolake.storage import storage_failures
+from chronolake.storage import open_filesystem, storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_hudi.timeline_files import Layout
@@ -61,7 +61,7 @@ def adopt(
         files = opening.open_files(options.base_path, options_of(options.properties, storage_options))
         files.check()
     existing = None if dry_run else _begun_before(client, options)
-    table = _read(files)
+    table = _read(files, options, storage_options)
     if existing is None:
         adoption = history.adoption_of(table, options)
         if not options.reuse_base_path:
@@ -95,10 +95,14 @@ def _begun_before(client: Client, options: Options) -> Table | None:
     return table if is_same and ADOPTED_PROPERTY in table.definition.properties else None
 
 
-def _read(files: Files) -> StoredTable:
+def _read(files: Files, options: Options, storage_options: Mapping[str, str] | None) -> StoredTable:
     try:
         with storage_failures():
-            return stored.read(files)
+            table = stored.read(files)
+            filesystem, root = open_filesystem(
+                options.base_path, options_of(options.properties, storage_options)
+            )
+            return stored.with_records(table, filesystem, root)
     except HudiFormatError as exc:
         raise CannotAdopt([str(exc)]) from exc
 

@@ -226,7 +226,13 @@ class _History:
             completion_time=completion,
             operation=_OPERATION_OF.get(begun, Operation.UNKNOWN),
             write_stats=[
-                WriteStat(file.partition_path, name.file_id, file.file_name, file.size_bytes, records=0)
+                WriteStat(
+                    file.partition_path,
+                    name.file_id,
+                    file.file_name,
+                    file.size_bytes,
+                    records=self._table.records.get(file.path, 0),
+                )
                 for file, name in files
             ],
         )

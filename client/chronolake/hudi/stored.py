@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from chronolake_hudi.metadata import (
 )
 from chronolake_hudi.properties import TableConfig
 from chronolake_hudi.timeline_files import Layout, TimelineFile
-from chronolake_model.file_names import DataFileName, parse_file_name
+from chronolake_model.file_names import DataFileName, FileKind, parse_file_name
 from chronolake_model.vocabulary import Action, State
 from chronolake_storage.files import Files, StoredFile
 
@@ -70,6 +70,7 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
 
     ``text`` are all properties as they are written, ``tag`` is that of their file. ``archived`` are the
     completion times and the actions of archived instants, as far as they are known, by requested time.
+    ``records`` are the numbers of records, by path, of base files that no instant of the timeline names.
     ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files.
     """
 
@@ -82,6 +83,7 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     archived: Mapping[str, tuple[str, str]]
     data_files: Sequence[tuple[StoredFile, DataFileName]]
     other_files: Sequence[StoredFile]
+    records: Mapping[str, int] = {}
 
     @property
     def layout(self) -> Layout:
@@ -112,6 +114,35 @@ def read(files: Files) -> StoredTable:
         data_files=data_files,
         other_files=other_files,
     )
+
+
+def with_records(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
+    """The table with the records of the base files that no instant names, from their footers.
+
+    ``filesystem`` is pyarrow's, ``root`` the base path in it. Raises ``DamagedFile``.
+    """
+    import pyarrow as pa  # noqa: PLC0415  # an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    def count(path: str) -> int:
+        try:
+            with filesystem.open_input_file(f"{root}/{path}") as file:
+                return int(pq.read_metadata(file).num_rows)
+        except (pa.ArrowException, OSError) as exc:
+            raise DamagedFile(path, f"it cannot be read as a Parquet file ({exc})", _ADVICE) from exc
+
+    listed = {instant.requested_time for instant in table.instants}
+    first = min(
+        (instant.requested_time for instant in table.instants if instant.commit is not None), default=""
+    )
+    paths = [
+        file.path
+        for file, name in table.data_files
+        if name.kind is FileKind.BASE and name.requested_time not in listed and name.requested_time < first
+    ]
+    with ThreadPoolExecutor(READERS) as readers:
+        counts = list(readers.map(count, paths))
+    return msgspec.structs.replace(table, records=dict(zip(paths, counts, strict=True)))
 
 
 def timeline_paths(files: Files, layout: Layout) -> list[str]:
