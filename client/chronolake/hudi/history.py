@@ -155,15 +155,9 @@ class _History:
 
     def _archived_times(self) -> list[str]:
         """The requested times of files that are older than the active timeline: Hudi counts them as data."""
-        first = self._first_active()
+        first = self._table.first_active
         listed = {instant.requested_time for instant in self._table.instants}
         return sorted(time for time in self._files if time not in listed and first is not None and time < first)
-
-    def _first_active(self) -> str | None:
-        """The first write behind those that only a savepoint keeps on the timeline."""
-        saved = {instant.requested_time for instant in self._savepoints}
-        times = sorted(instant.requested_time for instant in self._writes)
-        return next((time for time in times if time not in saved), times[-1] if times else None)
 
     def _completion_of_archived(self, time: str) -> tuple[str, str | None]:
         """The completion time of an archived instant, and its action if the archive says it."""
@@ -173,7 +167,7 @@ class _History:
         return self._times.after(time), action
 
     def _first_servable(self) -> str | None:
-        first = self._first_active()
+        first = self._table.first_active
         try:
             time = served.first_servable(self._known_files(), self._table.instants, self._completions)
         except MissingFile as missing:

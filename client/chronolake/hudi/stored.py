@@ -90,6 +90,16 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
         """The layout of its timeline."""
         return self.config.version.layout
 
+    @property
+    def first_active(self) -> str | None:
+        """The first write behind those that only a savepoint keeps on the timeline.
+
+        Files of earlier instants that are not listed are of archived ones, and count as data.
+        """
+        saved = {instant.requested_time for instant in self.instants if instant.savepoint is not None}
+        times = sorted(instant.requested_time for instant in self.instants if instant.is_completed_write)
+        return next((time for time in times if time not in saved), times[-1] if times else None)
+
 
 def read(files: Files) -> StoredTable:
     """The Hudi table below a base path.
@@ -132,9 +142,7 @@ def with_records(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
             raise DamagedFile(path, f"it cannot be read as a Parquet file ({exc})", _ADVICE) from exc
 
     listed = {instant.requested_time for instant in table.instants}
-    first = min(
-        (instant.requested_time for instant in table.instants if instant.commit is not None), default=""
-    )
+    first = table.first_active or ""
     paths = [
         file.path
         for file, name in table.data_files

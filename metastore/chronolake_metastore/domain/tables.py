@@ -218,8 +218,8 @@ def _check_change(table: Table, request: wire.AlterTable) -> None:
     named = [*request.set, *request.unset]
     if ADOPTED_PROPERTY in named:
         raise errors.InvalidTable(
-            f"the property {ADOPTED_PROPERTY} says how Hudi has written the files of {table.name!r}, and cannot "
-            "change",
+            f"the property {ADOPTED_PROPERTY} says how Hudi has written the files of {table.name!r}, and "
+            "cannot change",
             property=ADOPTED_PROPERTY,
         )
     if len(set(named)) != len(named):
