@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -15,8 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 import chronolake
 import chronolake_spark.sessions
 from chronolake.cli import main as command_line
+from chronolake.errors import TableNotFound
 from chronolake_spark import SparkTable, table as spark_table
 from tests.fix_server import ServerProcess
+from tests.spark import hudi_reader
 from tests.spark.ingest_runs import Ingest
 from tests.spark.prices import BUCKETS, priced
 
@@ -54,7 +57,7 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
 
 @pytest.fixture
 def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) -> Callable[..., SparkTable]:
-    """Makes a table for a frame; keywords go to ``create_table``."""
+    """Makes a table for a frame, published after each write; keywords go to ``create_table``."""
 
     def make(frame: DataFrame, key: str, *, base_path: str | None = None, **definition: Any) -> SparkTable:
         name = f"spark.t{next(_NUMBERS)}"
@@ -66,7 +69,7 @@ def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) ->
             record_key_fields=key.split(","),
             **definition,
         )
-        return chronolake_spark.table(spark, name, client=client)
+        return hudi_reader.PublishedTable(spark, client, client.table(name))
 
     return make
 
@@ -112,14 +115,19 @@ def run(shared_server_url: str, tmp_path: Path, name: str, spark: SparkSession) 
 
 
 @pytest.fixture
-def ingest(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Ingest:
-    """Runs ``chronolake ingest``, which must succeed; returns its result."""
+def ingest(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], client: chronolake.Client, name: str
+) -> Ingest:
+    """Runs ``chronolake ingest``, which must succeed; returns its result. Then hudi-rs reads the table."""
 
     def ingest(*options: str) -> dict[str, Any]:
         code = run(*options)
         shown = capsys.readouterr()
         assert code == 0, shown.err
         result: dict[str, Any] = json.loads(shown.out)
+        # A preview makes no table.
+        with contextlib.suppress(TableNotFound):
+            hudi_reader.publish_and_compare(client.table(name))
         return result
 
     return ingest

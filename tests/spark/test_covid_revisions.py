@@ -1,5 +1,6 @@
 """Sixty real revisions of a real table, one commit each: every state, and every change, checked to the row.
 
+Each state is also published when its commit has completed, and read by hudi-rs.
 The data's own README describes the files and their expected results.
 """
 
@@ -9,21 +10,26 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession, functions as sf
+from typing_extensions import override
 
 import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake_model.vocabulary import State, TimeOrder
 from chronolake_spark import SparkTable, columns, ingest_job
+from tests.client.gateway import Gateway
+from tests.spark import hudi_reader
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +38,46 @@ KEY = ["date", "country"]
 OWN = [*KEY, *COUNTS, "revision", "revised_at"]
 LAYOUTS = pytest.mark.parametrize("layout", ["unpartitioned", "by month"])
 REVISIONS = pytest.mark.parametrize("revision", range(60))
-Ingested = Callable[[str], tuple[SparkTable, list[str]]]
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """The table in a layout, the completion times of its commits, and what hudi-rs read after each."""
+
+    table: SparkTable
+    times: list[str]
+    read_by_hudi: list[list[int]]
+
+
+Ingested = Callable[[str], LoadedTable]
+
+
+class Publishing(Gateway):
+    """Publishes the table after each commit, before its writer continues; then hudi-rs reads the same rows."""
+
+    def __init__(self, target: str, table: str) -> None:
+        super().__init__(target)
+        self.totals: list[list[int]] = []
+        self._target = target
+        self._table = table
+
+    @override
+    def send_on(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        answer = super().send_on(method, path, body, headers)
+        if path.endswith("/complete") and answer.is_success:
+            with chronolake.connect(self._target) as client:
+                table = client.table(self._table)
+                table.publish()
+                rows = hudi_reader.rows_of_hudi(table)
+                hudi_reader.assert_same_rows(rows, hudi_reader.rows_of(table))
+                self.totals.append(totals_of(rows))
+        return answer
+
+
+def totals_of(rows: pa.Table) -> list[int]:
+    """The number of rows, and of different keys, and the sum of each count."""
+    keys = rows.group_by(KEY).aggregate([])
+    return [len(rows), len(keys), *(pc.sum(rows[name]).as_py() for name in COUNTS)]
 
 
 @pytest.fixture(scope="session")
@@ -52,25 +97,26 @@ def folder(repository: Path) -> Path:
 def ingested(
     spark: SparkSession, shared_server_url: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ingested]:
-    """The table in a layout, loaded by the main job on the first request, and its completion times."""
+    """The table in a layout, loaded by the main job on the first request."""
 
     @cache
-    def ingest(layout: str) -> tuple[SparkTable, list[str]]:
+    def ingest(layout: str) -> LoadedTable:
         name = f"covid.{layout.replace(' ', '_')}"
         partition = ["--partition", "month=substr(date,1,7)"] if layout == "by month" else []
         files = ["--table", name, "--source", str(folder), "--one-commit-per-file"]
         meaning = ["--key", ",".join(KEY), "--ordering", "revision", "--op-column", "op", *partition]
         base_path = str(tmp_path_factory.mktemp("covid"))
-        exit_code = command_line.run(
-            ["ingest", "--url", shared_server_url, *files, *meaning, "--base-path", base_path]
-        )
+        with Publishing(shared_server_url, name) as gateway:
+            exit_code = command_line.run(
+                ["ingest", "--url", gateway.url, *files, *meaning, "--base-path", base_path]
+            )
         assert exit_code == 0
         table = chronolake_spark.table(spark, name, client=client)
         commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
         assert [commit.extra_metadata[ingest_job.SOURCE] for commit in commits] == [
             f"{revision:03d}.parquet" for revision in range(60)
         ]
-        return table, [str(commit.completion_time) for commit in commits]
+        return LoadedTable(table, [str(commit.completion_time) for commit in commits], gateway.totals)
 
     with chronolake.connect(shared_server_url) as client:
         yield ingest
@@ -85,17 +131,23 @@ def totals(folder: Path) -> list[dict[str, str]]:
 
 @LAYOUTS
 @REVISIONS
-def test_the_table_as_of_each_revision_is_that_revision(
+def test_the_table_as_of_each_revision_is_that_revision_and_hudi_read_it(
     ingested: Ingested, totals: list[dict[str, str]], layout: str, revision: int
 ):
-    table, times = ingested(layout)
+    loaded = ingested(layout)
     sums = [sf.sum(name) for name in COUNTS]
     keys = sf.count_distinct(*KEY)
-    row = table.snapshot(as_of=times[revision]).select(sf.count("*"), keys, *sums).first()
+    row = loaded.table.snapshot(as_of=loaded.times[revision]).select(sf.count("*"), keys, *sums).first()
 
+    assert list(row) == expected_totals(totals, revision)
+    assert loaded.read_by_hudi[revision] == expected_totals(totals, revision)
+
+
+def expected_totals(totals: list[dict[str, str]], revision: int) -> list[int]:
+    """What ``totals_of`` is to give of a revision."""
     expected = totals[revision]
     assert int(expected["revision"]) == revision
-    assert list(row) == [int(expected["rows"])] * 2 + [int(expected[f"sum_{name}"]) for name in COUNTS]
+    return [int(expected["rows"])] * 2 + [int(expected[f"sum_{name}"]) for name in COUNTS]
 
 
 @LAYOUTS
@@ -103,9 +155,9 @@ def test_the_table_as_of_each_revision_is_that_revision(
 def test_the_changes_between_neighbours_are_the_change_file(
     ingested: Ingested, folder: Path, layout: str, revision: int
 ):
-    table, times = ingested(layout)
-    before = times[revision - 1] if revision else None
-    changes = table.incremental(before, times[revision]).toArrow()
+    loaded = ingested(layout)
+    before = loaded.times[revision - 1] if revision else None
+    changes = loaded.table.incremental(before, loaded.times[revision]).toArrow()
     file = pq.read_table(folder / f"{revision:03d}.parquet")
 
     assert difference(changes, columns.CHANGE_TYPE, file, "upsert", OWN) == {}
@@ -128,10 +180,10 @@ def rows(table: pa.Table, names: list[str]) -> Counter[tuple[Any, ...]]:
 
 @LAYOUTS
 def test_the_changes_over_the_whole_range_are_the_last_state(ingested: Ingested, layout: str):
-    table, times = ingested(layout)
-    changes = table.incremental(None, times[-1])
+    loaded = ingested(layout)
+    changes = loaded.table.incremental(None, loaded.times[-1])
 
     assert changes.where(f"{columns.CHANGE_TYPE} = 'delete'").count() == 0
-    last = table.snapshot()
+    last = loaded.table.snapshot()
     assert changes.drop(columns.CHANGE_TYPE).exceptAll(last).count() == 0
     assert changes.count() == last.count()

@@ -16,6 +16,7 @@ import python_writer
 from chronolake import Field
 from docs import vectors
 from tests.client.gateway import Fault, Gateway
+from tests.spark import hudi_reader
 from tests.writers import programs
 from tests.writers.programs import Row
 
@@ -73,6 +74,30 @@ def test_writers_in_two_languages_update_each_others_records(
     back = programs.write("python", prices, shared_server_url, "upsert", [price(31, 3), price(33, 1)], tmp_path)
     assert (back["summary"]["inserts"], back["summary"]["updates"]) == (0, 1)
     assert prices.check().totals == []
+
+
+def test_hudi_reads_each_state_that_writers_in_two_languages_leave(
+    prices_for_hudi: chronolake.Table, shared_server_url: str, tmp_path: Path
+) -> None:
+    table = prices_for_hudi
+    rows = [price(number, 1) for number in range(40)]
+    programs.write("python", table, shared_server_url, "insert", without_at(rows), tmp_path)
+    hudi_reader.publish_and_compare(table)
+    pending = table.begin()
+    rows = [price(number, 2 if number % 2 else 0, note="new") for number in range(30, 60)]
+    programs.write("java", table, shared_server_url, "upsert", without_at(rows), tmp_path)
+    hudi_reader.publish_and_compare(table)
+    pending.rollback()
+    programs.write("python", table, shared_server_url, "upsert", without_at([price(31, 3)]), tmp_path)
+    hudi_reader.publish_and_compare(table)
+
+    rows = hudi_reader.rows_of_hudi(table).to_pylist()
+    assert sorted(row["id"] for row in rows) == list(range(60))
+    assert {row["id"] for row in rows if row["note"] == "new"} == {33, 35, 37, 39, *range(40, 60)}
+
+
+def without_at(rows: list[Row]) -> list[Row]:
+    return [{name: value for name, value in row.items() if name != "at"} for row in rows]
 
 
 class InBetween(Gateway):

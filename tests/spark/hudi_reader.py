@@ -1,0 +1,91 @@
+"""Tables as hudi-rs reads them, and as Chronolake reads them without a JVM, to compare both row for row."""
+
+from __future__ import annotations
+
+import contextlib
+
+import hudi
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from typing_extensions import override
+
+import chronolake
+from chronolake.errors import NotPublished
+from chronolake_model.files import FileSlice
+from chronolake_model.instants import Instant
+from chronolake_spark import SparkTable, evolution, layouts, schema
+from chronolake_spark.base_files import Folder
+from chronolake_spark.bucket_reader import Reader
+
+
+def publish_and_compare(table: chronolake.Table) -> None:
+    """Publish a table up to the end of its log: then hudi-rs reads its rows. A paused publication is left."""
+    if is_beyond_hudi_rs(table):
+        return
+    with contextlib.suppress(NotPublished):
+        publication = table.publish()
+        assert publication.is_visible
+        assert_same_rows(rows_of_hudi(table), rows_of(table))
+
+
+def is_beyond_hudi_rs(table: chronolake.Table) -> bool:
+    """Whether hudi-rs 0.5.0 panics on a column of the table."""
+    return any("timestamp_ntz" in field.type for field in table.reload().definition.schema)
+
+
+def rows_of_hudi(table: chronolake.Table, options: hudi.HudiReadOptions | None = None) -> pa.Table:
+    """The rows that hudi-rs reads, with Hudi's five columns."""
+    batches = hudi.HudiTable(table.definition.base_path).read(options)
+    return pa.Table.from_batches(batches) if batches else layout_of(table).empty_table()
+
+
+def rows_of(table: chronolake.Table, as_of: str | None = None) -> pa.Table:
+    """The rows of a snapshot, with Hudi's five columns, as executors read them."""
+    slices = table.snapshot(as_of).slices
+    versions = evolution.versions(table, table.reload().definition, slices)
+    layout = layout_of(table)
+    used = {file.schema_version for file_slice in slices if (file := file_slice.base_file) is not None}
+    fields = {version: list(versions.fields_of(version)) for version in used}
+    reader = Reader(Folder.of(table.definition.base_path, table.storage_options), layout, fields)
+    batches = [batch for version in used for batch in reader.rows_of([files_of(slices, version)], version)]
+    return pa.Table.from_batches(batches, layout)
+
+
+def files_of(slices: list[FileSlice], version: int) -> pa.RecordBatch:
+    """The base files of a schema version, as ``Reader`` takes them."""
+    files = [file_slice.base_file for file_slice in slices]
+    rows = [
+        {"path": file.path, "size_bytes": file.size_bytes, "has_field_ids": file.has_field_ids}
+        for file in files
+        if file is not None and file.schema_version == version
+    ]
+    return pa.RecordBatch.from_pylist(rows)
+
+
+def layout_of(table: chronolake.Table) -> pa.Schema:
+    """The columns of the table's base files."""
+    fields = table.definition.schema
+    return layouts.file_schema(to_arrow_schema(schema.struct_of(fields), timezone="UTC"), fields)
+
+
+def assert_same_rows(of_hudi: pa.Table, own: pa.Table) -> None:
+    """Both have the same columns by name, and the same rows in any order."""
+    assert set(of_hudi.column_names) == set(own.column_names)
+    theirs, ours = in_order(of_hudi.select(own.column_names)).cast(own.schema), in_order(own)
+    # NaN equals itself as a text only.
+    assert theirs.equals(ours) or str(theirs.to_pylist()) == str(ours.to_pylist())
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """The rows by record key and partition."""
+    return rows.sort_by([("_hoodie_record_key", "ascending"), ("_hoodie_partition_path", "ascending")])
+
+
+class PublishedTable(SparkTable):
+    """A table that is published after each of its writes, and then read by hudi-rs."""
+
+    @override
+    def _write(self, *args: object, **options: object) -> Instant:
+        instant = super()._write(*args, **options)  # type: ignore[arg-type]
+        publish_and_compare(self.metastore)
+        return instant
