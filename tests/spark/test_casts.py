@@ -36,7 +36,7 @@ def test_a_value_that_the_table_cannot_hold_is_refused(
     schema = spark.createDataFrame([], f"id int, v {table_type}").schema
     chronolake_spark.create_table(client, name, schema, base_path=str(tmp_path), record_key_fields=["id"])
     table = chronolake_spark.table(spark, name, client=client)
-    with pytest.raises(errors.SchemaMismatch, match="does not hold every value"):
+    with pytest.raises(errors.SchemaMismatch, match="cannot hold every value"):
         table.upsert(spark.createDataFrame([(1, value)], f"id int, v {frame_type}"))
     assert table.snapshot().count() == 0
 
