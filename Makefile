@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers fuzz clean
+.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -70,6 +70,9 @@ bench-markers: $(STAMP) ## markers over REST against empty requests and files (M
 
 bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLOWERS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.followers
+
+bench-publishing: $(STAMP) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.publishing
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof

