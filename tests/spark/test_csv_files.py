@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 
 REFUSED = {
-    "too many values": (b'id,v\n"1\n2",a\n\n3,4,5\n', "line 5: the row has 3 values, and the header 2 columns"),
+    "too many values": (b'id,v\n"1\n2",a\n\n3,4,5\n', "line 5: the row has 3 values, but the header has 2 columns"),
     "too few values": (b"id,v\n1,2\n3\n", "line 3: the row has 1 values"),
     "a quote that is not closed": (b'id,v\n1,2\n3,"four\n5,6\n', "line 3: unexpected end of data"),
     "text after a quote": (b'id,v\n1,"a"b\n', "line 2: ',' expected after '\"'"),
@@ -49,8 +49,8 @@ REFUSED = {
         b"id,v\n" + b"1,2\n" * 500_000 + b"\0" * 9,
         "line 500002: holds a zero byte, .*; remove it",
     ),
-    "semicolons": (b"id;v\n1;2,5\n", "one column, 'id;v': only commas .* and not semicolons; convert"),
-    "tabs": (b"id\tv\n1\t2\n", "only commas separate values, and not tabs; convert the file"),
+    "semicolons": (b"id;v\n1;2,5\n", "one column, 'id;v': only commas .* not semicolons; convert"),
+    "tabs": (b"id\tv\n1\t2\n", "only commas separate values, not tabs; convert the file"),
     "nothing": (b"", "is empty: a CSV file begins with a line of column names"),
     "a column without a name": (b"id,,v\n1,2,3\n", "no name for its column 2"),
     "a name twice": (b"id,v,V\n1,2,3\n", "several columns called V, v"),
