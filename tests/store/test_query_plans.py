@@ -1,0 +1,50 @@
+"""How PostgreSQL executes the statements of each write before it has statistics of a new, growing database.
+
+A statement is prepared once per connection, often on empty tables. If its plan then reads whole tables, each
+write gets slower with every write before.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import psycopg
+import pytest
+
+_GROWING = ("event", "event_entry", "file", "instant", "marker", "outcome", "write_stat")
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+_ONLY_BY_TABLE = ("file_live_from", "file_superseded", "file_to_clean")
+_STATEMENTS = (
+    "event_lists/append",
+    "events/append",
+    "file_groups/find_concurrent",
+    "files/insert",
+    "files/supersede",
+    "markers/create",
+    "markers/reconcile",
+    "outcomes/append",
+    "outcomes/find",
+    "staging/find",
+    "write_stats/append",
+)
+
+
+@pytest.mark.parametrize("name", _STATEMENTS)
+def test_a_statement_of_a_write_reads_no_whole_table(dsn: str, name: str) -> None:
+    plan = generic_plan(dsn, name)
+
+    for table in _GROWING:
+        assert not re.search(rf"Seq Scan on {table}\b", plan), plan
+    for index in _ONLY_BY_TABLE:
+        assert f"using {index} on" not in plan, plan
+
+
+def generic_plan(dsn: str, name: str) -> str:
+    """The plan for any parameters, as PostgreSQL makes it now."""
+    text = resources.files("chronolake_metastore.store.sql").joinpath(f"{name}.sql").read_text()
+    numbers = {parameter: number for number, parameter in enumerate(dict.fromkeys(_PARAMETER.findall(text)), 1)}
+    sql = _PARAMETER.sub(lambda match: f"${numbers[match[1]]}", text)
+    with psycopg.connect(dsn, prepare_threshold=None) as connection:
+        connection.execute("SET search_path = chronolake")
+        return "\n".join(line for (line,) in connection.execute(f"EXPLAIN (GENERIC_PLAN) {sql}"))
