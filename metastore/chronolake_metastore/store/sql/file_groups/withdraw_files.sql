@@ -13,5 +13,6 @@ SET withdrawn_at = restored.at, superseded_at = least(f.superseded_at, restored.
 FROM restored
 WHERE f.table_id = restored.table_id
     AND f.live_from > restored.back_to
+    AND f.live_from >= f.completion_time -- always; so that the index on live_from can be used
     AND f.completion_time > restored.back_to
     AND f.withdrawn_at IS NULL

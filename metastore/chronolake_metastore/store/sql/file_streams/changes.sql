@@ -2,7 +2,10 @@
 WITH changed AS (
     SELECT partition_path, file_id
     FROM file
-    WHERE table_id = %(table_id)s AND live_from > moment(%(after)s) AND live_from <= moment(%(until)s)
+    WHERE table_id = %(table_id)s
+        AND live_from > moment(%(after)s)
+        AND live_from <= moment(%(until)s)
+        AND live_from >= completion_time -- always; so that the index on live_from can be used
     UNION
     SELECT partition_path, file_id
     FROM file

@@ -3,10 +3,9 @@
 -- completed; at equal times the log stays in the new slice. Files in a replaced file group are superseded at once. Files
 -- that a restore withdrew supersede nothing. The result depends on the files alone, not on the number of events that are
 -- projected together, so a rebuild gives the same.
--- OFFSET 0, ORDER BY and MATERIALIZED make the planner read only the live files of each group, and its later base files,
--- by the indexes with these orders. Otherwise, while a table grows faster than its statistics are collected, it would
--- read all files that a group or the table ever had. A row can be updated by its ctid, because no other transaction
--- changes files of a locked table.
+-- OFFSET 0 and MATERIALIZED make the planner read only the live files of each group, by the index with this order.
+-- Otherwise, while a table grows faster than its statistics are collected, it would read all files that a group ever had,
+-- or the whole table. A row can be updated by its ctid, because no other transaction changes files of a locked table.
 WITH touched AS (
     SELECT DISTINCT w.table_id, w.partition_path, w.file_id
     FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[]) AS published (table_id, version)
@@ -28,7 +27,6 @@ superseded AS MATERIALIZED (
                         AND base.withdrawn_at IS NULL
                         AND base.requested_time
                             > CASE f.kind WHEN 'base' THEN f.requested_time ELSE f.completion_time END
-                    ORDER BY base.requested_time
                     OFFSET 0
                 ) AS later
             ),

@@ -8,13 +8,17 @@ JOIN instant i
 WHERE EXISTS (
         SELECT
         FROM file f
-        WHERE f.table_id = i.table_id AND f.live_from = i.undone_completion_time AND f.cleaned_by = named.clean
+        WHERE f.table_id = i.table_id
+            AND f.live_from = i.undone_completion_time
+            AND f.live_from >= f.completion_time -- always; so that the index on live_from can be used
+            AND f.cleaned_by = named.clean
     )
     AND NOT EXISTS (
         SELECT
         FROM file f
         WHERE f.table_id = i.table_id
             AND f.live_from = i.undone_completion_time
+            AND f.live_from >= f.completion_time
             AND (f.cleaned_by IS NULL OR f.cleaned_by > named.clean)
     )
 ORDER BY named.clean, i.requested_time

@@ -14,7 +14,10 @@ staged AS MATERIALIZED (
 touched AS MATERIALIZED (
     SELECT f.partition_path, f.file_id
     FROM it
-    JOIN file f ON f.table_id = it.table_id AND f.live_from > it.requested_time
+    JOIN file f
+        ON f.table_id = it.table_id
+        AND f.live_from > it.requested_time
+        AND f.live_from >= f.completion_time -- always; so that the index on live_from can be used
     UNION
     SELECT r.partition_path, r.file_id
     FROM it
