@@ -369,7 +369,8 @@ LISTS = tuple(
     for operation in OPERATIONS
     if operation.method == "GET"
     and operation.template.endswith(("s", "snapshot", "unswept"))
-    and operation.template != "/v1/events"
+    # The log, and what follows from it, continue behind an event.
+    and operation.template not in ("/v1/events", f"{PUBLICATION}/steps", f"{PUBLICATION}/files")
 )
 
 

@@ -26,7 +26,10 @@ def file(tmp_path: Path) -> Path:
 
 
 REFUSED = {
-    "too many values": (b'id,v\n"1\n2",a\n\n3,4,5\n', "line 5: the row has 3 values, but the header has 2 columns"),
+    "too many values": (
+        b'id,v\n"1\n2",a\n\n3,4,5\n',
+        "line 5: the row has 3 values, but the header has 2 columns",
+    ),
     "too few values": (b"id,v\n1,2\n3\n", "line 3: the row has 1 values"),
     "a quote that is not closed": (b'id,v\n1,2\n3,"four\n5,6\n', "line 3: unexpected end of data"),
     "text after a quote": (b'id,v\n1,"a"b\n', "line 2: ',' expected after '\"'"),
