@@ -145,7 +145,7 @@ def test_a_filter_at_the_terminal_is_as_of_a_time(cli: Cli, ranges: chronolake.T
         (["--where", "id >= "], "at character 7: expected a value"),
         (["--where", '{"type": "nearly"}'], "Invalid value 'nearly'"),
         (["--where", '{"type": "not", "filter":' * 100_000], "--where"),
-        (["--where", "id > 1", "--view", "latest"], "the merged view only"),
+        (["--where", "id > 1", "--view", "latest"], "only with the merged view"),
     ],
 )
 def test_a_filter_that_is_none_is_wrong_usage(

@@ -108,6 +108,17 @@ def _undeleted(table: Table, key: str) -> httpx.Response:
     return table.complete(succeeded(planned)["clean"]["requested_time"], key=key)
 
 
+def _unpublished(table: Table, key: str) -> httpx.Response:
+    compacted = rest.make_table(table.http, type="merge_on_read", ordering_field=None)
+    writing = compacted.begun(action="deltacommit")
+    succeeded(compacted.complete(writing, write_stat(writing)))
+    publisher = {"publisher": "p", "lease_seconds": 60}
+    succeeded(table.http.post(f"/v1/tables/{compacted.name}/publication/lease", json=publisher))
+    stat = write_stat(writing)
+    group = {"partition_path": stat["partition_path"], "file_id": stat["file_id"]}
+    return compacted.begin(key, action="compaction", plan={"file_groups": [group]})
+
+
 def _drop_column(table: Table, key: str, column: str, **body: object) -> httpx.Response:
     changes = [{"change": "drop", "name": column}]
     return _post(table.http, f"/v1/tables/{table.name}/schema", {"changes": changes} | body, key)
@@ -122,6 +133,7 @@ def _post(http: httpx.Client, path: str, body: Json, key: str) -> httpx.Response
 
 
 REFUSALS: dict[str, Refusing] = {
+    "not-published-yet": _unpublished,
     "namespace-not-found": lambda table, key: _delete(table.http, f"/v1/namespaces/{_missing(table)}", key),
     "table-not-found": lambda table, key: Table(table.http, "shop.nothing").begin(key),
     "instant-not-found": lambda table, key: table.inflight("20260101000000000", key=key),
@@ -223,7 +235,7 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     decided -= {"outcome-not-found", "idempotency-key-reused"}
     # This refusal belongs to no command, so every caller may read it.
     decided -= {"schema-not-found", "reader-not-found", "invalid-filter", "invalid-marker"}
-    decided -= {"metastore-moved", "base-path-shared"}
+    decided -= {"metastore-moved", "base-path-shared", "not-published", "publication-fenced"}
 
     assert set(REFUSALS) == decided
 
