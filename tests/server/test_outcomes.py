@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from chronolake_metastore import errors
 from chronolake_model.problems import Problem
 from tests.fix_server import ServerProcess
-from tests.server import database, rest
+from tests.server import compacting, database, rest
 from tests.server.refusals import FUZZ
 from tests.server.rest import Json, Table, keyed, marker, new_key, refused, succeeded, write_stat
 
@@ -108,17 +108,6 @@ def _undeleted(table: Table, key: str) -> httpx.Response:
     return table.complete(succeeded(planned)["clean"]["requested_time"], key=key)
 
 
-def _unpublished(table: Table, key: str) -> httpx.Response:
-    compacted = rest.make_table(table.http, type="merge_on_read", ordering_field=None)
-    writing = compacted.begun(action="deltacommit")
-    succeeded(compacted.complete(writing, write_stat(writing)))
-    publisher = {"publisher": "p", "lease_seconds": 60}
-    succeeded(table.http.post(f"/v1/tables/{compacted.name}/publication/lease", json=publisher))
-    stat = write_stat(writing)
-    group = {"partition_path": stat["partition_path"], "file_id": stat["file_id"]}
-    return compacted.begin(key, action="compaction", plan={"file_groups": [group]})
-
-
 def _drop_column(table: Table, key: str, column: str, **body: object) -> httpx.Response:
     changes = [{"change": "drop", "name": column}]
     return _post(table.http, f"/v1/tables/{table.name}/schema", {"changes": changes} | body, key)
@@ -133,7 +122,7 @@ def _post(http: httpx.Client, path: str, body: Json, key: str) -> httpx.Response
 
 
 REFUSALS: dict[str, Refusing] = {
-    "not-published-yet": _unpublished,
+    "not-published-yet": compacting.begin_unpublished,
     "namespace-not-found": lambda table, key: _delete(table.http, f"/v1/namespaces/{_missing(table)}", key),
     "table-not-found": lambda table, key: Table(table.http, "shop.nothing").begin(key),
     "instant-not-found": lambda table, key: table.inflight("20260101000000000", key=key),
