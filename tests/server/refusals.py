@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -40,7 +40,7 @@ class ServedTable:
 
     connection: psycopg.Connection[database.Row]
     http: httpx.Client
-    openapi: Json
+    openapi: Json = field(repr=False)
     requested: str
     inflight: str
     completed: str
