@@ -87,7 +87,7 @@ def cases(dsn: str, client: httpx.Client, places: tuple[Lake, ...], chosen: str)
 
 
 def _rate(client: httpx.Client, places: tuple[Lake, ...]) -> Iterator[Row]:
-    """(a): catching up with commits that nobody has published."""
+    """(a): catching up with commits that no publisher has published."""
     for number, lake in enumerate(places):
         yield from _plain_files(lake, f"files{number}")
         hidden = _make(client, lake, f"hidden{number}0", {PUBLISHER_PROPERTY: "client"})

@@ -205,7 +205,7 @@ def operation_type(operation: Operation) -> str:
 
 
 def encode(metadata: Metadata, codec: Codec = "null") -> bytes:
-    """The content of a file of layout 2. The same metadata give the same bytes, in whatever order maps are."""
+    """The content of a file of layout 2. The same metadata give the same bytes, in any order of maps."""
     record: dict[str, Any] = msgspec.to_builtins(metadata)
     return avro_files.encode(_sorted_maps(record), _SCHEMAS[type(metadata)](), codec)
 

@@ -155,7 +155,7 @@ def decode(content: bytes, path: str = PATH) -> TableConfig:
 def adopted(text: str, table_id: str, version: TableVersion, default_mode: MergeMode) -> TableConfig:
     """The properties of a table that Hudi has written before: ``text`` is its hoodie.properties of then.
 
-    The guard is new, and the metadata table is left out: nobody updates it any more. Raises as ``decode``.
+    The guard is new, and the metadata table is left out: it is not updated any more. Raises as ``decode``.
     """
     config = decode(text.encode("latin-1"))
     others = {key: value for key, value in config.others.items() if key not in _METADATA_TABLE}

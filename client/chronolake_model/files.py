@@ -108,7 +108,7 @@ class FileSlice(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True):
     """The live file slices as of a completion time; ``as_of`` is null when nothing had completed.
 
-    A page; the next one is of the same ``as_of``, whatever completes meanwhile.
+    A page; the next one is of the same ``as_of``, regardless of what completes meanwhile.
     """
 
     table: str

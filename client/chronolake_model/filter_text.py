@@ -9,7 +9,7 @@
     value    = number | string | "true" | "false"
 
 Strings stand in single quotes, columns with odd names in double quotes, and a quote within is doubled, as in
-SQL. Numbers have no leading zeros, for a string of digits would lose them. Words are recognised whatever
+SQL. Numbers have no leading zeros, for a string of digits would lose them. Words are recognised regardless of
 their case, columns are not. Dates, timestamps and ``'NaN'`` are strings of the form that
 ``chronolake_model.filters`` describes.
 """

@@ -16,7 +16,7 @@ class ProblemCode(enum.StrEnum):
     """Why a request was refused. A code, once released, keeps its meaning."""
 
     status: int
-    title: str  # type: ignore[assignment]  # str.title(): nobody calls it on a code
+    title: str  # type: ignore[assignment]  # str.title(): it is never called on a code
 
     INVALID_REQUEST = "invalid-request", 400, "The request's body does not have the documented form"
     INVALID_PARAMETER = "invalid-parameter", 400, "A parameter in the path, query or header is not valid"

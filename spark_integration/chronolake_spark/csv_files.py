@@ -93,7 +93,7 @@ def inspect(
 
 
 def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, reading: ReadOptions) -> DataFrame:
-    """The rows of ``files`` with the columns of ``struct``, whatever their order in a file, and their place."""
+    """The rows of ``files`` with the columns of ``struct``, in any order in a file, and their place."""
     order = [StructField(name, LongType(), nullable=False) for name in columns.SOURCE_ORDER]
     tasks = min(len(files), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     load = _Load(tuple(files), tasks, {field.name: field.dataType.simpleString() for field in struct}, reading)

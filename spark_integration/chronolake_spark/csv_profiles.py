@@ -63,7 +63,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """A summary of the values of a column, without blank values, whatever their spelling.
+    """A summary of the values of a column, without blank values, regardless of their spelling.
 
     ``kind`` is None as long as there are only blank values. ``shapes`` are the ways in which values are
     written, two at most, with ``#`` for each digit outside the offset of a timestamp. ``takes`` holds the

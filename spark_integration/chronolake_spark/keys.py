@@ -57,7 +57,7 @@ def bucket(fields: Sequence[Field], buckets: int) -> Column:
 
 
 def _text(field: Field) -> Column:
-    """A value as text, the same whatever time zone and whatever ANSI mode the session has."""
+    """A value as text, the same in every time zone and ANSI mode of a session."""
     column = sf.col(quoted(field.name))
     type_ = field.type.strip().lower()
     if type_ == "timestamp":

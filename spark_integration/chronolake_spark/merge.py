@@ -1,6 +1,6 @@
 """The merge of one file group in Arrow, which decides which record of a key wins. No Spark, no storage.
 
-With an ordering field the larger value wins whatever order the records arrive in (Hudi: EVENT_TIME_ORDERING);
+With an ordering field the larger value wins in any order of arrival of the records (Hudi: EVENT_TIME_ORDERING);
 a null counts as the smallest. Without one, and at equal values, the later commit wins (Hudi:
 COMMIT_TIME_ORDERING); within one commit the row that comes later by the columns of the row order. Rows of one
 key that differ and that nothing orders are ambiguous: the caller refuses them, because the winner would

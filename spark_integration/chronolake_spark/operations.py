@@ -16,7 +16,7 @@ _UPSERTS: Final = (
     *("u", "update", "updated", "upsert", "upserted"),
 )
 PATTERN: Final = f" *(?i:{'|'.join((*DELETES, *_UPSERTS))})? *"
-"""The values that name an operation, whatever their case and blanks around; "" is an upsert."""
+"""The values that name an operation, in any case, with or without blanks around them; "" is an upsert."""
 _VALUE_CHARS_MAX = 200
 _KNOWN = re.compile(PATTERN, re.ASCII)
 

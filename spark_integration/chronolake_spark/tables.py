@@ -132,9 +132,9 @@ class SparkTable:
 
         ``as_of`` may also be ``"earliest"``, the first time as of which it can be read, or ``"latest"``. Raises
         ``HistoryCleaned`` for one that is earlier.
-        The frame keeps showing this state, whatever completes later. With a ``filter`` it has the records that
-        match, and reads those files only that could hold any; what ``where`` says of the frame prunes nothing
-        at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
+        The frame keeps showing this state when later instants complete. With a ``filter`` it has the records
+        that match, and reads only files that could hold such records; conditions of ``where`` on the frame do
+        not prune files at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
         """
         if filter is None:
             snapshot = self._table.snapshot(as_of)

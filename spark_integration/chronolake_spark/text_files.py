@@ -38,7 +38,7 @@ def check_encoding(name: str) -> None:
 
 
 class Utf8Stream(io.RawIOBase):
-    """The text of a file as UTF-8, whatever its encoding, decompressed if its name ends in ``.gz``.
+    """The text of a file as UTF-8, regardless of its encoding, decompressed if its name ends in ``.gz``.
 
     Reading raises ``SourceUnreadable`` at the first byte that is not of the encoding. ``check`` is called for
     every chunk, and may raise to end the reading. ``quoted`` says whether a quote has been read so far.

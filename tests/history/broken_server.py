@@ -48,8 +48,8 @@ class Mutation(enum.StrEnum):
     HASTY_FEED = "the feed passes transactions that are still open"
     CARELESS = "whether two instants wrote the same file groups is not checked"
     TRUSTING = "a transaction whose connection was lost is taken for committed"
-    KEEPING = "each server keeps snapshots for a while, whatever the others publish"
-    KEEPING_NAMES = "each server keeps the tables of names for a while, whatever is renamed"
+    KEEPING = "each server keeps snapshots for a while, regardless of what the others publish"
+    KEEPING_NAMES = "each server keeps the tables of names for a while, regardless of renames"
     UNCHECKED = "commands are not refused where the name is another table's than the one that they require"
 
 

@@ -105,7 +105,7 @@ class AsyncClient:
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
     ) -> Namespace:
-        """Create a namespace; with ``if_not_exists`` an existing one is returned, whatever its properties.
+        """Create a namespace; with ``if_not_exists`` an existing one is returned, regardless of its properties.
 
         Raises ``NamespaceExists``.
         """
@@ -145,7 +145,7 @@ class AsyncClient:
         if_not_exists: bool = False,
         reuse_base_path: bool = False,
     ) -> AsyncTable:
-        """Create a table; with ``if_not_exists`` an existing one is returned, whatever its definition.
+        """Create a table; with ``if_not_exists`` an existing one is returned, regardless of its definition.
 
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``

@@ -106,7 +106,7 @@ class Client:
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
     ) -> Namespace:
-        """Create a namespace; with ``if_not_exists`` an existing one is returned, whatever its properties.
+        """Create a namespace; with ``if_not_exists`` an existing one is returned, regardless of its properties.
 
         Raises ``NamespaceExists``.
         """
@@ -146,7 +146,7 @@ class Client:
         if_not_exists: bool = False,
         reuse_base_path: bool = False,
     ) -> Table:
-        """Create a table; with ``if_not_exists`` an existing one is returned, whatever its definition.
+        """Create a table; with ``if_not_exists`` an existing one is returned, regardless of its definition.
 
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``

@@ -21,7 +21,7 @@ _CHECKSUM: Final = "hoodie.table.checksum"
 def guarded(table: StoredTable, table_id: str) -> bytes:
     """The properties of an adopted table: as they were, with the guard, and without the metadata table.
 
-    Nobody updates the metadata table from now on, so no reader may use it. A table of version 6 stays one until
+    The metadata table is not updated from now on, so no reader may use it. A table of version 6 stays one until
     its timeline is published in the layout of version 8.
     """
     if table.layout is Layout.TWO:

@@ -54,9 +54,9 @@ def release(client: Client, name: str, *, storage_options: Mapping[str, str] | N
         )
         generator = folder.generator_of(len(definition.record_key_fields), len(definition.partition_fields))
         text = folder.released(stated, before, generator)
-        # Whoever has written since the check is refused here, and nothing has changed.
+        # A write since the check makes this fail, before anything has changed.
         client.drop_table(name, version=publication.version)
-        # From here on nobody writes through Chronolake.
+        # From here on the table cannot be written through Chronolake.
         if not files.replace(properties.PATH, text, content.tag):
             raise CannotRelease(
                 f"{name} is dropped, but {files.base_path}/{properties.PATH} has changed meanwhile: take "

@@ -106,7 +106,7 @@ class Following:
 
 
 class FollowerStream(Stream):
-    """The answer to a follower. At its end, in whatever way, the follower is removed."""
+    """The answer to a follower. When it ends, for any reason, the follower is removed."""
 
     def __init__(self, following: Following, leave: Callable[[], None]) -> None:
         super().__init__(following.chunks, media_type=MEDIA_TYPE, headers=dict(_HEADERS))

@@ -38,7 +38,7 @@ _REFUSALS: Final = (
 async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> Response[Table]:
     """Create a table; its first event is version 1 of its log.
 
-    Its base path must not overlap with that of another table, in whatever spelling. The base path of a dropped
+    Its base path must not overlap with that of another table, in any spelling. The base path of a dropped
     table is taken over only with `reuse_base_path`. From then on nothing of the dropped table is deleted there.
     """
     return await submit(caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))

@@ -1,7 +1,7 @@
 """A group of commands in one transaction: lock, load, decide each, append and project, commit.
 
 A refused command gets its own error, which is recorded like an answer, and does not affect the others. A group
-costs the same few statements, whatever its size.
+costs the same few statements, regardless of its size.
 """
 
 from __future__ import annotations

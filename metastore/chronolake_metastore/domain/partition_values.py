@@ -57,7 +57,7 @@ def _boolean(text: str) -> bool:
 
 
 def _timestamp(text: str) -> datetime:
-    # Microseconds since 1970, which say the same in whatever time zone a session was.
+    # Microseconds since 1970, which mean the same in every time zone of a session.
     return _EPOCH + timedelta(microseconds=_integer(text))
 
 

@@ -226,7 +226,7 @@ def _file_passes(test: Test, file: Stats) -> bool:
     return passes(test, file.ranges.get(test.column.field_id, UNKNOWN), file.records)
 
 
-# Bounds and values are of one column, so they have one order, whatever their type is. A bound that is unknown
+# Bounds and values are of one column, so they have one order, regardless of their type. A bound that is unknown
 # is None, and excludes nothing.
 _RULES: Final[dict[Relation, Callable[[Any, Any, list[Any]], bool]]] = {
     Relation.NOT_NULL: lambda least, greatest, values: True,

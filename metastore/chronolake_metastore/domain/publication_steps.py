@@ -1,7 +1,7 @@
 """What ``.hoodie`` holds for Hudi's readers, as a function of a table's log (docs/concepts/hudi.md).
 
-Each event gives a step: files to write and files to remove. The same log gives the same bytes, so whoever
-executes a step again writes what is there already.
+Each event gives a step: files to write and files to remove. The same log gives the same bytes, so a
+step that is executed again writes the bytes that are there already.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def find_neighbours(key: str, limit: int) -> Query[list[Neighbour]]:
 
 
 async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
-    """The dropped tables whose folders a table took over, from the one before it or from those before that."""
+    """The dropped tables whose folders a table took over, directly or through other dropped tables."""
     rows = await statements.execute(connection, _TOOK_OVER, {"table_id": table_id})
     return [row.table_id for row in rows]
 

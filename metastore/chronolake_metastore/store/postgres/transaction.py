@@ -2,7 +2,7 @@
 
 The transaction is READ COMMITTED, and it takes the locks before it reads: under REPEATABLE READ the snapshot
 would be older than the locks (docs/architecture.md#commands). Statements of one step travel together (libpq's
-pipeline), so that a group costs a few round trips, whatever its number of commands.
+pipeline), so that a group costs a few round trips, regardless of its number of commands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 -- A page of the log of all tables for followers, in the order across tables. It ends before the oldest open transaction
 -- (see feed/page.sql). The page is bounded in bytes: first by the stored size, which is known without reading the
--- payload, then by the size of the text. The first event is always on the page, whatever its size.
+-- payload, then by the size of the text. The first event is always on the page, regardless of its size.
 WITH stored AS (
     SELECT page.*, sum(pg_column_size(payload)) OVER (ORDER BY transaction_id, position) - pg_column_size(payload) AS before
     FROM (
