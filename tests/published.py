@@ -36,6 +36,11 @@ _ARROW = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "doubl
 Row = dict[str, Any]
 
 
+def row(number: int, day: str = "a", name: str = "x") -> Row:
+    """A row of a table with the columns ``FIELDS``."""
+    return {"id": number, "day": day, "name": name}
+
+
 class PublishedTable:
     """A table in a local folder: rows are written as whole base files, each in a bucket of a day."""
 

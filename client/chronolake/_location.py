@@ -150,12 +150,10 @@ class Location:
         with storages.storage_failures():
             publishing.execute(self.checked_storage.files, self.guard, steps, is_hidden=is_hidden)
 
-    def check_publication(
-        self, expected: Collection[str], properties: bytes | None, adopted_at: str | None
-    ) -> publishing.Found:
+    def check_publication(self, owned: publishing.Owned) -> publishing.Found:
         """Compare ``.hoodie`` with what is published, see ``publishing.check``. Raises ``StorageFailed``."""
         with storages.storage_failures():
-            return publishing.check(self.checked_storage.files, expected, properties, adopted_at)
+            return publishing.check(self.checked_storage.files, owned)
 
     def repair_publication(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
         """Write the files of steps that are missing. Raises ``StorageFailed``."""

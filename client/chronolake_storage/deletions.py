@@ -1,25 +1,27 @@
 """The protocols by which rollbacks, cleans, completions and sweeps delete files of a table. No I/O.
 
-A protocol is a generator of steps. An executor performs each step with its own storage and metastore. Client
-and server have an executor each, and run the same protocols. Files are first deleted from storage and then
-reported, part by part: after a crash in between, the next executor deletes and reports that part again.
+Client and server have an executor each, and run the same protocols (``protocols``). Files are first deleted
+from storage and then reported, part by part: after a crash in between, the next executor deletes and reports
+that part again.
 """
 
 from __future__ import annotations
 
 import enum
 import typing
-from collections.abc import Container, Generator, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
+
+from typing_extensions import override
 
 from chronolake_model.markers import DeletedFile
 from chronolake_model.vocabulary import Action
+from chronolake_storage.protocols import Protocol, Step
 
 FILES_AT_ONCE: Final = 5_000
 """The files that are deleted, and then reported, at a time."""
 
-Answer = TypeVar("Answer")
 Files: TypeAlias = Sequence[DeletedFile]
 
 
@@ -55,19 +57,15 @@ class Executor(typing.Protocol):
         """Delete the direct markers of files that are deleted and reported."""
 
 
-class Step(Generic[Answer]):
-    """A step for the executor; ``yield from`` a step returns the answer."""
-
-    def __iter__(self) -> Generator[Step[Any], Any, Answer]:
-        answer: Answer = yield self
-        return answer
-
-
 @dataclass(frozen=True)
 class ListFiles(Step[Files | None]):
     """List the next page of files of a source; the answer is None after the last page."""
 
     source: Source
+
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.list_files(self.source)
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,20 @@ class FindFiles(Step[Files]):
 
     files: Files
 
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.find_files(self.files)
+
 
 @dataclass(frozen=True)
 class DeleteFiles(Step[Mapping[str, str]]):
     """Delete files through the guard; the answer has the reasons of failures by path."""
 
     files: Files
+
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.delete_files(self.files)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,10 @@ class ReportFiles(Step[None]):
 
     files: Files
 
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.report_files(self.files)
+
 
 @dataclass(frozen=True)
 class DeleteMarkers(Step[None]):
@@ -97,8 +107,9 @@ class DeleteMarkers(Step[None]):
 
     files: Iterable[DeletedFile]
 
-
-Protocol: TypeAlias = Generator[Step[Any], Any, None]
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.delete_markers(self.files)
 
 
 @dataclass
@@ -164,40 +175,3 @@ def _delete(files: Files, result: Result) -> Protocol:
             yield from ReportFiles(deleted)
         result.deleted.update(dict.fromkeys(deleted))
         result.failures.update(failures)
-
-
-async def run(protocol: Protocol, executor: Executor) -> None:
-    """Perform all steps of a protocol, and await each. Raises the errors of the executor."""
-    answer = None
-    while (step := _next_step(protocol, answer)) is not None:
-        answer = await _perform(step, executor)
-
-
-def run_blocking(protocol: Protocol, executor: Executor) -> None:
-    """As ``run``, for an executor whose methods block."""
-    answer = None
-    while (step := _next_step(protocol, answer)) is not None:
-        answer = _perform(step, executor)
-
-
-def _next_step(protocol: Protocol, answer: Any) -> Step[Any] | None:
-    try:
-        return protocol.send(answer)
-    except StopIteration:
-        return None
-
-
-def _perform(step: Step[Any], executor: Executor) -> Any:
-    match step:
-        case ListFiles(source):
-            return executor.list_files(source)
-        case FindFiles(files):
-            return executor.find_files(files)
-        case DeleteFiles(files):
-            return executor.delete_files(files)
-        case ReportFiles(files):
-            return executor.report_files(files)
-        case DeleteMarkers(files):
-            return executor.delete_markers(files)
-        case _:
-            raise AssertionError(f"there is no step {step}")

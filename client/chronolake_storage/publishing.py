@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from chronolake_model.publication import PublicationStep, PublishedFile
+from chronolake_model.publication import PublicationFiles, PublicationStep, PublishedFile
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.files import METADATA_FOLDER, Files
 from chronolake_storage.guard import Guard
@@ -103,6 +103,25 @@ def _is_there(files: Files, file: PublishedFile) -> bool:
     return stored is not None and stored.body == file.content
 
 
+class Owned(msgspec.Struct):
+    """What a publication has put into ``.hoodie``.
+
+    ``timeline`` has its files, each with the version of its step. ``properties`` is the content of
+    ``hoodie.properties``; None while the table is hidden. For ``adopted_at`` see ``PublicationFiles``.
+    """
+
+    timeline: dict[str, int] = {}
+    properties: bytes | None = None
+    adopted_at: str | None = None
+
+    def add(self, page: PublicationFiles) -> None:
+        """Add the files of the next events."""
+        self.timeline.update(page.written)
+        for path in page.removed:
+            self.timeline.pop(path, None)
+        self.properties, self.adopted_at = page.properties, page.adopted_at
+
+
 class Found(msgspec.Struct, frozen=True):
     """What a check has found: files that no publisher wrote, and files that are missing or damaged."""
 
@@ -110,25 +129,23 @@ class Found(msgspec.Struct, frozen=True):
     missing: list[str]
 
 
-def check(
-    files: Files, expected: Collection[str], properties: bytes | None, adopted_at: str | None = None
-) -> Found:
+def check(files: Files, owned: Owned) -> Found:
     """Compare ``.hoodie`` with what is published; ``hoodie.properties`` is put right at once.
 
-    ``expected`` are the files of the timeline. Their contents are not compared: only an empty one is damaged.
-    Of an adopted table, what Hudi wrote of times up to ``adopted_at``, its archive and its metadata table are
-    not foreign.
+    The contents of the timeline's files are not compared: only an empty one is damaged. Of an adopted table,
+    what Hudi wrote of times up to the adoption, its archive and its metadata table are not foreign.
     """
     stored = {file.path: file.size_bytes for file in files.listing(TIMELINE_FOLDER)}
-    foreign = [path for path in stored if path not in expected and not _is_temporary(path)]
+    foreign = [path for path in stored if path not in owned.timeline and not _is_temporary(path)]
+    adopted_at = owned.adopted_at
     if adopted_at is None:
         sizes = files.sizes(HUDI_FILES)
         foreign += [path for path, size in zip(HUDI_FILES, sizes, strict=True) if size is not None]
     else:
         foreign = [path for path in foreign if not _is_of_hudi(path, adopted_at)]
-    if properties is not None and not _is_there(files, PublishedFile(PROPERTIES_PATH, properties)):
-        files.put(PROPERTIES_PATH, properties)
-    return Found(sorted(foreign), [path for path in expected if not stored.get(path)])
+    if owned.properties is not None and not _is_there(files, PublishedFile(PROPERTIES_PATH, owned.properties)):
+        files.put(PROPERTIES_PATH, owned.properties)
+    return Found(sorted(foreign), [path for path in owned.timeline if not stored.get(path)])
 
 
 def repair(files: Files, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:

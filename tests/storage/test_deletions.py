@@ -16,13 +16,12 @@ from chronolake_storage.deletions import (
     DeleteMarkers,
     FindFiles,
     ListFiles,
-    Protocol,
     ReportFiles,
     Result,
     Source,
-    Step,
     sources_of,
 )
+from chronolake_storage.protocols import Protocol, Step
 
 FILES = [DeletedFile("", f"f{number}") for number in range(6)]
 Pages = dict[Source, list[list[DeletedFile]]]

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import Location
 from chronolake_model.markers import DeletedFile
-from chronolake_storage.deletions import Files, Protocol, Source
+from chronolake_storage.deletions import Files, Source
 from chronolake_storage.guard import Deleting
+from chronolake_storage.protocols import Protocol
 
 
 class AsyncFileDeleter:

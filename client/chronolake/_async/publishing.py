@@ -1,8 +1,9 @@
-"""Publishing for Hudi's readers: the client executes the steps that the server computes from the log."""
+"""Publishing for Hudi's readers: the client's executor of ``chronolake_storage.publications``."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection, Sequence
 
 from chronolake import calls, errors
 from chronolake._async.transport import AsyncTransport
@@ -10,12 +11,16 @@ from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake_model.publication import (
-    FOREIGN_FILES_MAX,
     Publication,
+    PublicationFiles,
     PublicationLease,
+    PublicationStep,
+    PublicationSteps,
     ReportPublication,
     TakePublicationLease,
 )
+from chronolake_storage import publications
+from chronolake_storage.publishing import Found, Owned
 
 
 async def publish(
@@ -23,8 +28,10 @@ async def publish(
 ) -> Publication:
     """The answer of ``AsyncTable.publish``."""
     lease = await transport.send(calls.publication.take_lease(table, body))
-    await concurrency.run_blocking(location.begin_publication, lease.published_version == 0)
-    return await _execute(transport, location, lease)
+    publisher = _Publisher(transport, location, lease)
+    await concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+    assert publisher.publication is not None, "the protocol ends with a report"
+    return publisher.publication
 
 
 async def publish_if_possible(transport: AsyncTransport, location: Location, table: str) -> None:
@@ -33,37 +40,32 @@ async def publish_if_possible(transport: AsyncTransport, location: Location, tab
         await publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
-async def _execute(transport: AsyncTransport, location: Location, lease: PublicationLease) -> Publication:
-    version, is_last = lease.published_version, False
-    while not is_last:
-        page = await transport.send(calls.publication.steps(lease.table, version))
-        await concurrency.run_blocking(location.publish, page.steps, page.is_hidden)
-        version, is_last = page.version, page.is_last
-        report = ReportPublication(lease.publisher, lease.epoch, version)
-        await transport.send(calls.publication.report(lease.table, report))
-    foreign = await _check(transport, location, lease.table) if lease.is_new else None
-    report = ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True)
-    return await transport.send(calls.publication.report(lease.table, report))
+class _Publisher:
+    """As ``publications.Executor``. ``publication`` is the answer to the last report."""
 
+    def __init__(self, transport: AsyncTransport, location: Location, lease: PublicationLease) -> None:
+        self._transport = transport
+        self._location = location
+        self._table = lease.table
+        self.publication: Publication | None = None
 
-async def _check(transport: AsyncTransport, location: Location, table: str) -> list[str]:
-    """Put right what is missing of the publication; the first files that no publisher wrote."""
-    expected: dict[str, int] = {}
-    version, is_last = 0, False
-    properties: bytes | None = None
-    adopted_at: str | None = None
-    while not is_last:
-        page = await transport.send(calls.publication.files(table, version))
-        expected.update(page.written)
-        for path in page.removed:
-            expected.pop(path, None)
-        version, is_last = page.version, page.is_last
-        properties, adopted_at = page.properties, page.adopted_at
-    found = await concurrency.run_blocking(location.check_publication, expected, properties, adopted_at)
-    repaired = 0
-    for version in sorted(expected[path] for path in found.missing):
-        if version > repaired:
-            steps = await transport.send(calls.publication.steps(table, version - 1))
-            await concurrency.run_blocking(location.repair_publication, steps.steps, found.missing)
-            repaired = steps.version
-    return found.foreign[:FOREIGN_FILES_MAX]
+    async def begin(self, is_first: bool) -> None:
+        await concurrency.run_blocking(self._location.begin_publication, is_first)
+
+    async def read_steps(self, after: int) -> PublicationSteps:
+        return await self._transport.send(calls.publication.steps(self._table, after))
+
+    async def execute_steps(self, page: PublicationSteps) -> None:
+        await concurrency.run_blocking(self._location.publish, page.steps, page.is_hidden)
+
+    async def report(self, report: ReportPublication) -> None:
+        self.publication = await self._transport.send(calls.publication.report(self._table, report))
+
+    async def read_files(self, after: int) -> PublicationFiles:
+        return await self._transport.send(calls.publication.files(self._table, after))
+
+    async def check(self, owned: Owned) -> Found:
+        return await concurrency.run_blocking(self._location.check_publication, owned)
+
+    async def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
+        await concurrency.run_blocking(self._location.repair_publication, steps, missing)

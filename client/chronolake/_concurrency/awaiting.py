@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from chronolake_storage import deletions
+from chronolake_storage import protocols
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LOOP: Final[ContextVar[asyncio.AbstractEventLoop]] = ContextVar("chronolake_loop")
 
 sleep = asyncio.sleep
-run_protocol = deletions.run
+run_protocol = protocols.run
 
 
 async def run_blocking(work: Callable[..., _Result], *arguments: Any) -> _Result:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from chronolake_storage import deletions
+from chronolake_storage import protocols
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ JOIN_SECONDS: Final = 2.0
 """How long the end of a background task is awaited."""
 
 sleep = time.sleep
-run_protocol = deletions.run_blocking
+run_protocol = protocols.run_blocking
 
 
 def run_blocking(work: Callable[..., _Result], *arguments: Any) -> _Result:

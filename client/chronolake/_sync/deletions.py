@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from chronolake._concurrency import blocking as concurrency
 from chronolake._location import Location
 from chronolake_model.markers import DeletedFile
-from chronolake_storage.deletions import Files, Protocol, Source
+from chronolake_storage.deletions import Files, Source
 from chronolake_storage.guard import Deleting
+from chronolake_storage.protocols import Protocol
 
 
 class FileDeleter:

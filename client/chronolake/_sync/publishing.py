@@ -1,9 +1,10 @@
 # Generated from chronolake/_async/publishing.py by tools/async_to_sync.py: do not edit.
-"""Publishing for Hudi's readers: the client executes the steps that the server computes from the log."""
+"""Publishing for Hudi's readers: the client's executor of ``chronolake_storage.publications``."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection, Sequence
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
@@ -11,19 +12,25 @@ from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake._sync.transport import Transport
 from chronolake_model.publication import (
-    FOREIGN_FILES_MAX,
     Publication,
+    PublicationFiles,
     PublicationLease,
+    PublicationStep,
+    PublicationSteps,
     ReportPublication,
     TakePublicationLease,
 )
+from chronolake_storage import publications
+from chronolake_storage.publishing import Found, Owned
 
 
 def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
     """The answer of ``Table.publish``."""
     lease = transport.send(calls.publication.take_lease(table, body))
-    concurrency.run_blocking(location.begin_publication, lease.published_version == 0)
-    return _execute(transport, location, lease)
+    publisher = _Publisher(transport, location, lease)
+    concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+    assert publisher.publication is not None, "the protocol ends with a report"
+    return publisher.publication
 
 
 def publish_if_possible(transport: Transport, location: Location, table: str) -> None:
@@ -32,37 +39,32 @@ def publish_if_possible(transport: Transport, location: Location, table: str) ->
         publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
-def _execute(transport: Transport, location: Location, lease: PublicationLease) -> Publication:
-    version, is_last = lease.published_version, False
-    while not is_last:
-        page = transport.send(calls.publication.steps(lease.table, version))
-        concurrency.run_blocking(location.publish, page.steps, page.is_hidden)
-        version, is_last = page.version, page.is_last
-        report = ReportPublication(lease.publisher, lease.epoch, version)
-        transport.send(calls.publication.report(lease.table, report))
-    foreign = _check(transport, location, lease.table) if lease.is_new else None
-    report = ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True)
-    return transport.send(calls.publication.report(lease.table, report))
+class _Publisher:
+    """As ``publications.Executor``. ``publication`` is the answer to the last report."""
 
+    def __init__(self, transport: Transport, location: Location, lease: PublicationLease) -> None:
+        self._transport = transport
+        self._location = location
+        self._table = lease.table
+        self.publication: Publication | None = None
 
-def _check(transport: Transport, location: Location, table: str) -> list[str]:
-    """Put right what is missing of the publication; the first files that no publisher wrote."""
-    expected: dict[str, int] = {}
-    version, is_last = 0, False
-    properties: bytes | None = None
-    adopted_at: str | None = None
-    while not is_last:
-        page = transport.send(calls.publication.files(table, version))
-        expected.update(page.written)
-        for path in page.removed:
-            expected.pop(path, None)
-        version, is_last = page.version, page.is_last
-        properties, adopted_at = page.properties, page.adopted_at
-    found = concurrency.run_blocking(location.check_publication, expected, properties, adopted_at)
-    repaired = 0
-    for version in sorted(expected[path] for path in found.missing):
-        if version > repaired:
-            steps = transport.send(calls.publication.steps(table, version - 1))
-            concurrency.run_blocking(location.repair_publication, steps.steps, found.missing)
-            repaired = steps.version
-    return found.foreign[:FOREIGN_FILES_MAX]
+    def begin(self, is_first: bool) -> None:
+        concurrency.run_blocking(self._location.begin_publication, is_first)
+
+    def read_steps(self, after: int) -> PublicationSteps:
+        return self._transport.send(calls.publication.steps(self._table, after))
+
+    def execute_steps(self, page: PublicationSteps) -> None:
+        concurrency.run_blocking(self._location.publish, page.steps, page.is_hidden)
+
+    def report(self, report: ReportPublication) -> None:
+        self.publication = self._transport.send(calls.publication.report(self._table, report))
+
+    def read_files(self, after: int) -> PublicationFiles:
+        return self._transport.send(calls.publication.files(self._table, after))
+
+    def check(self, owned: Owned) -> Found:
+        return concurrency.run_blocking(self._location.check_publication, owned)
+
+    def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
+        concurrency.run_blocking(self._location.repair_publication, steps, missing)

@@ -22,9 +22,10 @@ from chronolake_metastore.workers.table_storage import TableFiles
 from chronolake_model.markers import DeletedFile, file_at, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action
-from chronolake_storage import deletions as deletions_protocol
-from chronolake_storage.deletions import Protocol, Source
+from chronolake_storage import deletions as deletions_protocol, protocols
+from chronolake_storage.deletions import Source
 from chronolake_storage.guard import Deleting
+from chronolake_storage.protocols import Protocol
 
 PAGE: Final = 1_000
 """Files of one page: as many as S3 deletes in one request."""
@@ -73,7 +74,7 @@ class FileDeleter:
         Raises ``ConfigurationError`` when the storage, or the table's claim, refuses; ``NotOfTarget``; and what
         the report raises.
         """
-        await deletions_protocol.run(protocol, self)
+        await protocols.run(protocol, self)
 
     async def list_files(self, source: Source) -> Page | None:
         """As ``Executor.list_files``."""

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -28,7 +28,15 @@ from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model.backoff import Backoff
-from chronolake_model.publication import FOREIGN_FILES_MAX, ReportPublication, TakePublicationLease
+from chronolake_model.publication import (
+    PublicationFiles,
+    PublicationStep,
+    PublicationSteps,
+    ReportPublication,
+    TakePublicationLease,
+)
+from chronolake_storage import protocols, publications
+from chronolake_storage.publishing import Found, Owned
 
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
@@ -206,59 +214,56 @@ class Publisher:
         )
 
     async def _execute(self, place: Place, files: TableFiles) -> None:
-        lease = await self._take_lease(place)
-        position = lease.position
-        is_first = position.published_version == 0
-        if lease.is_new or is_first:
-            await files.begin_publication(str(place.table_id), is_first=is_first)
-        version, is_last, is_check_due = position.published_version, False, False
-        while not is_last:
-            page = await queries.steps(self._database, place.table, version)
-            if page.table_id != str(place.table_id):
-                raise errors.TableNotFound(place.table)
-            await files.publish(page.steps, is_hidden=page.is_hidden)
-            version, is_last = page.version, page.is_last
-            # What is published must be recorded before it is compared with what is there.
-            is_check_due = is_last and self._is_check_due(lease)
-            report = ReportPublication(self.name, position.epoch, version, release=is_last and not is_check_due)
-            await queries.report(self._database, place.table, report)
-            self._metrics.publication_steps.inc(len(page.steps))
-        if is_check_due:
-            foreign = await self._check(place, files)
-            report = ReportPublication(self.name, position.epoch, version, foreign, release=True)
-            await queries.report(self._database, place.table, report)
+        lease = queries.document_of_lease(await self._take_lease(place))
+        execution = _Execution(self._database, self._metrics, place, files)
+        checked_at = self._checked.get(place.table_id, 0.0)
+        is_check_due = time.monotonic() - checked_at > CHECK_SECONDS
+        await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
+        if execution.is_checked:
+            self._checked[place.table_id] = time.monotonic()
 
-    def _is_check_due(self, lease: Lease) -> bool:
-        checked_at = self._checked.get(lease.table.table_id, 0.0)
-        return lease.is_new or time.monotonic() - checked_at > CHECK_SECONDS
 
-    async def _check(self, place: Place, files: TableFiles) -> list[str]:
-        """Put right what is missing of the publication; the first files that no publisher wrote."""
-        expected: dict[str, int] = {}
-        version, is_last = 0, False
-        properties: bytes | None = None
-        adopted_at: str | None = None
-        while not is_last:
-            page = await queries.files(self._database, place.table, version)
-            expected.update(page.written)
-            for path in page.removed:
-                expected.pop(path, None)
-            version, is_last = page.version, page.is_last
-            properties, adopted_at = page.properties, page.adopted_at
-        found = await files.check_publication(expected, properties, adopted_at)
-        repaired = 0
-        for version in sorted(expected[path] for path in found.missing):
-            if version > repaired:
-                steps = await queries.steps(self._database, place.table, version - 1)
-                await files.repair_publication(steps.steps, found.missing)
-                repaired = steps.version
-        self._checked[place.table_id] = time.monotonic()
+class _Execution:
+    """As ``publications.Executor``, for one table. Raises ``ConfigurationError``, ``TableNotFound``."""
+
+    def __init__(self, database: Database, metrics: Metrics, place: Place, files: TableFiles) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._place = place
+        self._files = files
+        self.is_checked = False
+
+    async def begin(self, is_first: bool) -> None:
+        await self._files.begin_publication(str(self._place.table_id), is_first=is_first)
+
+    async def read_steps(self, after: int) -> PublicationSteps:
+        page = await queries.steps(self._database, self._place.table, after)
+        if page.table_id != str(self._place.table_id):
+            raise errors.TableNotFound(self._place.table)
+        return page
+
+    async def execute_steps(self, page: PublicationSteps) -> None:
+        await self._files.publish(page.steps, is_hidden=page.is_hidden)
+        self._metrics.publication_steps.inc(len(page.steps))
+
+    async def report(self, report: ReportPublication) -> None:
+        await queries.report(self._database, self._place.table, report)
+
+    async def read_files(self, after: int) -> PublicationFiles:
+        return await queries.files(self._database, self._place.table, after)
+
+    async def check(self, owned: Owned) -> Found:
+        found = await self._files.check_publication(owned)
+        self.is_checked = True
         self._metrics.publication_foreign_files.inc(len(found.foreign))
         if found.foreign or found.missing:
             _log.warning(
                 "files in .hoodie are not as published",
-                table=place.table,
+                table=self._place.table,
                 foreign=found.foreign[:10],
                 put_right=found.missing[:10],
             )
-        return found.foreign[:FOREIGN_FILES_MAX]
+        return found
+
+    async def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
+        await self._files.repair_publication(steps, missing)

@@ -134,11 +134,9 @@ class TableFiles:
         if steps:
             await _run(lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden))
 
-    async def check_publication(
-        self, expected: Collection[str], properties: bytes | None, adopted_at: str | None
-    ) -> publishing.Found:
+    async def check_publication(self, owned: publishing.Owned) -> publishing.Found:
         """Compare ``.hoodie`` with what is published, see ``publishing.check``."""
-        return await _run(lambda: publishing.check(self._files, expected, properties, adopted_at))
+        return await _run(lambda: publishing.check(self._files, owned))
 
     async def repair_publication(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
         """Write the files of steps that are missing."""

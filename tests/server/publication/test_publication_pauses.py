@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from chronolake_model.tables import Field
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 from tests.fix_server import ServerProcess
-from tests.published import FIELDS, PUBLISHES, PublishedTable
-from tests.server.test_publication import row
+from tests.published import FIELDS, PUBLISHES, PublishedTable, row
 
 UNREADABLE: dict[str, tuple[dict[str, Any], str]] = {
     "a tick of a microsecond": ({"tick": Tick.MICROSECOND}, "tick"),
@@ -37,19 +36,6 @@ UNREADABLE: dict[str, tuple[dict[str, Any], str]] = {
         "nullable",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def client(shared_server: ServerProcess) -> Iterator[chronolake.Client]:
-    """A client of a server that publishes nothing by itself."""
-    with chronolake.connect(shared_server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def table(client: chronolake.Client, tmp_path: Path) -> PublishedTable:
-    """A copy-on-write table."""
-    return PublishedTable(client, tmp_path / "lake")
 
 
 @pytest.mark.parametrize("case", [name for name in UNREADABLE if "tick" not in name])

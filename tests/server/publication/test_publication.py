@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,26 +16,9 @@ from chronolake_model.files import FileGroupName
 from chronolake_model.schemas import AddColumn, WidenColumn
 from chronolake_model.vocabulary import TableType
 from tests.fix_server import ServerProcess
-from tests.published import PUBLISHES, PublishedTable, Row
+from tests.published import PUBLISHES, PublishedTable, row
 
 GROUP = FileGroupName("day=a", bucket_file_id(0))
-
-
-def row(number: int, day: str = "a", name: str = "x") -> Row:
-    return {"id": number, "day": day, "name": name}
-
-
-@pytest.fixture(scope="module")
-def client(shared_server: ServerProcess) -> Iterator[chronolake.Client]:
-    """A client of a server that publishes nothing by itself."""
-    with chronolake.connect(shared_server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def table(client: chronolake.Client, tmp_path: Path) -> PublishedTable:
-    """A copy-on-write table."""
-    return PublishedTable(client, tmp_path / "lake")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,7 @@ from chronolake_storage.guard import Guard
 from chronolake_storage.local import LocalFiles
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
-from tests.published import PUBLISHES, PublishedTable, Row, wait_until_published
-from tests.server.test_publication import row
+from tests.published import PUBLISHES, PublishedTable, Row, row, wait_until_published
 
 Rows = list[Row]
 
@@ -74,19 +73,6 @@ class NoMetastore:
 
     def needed_files(self, deleting: Any, paths: Any) -> dict[str, str]:
         raise AssertionError
-
-
-@pytest.fixture(scope="module")
-def client(shared_server: ServerProcess) -> Iterator[chronolake.Client]:
-    """A client of a server that publishes nothing by itself."""
-    with chronolake.connect(shared_server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def table(client: chronolake.Client, tmp_path: Path) -> PublishedTable:
-    """A copy-on-write table."""
-    return PublishedTable(client, tmp_path / "lake")
 
 
 def with_history(table: PublishedTable) -> list[Rows]:
