@@ -60,9 +60,8 @@ from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers import reaper
+from chronolake_metastore.workers import publisher_process, reaper
 from chronolake_metastore.workers.deleter import Deleter
-from chronolake_metastore.workers.publisher import Publisher
 from chronolake_metastore.workers.sweeper import Sweeper
 from chronolake_metastore.workers.tail import Tail
 
@@ -139,7 +138,7 @@ def create_app(settings: Settings) -> Application:
                 running.append(Deleter(database, sequencer, metrics, settings).run())
                 running.append(Sweeper(database, sequencer, metrics, settings).run())
             if settings.publisher_seconds:
-                running.append(Publisher(database, notifier, metrics, settings).run())
+                running.append(publisher_process.run(settings, notifier, metrics))
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

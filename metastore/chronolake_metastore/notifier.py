@@ -18,8 +18,8 @@ class Notifier:
         self._notified.set()
         self._notified = asyncio.Event()
 
-    async def wait(self, seconds_max: float) -> float:
-        """Wait until notified, for ``seconds_max`` at most; gives the seconds waited."""
+    async def wait(self, seconds_max: float | None) -> float:
+        """Wait until notified, for ``seconds_max`` at most if given; gives the seconds waited."""
         started = time.monotonic()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._notified.wait(), seconds_max)

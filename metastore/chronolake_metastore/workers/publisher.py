@@ -18,7 +18,6 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import publication as queries
 from chronolake_metastore.queries.publication import Lease
@@ -70,13 +69,23 @@ class Opened(msgspec.Struct, frozen=True):
     files: TableFiles
 
 
-class Publisher:
-    """The publisher of one server process."""
+class Counts(msgspec.Struct):
+    """What a publisher has done since it started: the metrics of publication."""
 
-    def __init__(self, database: Database, notifier: Notifier, metrics: Metrics, settings: Settings) -> None:
+    steps: int = 0
+    failures: int = 0
+    foreign_files: int = 0
+
+
+class Publisher:
+    """The publisher of one server. Of its ``name`` only one runs at a time."""
+
+    def __init__(
+        self, database: Database, notifier: Notifier, counts: Counts, settings: Settings, name: str
+    ) -> None:
         self._database = database
         self._notifier = notifier
-        self._metrics = metrics
+        self._counts = counts
         self._interval_seconds = settings.publisher_seconds
         self._storage = TableStorage(database, settings.storage_endpoints, BACKOFF)
         self._opened: dict[UUID, Opened] = {}
@@ -89,7 +98,12 @@ class Publisher:
         self._failures: dict[UUID, str] = {}
         self._checked: dict[UUID, float] = {}
         self._free = asyncio.Semaphore(AT_ONCE)
-        self.name = f"chronolake-publisher@{socket.gethostname()[:200]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.name = name
+
+    @staticmethod
+    def new_name() -> str:
+        """A name that no other publisher has."""
+        return f"chronolake-publisher@{socket.gethostname()[:200]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     async def run(self) -> None:
         """Publish what changes, until cancelled. A database that is away is tried again."""
@@ -183,7 +197,7 @@ class Publisher:
         return True
 
     async def _fail(self, place: Place, reason: str) -> None:
-        self._metrics.publication_failures.inc()
+        self._counts.failures += 1
         self._opened.pop(place.table_id, None)
         seconds = self._storage.back_off(place)
         if self._failures.get(place.table_id) != reason:
@@ -215,7 +229,7 @@ class Publisher:
 
     async def _execute(self, place: Place, files: TableFiles) -> None:
         lease = queries.document_of_lease(await self._take_lease(place))
-        execution = _Execution(self._database, self._metrics, place, files)
+        execution = _Execution(self._database, self._counts, place, files)
         checked_at = self._checked.get(place.table_id, 0.0)
         is_check_due = time.monotonic() - checked_at > CHECK_SECONDS
         await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
@@ -226,9 +240,9 @@ class Publisher:
 class _Execution:
     """As ``publications.Executor``, for one table. Raises ``ConfigurationError``, ``TableNotFound``."""
 
-    def __init__(self, database: Database, metrics: Metrics, place: Place, files: TableFiles) -> None:
+    def __init__(self, database: Database, counts: Counts, place: Place, files: TableFiles) -> None:
         self._database = database
-        self._metrics = metrics
+        self._counts = counts
         self._place = place
         self._files = files
         self.is_checked = False
@@ -244,7 +258,7 @@ class _Execution:
 
     async def execute_steps(self, page: PublicationSteps) -> None:
         await self._files.publish(page.steps, is_hidden=page.is_hidden)
-        self._metrics.publication_steps.inc(len(page.steps))
+        self._counts.steps += len(page.steps)
 
     async def report(self, report: ReportPublication) -> None:
         await queries.report(self._database, self._place.table, report)
@@ -255,7 +269,7 @@ class _Execution:
     async def check(self, owned: Owned) -> Found:
         found = await self._files.check_publication(owned)
         self.is_checked = True
-        self._metrics.publication_foreign_files.inc(len(found.foreign))
+        self._counts.foreign_files += len(found.foreign)
         if found.foreign or found.missing:
             _log.warning(
                 "files in .hoodie are not as published",
