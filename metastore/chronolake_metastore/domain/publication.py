@@ -159,20 +159,26 @@ def unreadable_versions(
     """The schema versions whose files Hudi reads wrongly under the ``present`` schema, each with a column.
 
     Hudi finds a column of a file by its name. A renamed column is null for it, and a column that was dropped
-    shows its values again under a new column of the same name.
+    shows its values again under a new column of the same name. Where no name fits exactly, Hudi takes the one
+    that differs in case only, but not everywhere: hudi-rs does not within structs, nor Spark in Avro logs.
     """
     wanted = _ids_by_path(present)
     unreadable: dict[int, str] = {}
     for version, fields in versions.items():
         stored = _ids_by_path(fields)
-        stored_ids = set(stored.values())
+        paths = {field_id: path for path, field_id in stored.items()}
+        in_any_case = {_folded(path): field_id for path, field_id in stored.items()}
         for path, field_id in wanted.items():
-            same_name = stored.get(path)
-            is_renamed = same_name is None and field_id in stored_ids
-            if is_renamed or same_name not in (None, field_id):
+            is_renamed = paths.get(field_id, path) != path
+            if is_renamed or in_any_case.get(_folded(path), field_id) != field_id:
                 unreadable[version] = ".".join(path)
                 break
     return unreadable
+
+
+def _folded(path: tuple[str, ...]) -> tuple[str, ...]:
+    # No two columns of a schema differ in case only.
+    return tuple(name.lower() for name in path)
 
 
 def _ids_by_path(fields: Sequence[SchemaField]) -> dict[tuple[str, ...], int]:

@@ -77,9 +77,11 @@ def test_a_table_with_a_tick_of_a_microsecond_is_not_published(
     "changes",
     [
         [RenameColumn("name", "label")],
+        [RenameColumn("name", "Name")],
         [DropColumn("name"), AddColumn("name", "string")],
+        [DropColumn("name"), AddColumn("NAME", "string")],
     ],
-    ids=["rename", "name given again"],
+    ids=["rename", "rename in case only", "name given again", "name given again in another case"],
 )
 def test_publication_waits_at_a_rename_until_the_files_from_before_are_rewritten(
     table: PublishedTable, changes: list[Any]
