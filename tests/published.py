@@ -19,7 +19,7 @@ import chronolake
 from chronolake import errors
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.meta_columns import META
+from chronolake_model.meta_columns import COMMIT_TIME, META
 from chronolake_model.problems import Problem
 from chronolake_model.publication import Publication, PublicationLease
 from chronolake_model.tables import Field
@@ -31,7 +31,18 @@ FIELDS = [
     Field("day", "string", nullable=False),
     Field("name", "string"),
 ]
-_ARROW = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "double": pa.float64()}
+_ARROW = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "string": pa.string(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal(10,2)": pa.decimal128(10, 2),
+}
 
 Row = dict[str, Any]
 
@@ -43,6 +54,9 @@ def row(number: int, day: str = "a", name: str = "x") -> Row:
 
 class PublishedTable:
     """A table in a local folder: rows are written as whole base files, each in a bucket of a day."""
+
+    has_field_ids = False
+    """Whether files have field ids."""
 
     def __init__(self, client: chronolake.Client, folder: Path, **definition: Any) -> None:
         namespace = f"ns_{uuid.uuid4().hex[:12]}"
@@ -69,13 +83,21 @@ class PublishedTable:
         return write.requested_time
 
     def files(
-        self, requested_time: str, rows: Sequence[Row], bucket: int = 0, generation: int = 0
+        self,
+        requested_time: str,
+        rows: Sequence[Row],
+        bucket: int = 0,
+        generation: int = 0,
+        partition: str | None = None,
     ) -> list[chronolake.WriteStat]:
-        """Write the base files of an instant; nothing of them is recorded yet."""
-        by_path: dict[str, list[Row]] = {}
+        """Write the base files of an instant, or the one of a partition; nothing of them is recorded yet.
+
+        Rows with a commit time keep it.
+        """
+        by_path: dict[str, list[Row]] = {} if partition is None else {partition: []}
         for row in rows:
             path = "/".join(f"{name}={row[name]}" for name in self.table.definition.partition_fields)
-            by_path.setdefault(path, []).append(row)
+            by_path.setdefault(path if partition is None else partition, []).append(row)
         file_id = bucket_file_id(bucket, generation)
         name = base_file_name(file_id, "0-0-0", requested_time)
         return [self._file(requested_time, path, file_id, name, own) for path, own in sorted(by_path.items())]
@@ -93,12 +115,14 @@ class PublishedTable:
             size_bytes=(folder / name).stat().st_size,
             records=len(rows),
             inserts=len(rows),
+            has_field_ids=self.has_field_ids,
         )
 
     def _table(self, requested_time: str, partition: str, name: str, rows: Sequence[Row]) -> pa.Table:
         keys = [str(row["id"]) for row in rows]
         numbers = [f"{requested_time}_0_{number}" for number in range(len(rows))]
-        meta = [[requested_time] * len(rows), numbers, keys, [partition] * len(rows), [name] * len(rows)]
+        commit_times = [row.get(COMMIT_TIME, requested_time) for row in rows]
+        meta = [commit_times, numbers, keys, [partition] * len(rows), [name] * len(rows)]
         columns: dict[str, pa.Array] = {
             column: pa.array(values, pa.string()) for column, values in zip(META, meta, strict=True)
         }
@@ -132,8 +156,13 @@ class PublishedTable:
 
     def markers(self, stats: Sequence[chronolake.WriteStat]) -> list[chronolake.Marker]:
         """The markers of files."""
+        kinds = chronolake.MarkerKind
         return [
-            chronolake.Marker(stat.partition_path, stat.file_name, chronolake.MarkerKind.CREATE)
+            chronolake.Marker(
+                stat.partition_path,
+                stat.file_name,
+                kinds.APPEND if stat.file_name.startswith(".") else kinds.CREATE,
+            )
             for stat in stats
         ]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import chronolake
+from tests.hudi.hudi_spark import HudiSpark
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -18,6 +19,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def hudi_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiSpark]:
+    """Hudi's Spark bundle: one session for all tests."""
+    with HudiSpark(tmp_path_factory.mktemp("hudi") / "spark.log") as session:
+        yield session
 
 
 @pytest.fixture

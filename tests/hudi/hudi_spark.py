@@ -37,7 +37,7 @@ class HudiSpark:
             stderr=self._log,
             text=True,
             cwd=log.parent,
-            env={**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"},
+            env={**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1", "TZ": "UTC"},
         )
 
     def __enter__(self) -> Self:

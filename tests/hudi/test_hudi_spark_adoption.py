@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,13 +18,6 @@ pytestmark = pytest.mark.hudi_spark
 NEW = ["2026-01-01", 500, "new", 1.0, 99]
 UPDATED = ["2026-01-01", 500, "updated", 2.0, 100]
 LATER = ["2026-01-01", 501, "later", 3.0, 101]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiSpark]:
-    """Hudi's Spark bundle."""
-    with HudiSpark(tmp_path_factory.mktemp("hudi") / "spark.log") as session:
-        yield session
 
 
 @pytest.fixture
@@ -49,16 +42,16 @@ def adopt(client: chronolake.Client, namespace: str) -> Callable[[Path], chronol
     ],
 )
 def test_hudi_reads_an_adopted_table_as_before(
-    spark: HudiSpark, adopt: Callable[[Path], chronolake.Table], tmp_path: Path, name: str
+    hudi_spark: HudiSpark, adopt: Callable[[Path], chronolake.Table], tmp_path: Path, name: str
 ) -> None:
     path = unpacked(name, tmp_path)
     adopt(path)
-    assert spark.rows(path) == rows_of_hudi(name)
+    assert hudi_spark.rows(path) == rows_of_hudi(name)
 
 
 @pytest.mark.parametrize("name", ["cow8", "cow9", "archived8", "cow6", "archived6", "mor9", "compacted6"])
 def test_a_table_goes_from_hudi_to_chronolake_and_back(
-    spark: HudiSpark,
+    hudi_spark: HudiSpark,
     client: chronolake.Client,
     adopt: Callable[[Path], chronolake.Table],
     tmp_path: Path,
@@ -68,16 +61,16 @@ def test_a_table_goes_from_hudi_to_chronolake_and_back(
     table = adopt(path)
     stored_tables.insert(table, path, [NEW])
     table.publish()
-    assert spark.rows(path) == [*rows_of_hudi(name), NEW]
+    assert hudi_spark.rows(path) == [*rows_of_hudi(name), NEW]
     with pytest.raises(HudiFailed, match="ThisTableIsWrittenThroughChronolake"):
-        spark.write(path, [UPDATED], **written_with(table))
+        hudi_spark.write(path, [UPDATED], **written_with(table))
 
     released = releasing.release(client, table.name)
 
-    assert spark.rows(path) == [*rows_of_hudi(name), NEW]
-    spark.write(path, [UPDATED, LATER], **written_with(table))
-    spark.write(path, [LATER], "delete", **written_with(table))
-    assert spark.rows(path) == [*rows_of_hudi(name), UPDATED]
+    assert hudi_spark.rows(path) == [*rows_of_hudi(name), NEW]
+    hudi_spark.write(path, [UPDATED, LATER], **written_with(table))
+    hudi_spark.write(path, [LATER], "delete", **written_with(table))
+    assert hudi_spark.rows(path) == [*rows_of_hudi(name), UPDATED]
     assert rows_by_hudi_rs(path) == [*rows_of_hudi(name), UPDATED]
     assert f"hoodie.table.version={released.table_version}" in (path / ".hoodie/hoodie.properties").read_text()
 

@@ -1,0 +1,231 @@
+"""Hudi's Spark bundle and hudi-rs read merge-on-read tables: log files, deletes, orders, and compactions."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chronolake
+from chronolake_model.vocabulary import TableType
+from tests.hudi.hudi_spark import HudiSpark
+from tests.hudi.keyed_table import (
+    KeyedTable,
+    assert_base_files_agree,
+    assert_history_agrees,
+    assert_readers_agree,
+    changes_of_java,
+)
+from tests.hudi.written_tables import Blocks
+from tests.published import Row
+
+pytestmark = pytest.mark.hudi_spark
+_DAY = datetime.date(2026, 1, 1)
+_NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+ORDERING: dict[str, list[Any]] = {
+    "int": [1, 2, 3],
+    "bigint": [-1, 2**40, 2**50],
+    "double": [-0.5, 0.25, 1e300],
+    "float": [-0.5, 0.25, 4.0],
+    "date": [_DAY, _DAY.replace(day=2), _DAY.replace(day=3)],
+    "timestamp": [_NOON, _NOON.replace(microsecond=1), _NOON.replace(hour=13)],
+}
+
+
+def row(number: int, name: str = "x", day: str = "a", **columns: Any) -> Row:
+    return {"id": number, "day": day, "name": name, **columns}
+
+
+@pytest.fixture
+def new_table(client: chronolake.Client, tmp_path: Path) -> Callable[..., KeyedTable]:
+    """Makes a merge-on-read table in a folder."""
+    return partial(KeyedTable, client, tmp_path / "lake", TableType.MERGE_ON_READ)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("blocks", Blocks)
+@pytest.mark.parametrize("ordering", ORDERING)
+def test_updates_and_deletes_go_by_the_ordering_value(
+    hudi_spark: HudiSpark,
+    new_table: Callable[..., KeyedTable],
+    ordering: str,
+    blocks: Blocks,
+    version: int,
+) -> None:
+    table = new_table(ordering=ordering, version=version)
+    low, middle, high = ORDERING[ordering]
+    table.upsert(*(row(number, ts=middle) for number in range(8)))
+    table.upsert(row(0, "older", ts=low), row(1, "same", ts=middle), row(2, "newer", ts=high), blocks=blocks)
+    table.delete(row(3, ts=low), row(4, ts=middle), row(5, ts=high))
+    table.upsert(row(2, "older", ts=middle), row(5, "older than its delete", ts=middle), blocks=blocks)
+    table.upsert(row(4, "after its delete", ts=high), row(6, "new", ts=high), blocks=blocks)
+    before = assert_readers_agree(hudi_spark, table)
+    assert [seen[2] for seen in before] == ["0", "1", "2", "3", "4", "6", "7"]
+    assert_base_files_agree(hudi_spark, table)
+
+    table.compact()
+    assert assert_readers_agree(hudi_spark, table) == before
+    assert_base_files_agree(hudi_spark, table)
+    table.upsert(row(5, "back", ts=high), row(6, "older", ts=low), blocks=blocks)
+    assert len(assert_readers_agree(hudi_spark, table)) == 8
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("blocks", Blocks)
+def test_without_ordering_values_the_later_write_wins(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable], blocks: Blocks, version: int
+) -> None:
+    table = new_table(version=version)
+    table.upsert(row(1), row(2), row(3))
+    table.delete(row(1), row(2))
+    table.upsert(row(2, "back"), row(4), blocks=blocks)
+    table.delete(row(4))
+    table.upsert(row(3, "y"), blocks=blocks)
+    assert [seen[2] for seen in assert_readers_agree(hudi_spark, table)] == ["2", "3"]
+    assert_history_agrees(hudi_spark, table)
+    table.compact()
+    assert len(assert_readers_agree(hudi_spark, table)) == 2
+    assert_history_agrees(hudi_spark, table)
+
+
+def test_log_files_beside_a_pending_compaction_are_read(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1), row(2), row(3, day="b"))
+    table.upsert(row(1, "y"), row(3, "y", day="b"))
+    requested = table.plan_compaction()
+    assert requested is not None
+    table.upsert(row(1, "after the plan"), row(5))
+    table.delete(row(2))
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+
+    write = table.table.execute(requested)
+    stats = table.compacted(write)
+    table.upsert(row(5, "beside its file"), row(7))
+    pending = assert_readers_agree(hudi_spark, table)
+    assert len(pending) == 4
+    assert_base_files_agree(hudi_spark, table)
+
+    table.complete(write, stats)
+    assert assert_readers_agree(hudi_spark, table) == pending
+    assert_base_files_agree(hudi_spark, table)
+    table.upsert(row(7, "z"))
+    table.compact()
+    assert len(assert_readers_agree(hudi_spark, table)) == 4
+    assert_base_files_agree(hudi_spark, table)
+
+
+def test_a_compaction_repeats_no_row(hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]) -> None:
+    table = new_table()
+    table.upsert(row(1), row(2))
+    table.upsert(row(1, "y"))
+    table.compact()
+    table.publish()
+    before, after = (table.completion_time(time) for time in table.requested_times[-2:])
+    assert changes_of_java(hudi_spark, table, before, after) == []
+    assert_history_agrees(hudi_spark, table)
+
+
+def test_a_compaction_that_is_rolled_back_loses_no_row(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1), row(2))
+    table.upsert(row(1, "y"))
+    requested = table.plan_compaction()
+    assert requested is not None
+    write = table.table.execute(requested)
+    stats = table.compacted(write)
+    write.mark(*table.markers(stats))
+    table.upsert(row(2, "y"))
+    table.table.rollback(requested, writer=write.instant.writer, execute=False)
+    table.upsert(row(3))
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+    assert (table.folder / "day=a" / stats[0].file_name).exists()
+    assert f"{requested}.compaction.requested" in table.timeline()
+
+    table.table.finish_rollbacks()
+    assert not (table.folder / "day=a" / stats[0].file_name).exists()
+    table.upsert(row(2, "z"))
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+    assert f"{requested}.compaction.requested" not in table.timeline()
+    table.compact()
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+
+
+def test_a_log_that_was_requested_before_a_compaction_and_completed_after_it_is_read(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1), row(2))
+    table.upsert(row(1, "y"))
+    late = table.table.begin()
+    stats = table.upserted(late.requested_time, [row(2, "late"), row(4)])
+    compaction = table.compact()
+    assert compaction is not None
+    assert_readers_agree(hudi_spark, table)
+    table.complete(late, stats)
+    assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["y", "late", "x"]
+    begin, end = table.completion_time(compaction), table.completion_time(late.requested_time)
+    expected = table.upserts(begin, end)
+    assert changes_of_java(hudi_spark, table, begin, end) == expected
+
+
+def test_a_restore_takes_back_a_completed_compaction(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1), row(2), row(3, day="b"))
+    table.upsert(row(1, "y"))
+    savepoint = table.table.savepoint()
+    before = assert_readers_agree(hudi_spark, table)
+    table.upsert(row(2, "undone"))
+    requested = table.compact()
+    table.upsert(row(3, "undone", day="b"), row(5, "undone"))
+    assert_readers_agree(hudi_spark, table)
+
+    table.table.restore(savepoint.requested_time)
+    assert assert_readers_agree(hudi_spark, table) == before
+    assert f"{requested}.compaction.requested" in table.timeline()
+    table.upsert(row(2, "after"), row(7))
+    table.delete(row(1))
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+    assert_base_files_agree(hudi_spark, table)
+
+    table.table.release_savepoint(savepoint.requested_time)
+    table.compact()
+    after = assert_readers_agree(hudi_spark, table)
+    table.upsert(row(7, "z"))
+    assert_readers_agree(hudi_spark, table)
+    table.table.clean(retain_commits=1)
+    assert len(assert_readers_agree(hudi_spark, table)) == len(after)
+    assert f"{requested}.compaction.requested" not in table.timeline()
+    table.upsert(row(2, "last"))
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+
+
+def test_log_files_of_a_file_group_without_base_file_are_read(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    append_only(table, row(2))
+    append_only(table, row(2, "y"))
+    assert len(assert_readers_agree(hudi_spark, table)) == 1
+    table.compact()
+    assert len(assert_readers_agree(hudi_spark, table)) == 1
+
+
+def append_only(table: KeyedTable, *rows: Row) -> str:
+    """Append log files, also to file groups without base file."""
+    write = table.table.begin()
+    time = write.requested_time
+    stats = [
+        table.log_file(time, seen["day"], seen["id"] % 2, [table.data_block(time, [seen], Blocks.PARQUET)])
+        for seen in rows
+    ]
+    return table.complete(write, stats)
