@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from chronolake import errors, storage as storages
 from chronolake.storage import Storage
@@ -27,6 +27,7 @@ from chronolake_model.publication import (
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
     PublicationStep,
+    PublishedFile,
     Publisher,
 )
 from chronolake_model.storage import options_of
@@ -150,15 +151,22 @@ class Location:
         with storages.storage_failures():
             publishing.execute(self.checked_storage.files, self.guard, steps, is_hidden=is_hidden)
 
-    def check_publication(self, owned: publishing.Owned) -> publishing.Found:
-        """Compare ``.hoodie`` with what is published, see ``publishing.check``. Raises ``StorageFailed``."""
+    def find_publication(self, owned: publishing.Owned) -> publishing.Found:
+        """List ``.hoodie``, see ``publishing.find``. Raises ``StorageFailed``."""
         with storages.storage_failures():
-            return publishing.check(self.checked_storage.files, owned)
+            return publishing.find(self.checked_storage.files, owned)
 
-    def repair_publication(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
-        """Write the files of steps that are missing. Raises ``StorageFailed``."""
+    def remove_publication(self, paths: Sequence[str]) -> None:
+        """Remove files of the publication. Raises ``StorageFailed``."""
         with storages.storage_failures():
-            publishing.repair(self.checked_storage.files, steps, missing)
+            self.guard.remove_published(paths)
+
+    def put_publication_right(
+        self, expected: Sequence[PublishedFile], found: publishing.Found
+    ) -> list[PublishedFile]:
+        """Write files that are missing or differ, see ``publishing.put_right``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return publishing.put_right(self.checked_storage.files, expected, found.stored)
 
     def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """The files that are in storage. Raises ``StorageFailed``."""

@@ -86,10 +86,26 @@ class TakePublicationLease(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     ] = LEASE_SECONDS_DEFAULT
 
 
+class CheckPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the checks of a table's publication have come to.
+
+    The last check saw the table published up to ``version``, and ``changed_at`` is when the last of the
+    timeline's files was written, in seconds since 1970 by the clock of the storage: files of these versions
+    that were written later have been changed. Besides, each check compares some files in turn: it begins
+    behind ``content_version`` and behind the partition ``partition``.
+    """
+
+    version: Version = 0
+    changed_at: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
+    content_version: Version = 0
+    partition: Annotated[str, Meta(max_length=1_024)] = ""
+
+
 class PublicationLease(msgspec.Struct, frozen=True):
     """The lease of a publisher: the steps behind ``published_version`` are its to execute.
 
-    ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked first.
+    ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked, from
+    ``check_position`` on.
     """
 
     table: str
@@ -100,6 +116,7 @@ class PublicationLease(msgspec.Struct, frozen=True):
     version: int
     is_new: bool
     lease_expires_at: datetime
+    check_position: CheckPosition = CheckPosition()
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -151,10 +168,22 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     adopted_at: str | None = None
 
 
+class PublicationPartitions(msgspec.Struct, frozen=True):
+    """The metadata that Hudi's readers need in the folders of partitions, in the order of the partition paths.
+
+    ``last`` is the path of the last partition; empty after the end of the list.
+    """
+
+    table: str
+    files: list[PublishedFile]
+    last: str
+
+
 class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The steps up to ``version`` are executed.
 
-    With ``foreign_files``, ``.hoodie`` was checked. With ``release``, the lease ends.
+    With ``foreign_files``, ``.hoodie`` was checked, and ``check_position`` is where the next check begins. With
+    ``release``, the lease ends.
     """
 
     publisher: PublisherName
@@ -162,3 +191,4 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     version: Version
     foreign_files: Annotated[list[ForeignFile], Meta(max_length=FOREIGN_FILES_MAX)] | None = None
     release: bool = False
+    check_position: CheckPosition = CheckPosition()

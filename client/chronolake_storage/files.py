@@ -31,6 +31,8 @@ class StoredFile(msgspec.Struct, frozen=True):
     """The folder below the base path."""
     file_name: str
     size_bytes: int
+    changed_at: float = 0.0
+    """When it was last written, in seconds since 1970 by the clock of the storage; 0 if not known."""
 
     @property
     def path(self) -> str:

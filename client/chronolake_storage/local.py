@@ -302,7 +302,8 @@ def _entries(folders: _Folders, at: str) -> tuple[list[StoredFile], list[str]]:
                 if entry.is_dir(follow_symlinks=False):
                     below.append(f"{at}/{entry.name}" if at else entry.name)
                 elif (status := _stat(folder, entry.name)) is not None:
-                    files.append(StoredFile(at, entry.name, status.st_size))
+                    # The change of the inode: unlike that of the content, no program sets it.
+                    files.append(StoredFile(at, entry.name, status.st_size, status.st_ctime))
     except OSError as exc:
         raise failed(folders.full(at), exc) from exc
     return files, below

@@ -121,7 +121,7 @@ class ObjectFiles:
                 for entry in page:
                     at, _, name = entry["path"].rpartition("/")
                     if folder or at.partition("/")[0] != METADATA_FOLDER:
-                        yield StoredFile(at, name, entry["size"])
+                        yield StoredFile(at, name, entry["size"], entry["last_modified"].timestamp())
         except self._refusals as exc:
             raise failed(self._full(folder), exc) from exc
 

@@ -7,7 +7,7 @@ then reported, page by page: after a crash in between, the next publisher execut
 from __future__ import annotations
 
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,16 @@ from typing_extensions import override
 
 from chronolake_model.publication import (
     FOREIGN_FILES_MAX,
+    CheckPosition,
     PublicationFiles,
     PublicationLease,
-    PublicationStep,
+    PublicationPartitions,
     PublicationSteps,
+    PublishedFile,
     ReportPublication,
 )
 from chronolake_storage.protocols import Protocol, Step
-from chronolake_storage.publishing import Found, Owned
+from chronolake_storage.publishing import PARTITION_METADATA, PROPERTIES_PATH, Found, Owned
 
 
 class Executor(typing.Protocol):
@@ -43,11 +45,17 @@ class Executor(typing.Protocol):
     def read_files(self, after: int) -> Any:
         """Read from the metastore what the next events have left in ``.hoodie``."""
 
-    def check(self, owned: Owned) -> Any:
-        """Compare ``.hoodie`` with what is published, see ``publishing.check``."""
+    def read_partitions(self, after: str) -> Any:
+        """Read from the metastore the next page of the metadata of partitions."""
 
-    def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> Any:
-        """Write those files of steps that are missing."""
+    def find(self, owned: Owned) -> Any:
+        """List ``.hoodie``, see ``publishing.find``."""
+
+    def remove(self, paths: Sequence[str]) -> Any:
+        """Remove files that a step has removed before."""
+
+    def put_right(self, expected: Sequence[PublishedFile], found: Found) -> Any:
+        """Write files that are missing or differ, see ``publishing.put_right``."""
 
 
 @dataclass(frozen=True)
@@ -106,26 +114,48 @@ class ReadFiles(Step[PublicationFiles]):
 
 
 @dataclass(frozen=True)
-class Check(Step[Found]):
-    """Compare ``.hoodie`` with what is published."""
+class ReadPartitions(Step[PublicationPartitions]):
+    """Read the metadata of the partitions behind a path."""
+
+    after: str
+
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.read_partitions(self.after)
+
+
+@dataclass(frozen=True)
+class Find(Step[Found]):
+    """List ``.hoodie``."""
 
     owned: Owned
 
     @override
     def perform(self, executor: Executor) -> Any:
-        return executor.check(self.owned)
+        return executor.find(self.owned)
 
 
 @dataclass(frozen=True)
-class Repair(Step[None]):
-    """Write those files of steps that are missing."""
+class Remove(Step[None]):
+    """Remove files that a step has removed before."""
 
-    steps: Sequence[PublicationStep]
-    missing: Collection[str]
+    paths: Sequence[str]
 
     @override
     def perform(self, executor: Executor) -> Any:
-        return executor.repair(self.steps, self.missing)
+        return executor.remove(self.paths)
+
+
+@dataclass(frozen=True)
+class PutRight(Step[list[PublishedFile]]):
+    """Write files that are missing or differ; the answer is what was written."""
+
+    expected: Sequence[PublishedFile]
+    found: Found
+
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.put_right(self.expected, self.found)
 
 
 def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
@@ -145,23 +175,76 @@ def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
         report = ReportPublication(lease.publisher, lease.epoch, version, release=is_last and not checks)
         yield from Report(report)
     if checks:
-        foreign = yield from _check()
-        yield from Report(ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True))
+        yield from _check(lease, version)
 
 
-def _check() -> typing.Generator[Step[Any], Any, list[str]]:
-    """Put right what is missing of the publication; returns the first files that no publisher wrote."""
+def _check(lease: PublicationLease, version: int) -> Protocol:
+    """Put right what differs from the publication, and report the first files that no publisher wrote.
+
+    By the listing: all names, and files that were changed since the last check. In turn, a part at each check:
+    the contents of all files, and the metadata of partitions.
+    """
+    position = lease.check_position
+    owned = yield from read_owned()
+    found = yield from Find(owned)
+    if found.removed:
+        yield from Remove(found.removed)
+    if owned.properties is not None:
+        yield from PutRight([PublishedFile(PROPERTIES_PATH, owned.properties)], found)
+    yield from _put_right_suspects(owned, found, position)
+    content_version = yield from _put_right_contents(owned, found, position.content_version, version)
+    partitions = yield from ReadPartitions(position.partition)
+    yield from PutRight(partitions.files, found)
+    checked = CheckPosition(version, found.changed_at, content_version, partitions.last)
+    foreign = found.foreign[:FOREIGN_FILES_MAX]
+    yield from Report(
+        ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True, check_position=checked)
+    )
+
+
+def read_owned() -> Generator[Step[Any], Any, Owned]:
+    """What the publication has put into ``.hoodie``."""
     owned = Owned()
     version, is_last = 0, False
     while not is_last:
         page = yield from ReadFiles(version)
         owned.add(page)
         version, is_last = page.version, page.is_last
-    found = yield from Check(owned)
-    repaired = 0
-    for version in sorted(owned.timeline[path] for path in found.missing):
-        if version > repaired:
-            steps = yield from ReadSteps(version - 1)
-            yield from Repair(steps.steps, found.missing)
-            repaired = steps.version
-    return found.foreign[:FOREIGN_FILES_MAX]
+    return owned
+
+
+def _put_right_suspects(owned: Owned, found: Found, position: CheckPosition) -> Protocol:
+    """Compare files that are missing or empty, or that were changed since they were seen by a check."""
+    suspects = set(found.missing)
+    suspects |= {
+        path
+        for path, file in found.stored.items()
+        # Stores may count in whole seconds. What was published since the last check is not suspect.
+        if owned.timeline[path] <= position.version and file.changed_at >= position.changed_at
+    }
+    compared = 0
+    for version in sorted(owned.timeline[path] for path in suspects):
+        if version > compared:
+            page = yield from ReadSteps(version - 1)
+            yield from PutRight(_owned_files(page, owned, suspects), found)
+            compared = page.version
+
+
+def _put_right_contents(owned: Owned, found: Found, after: int, until: int) -> Generator[Step[Any], Any, int]:
+    """Compare the files of one page of steps; returns the version behind which the next check goes on."""
+    first = min(owned.timeline.values(), default=until) - 1
+    page = yield from ReadSteps(after if first <= after < until else first)
+    expected = _owned_files(page, owned, owned.timeline)
+    expected += [file for step in page.steps for file in step.writes if file.path.endswith(PARTITION_METADATA)]
+    yield from PutRight(expected, found)
+    return page.version if page.version < until else 0
+
+
+def _owned_files(page: PublicationSteps, owned: Owned, paths: Container[str]) -> list[PublishedFile]:
+    """The timeline's files among ``paths`` that the steps of a page wrote, and no later step has written."""
+    return [
+        file
+        for step in page.steps
+        for file in step.writes
+        if file.path in paths and owned.timeline.get(file.path) == step.version
+    ]

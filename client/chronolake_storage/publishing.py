@@ -8,14 +8,15 @@ the order of the log, and ``hoodie.properties`` last: without it readers find no
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
 
 from chronolake_model.publication import PublicationFiles, PublicationStep, PublishedFile
 from chronolake_storage.errors import ClaimRefused
-from chronolake_storage.files import METADATA_FOLDER, Files
+from chronolake_storage.files import METADATA_FOLDER, Files, StoredFile
 from chronolake_storage.guard import Guard
 
 PROPERTIES_PATH: Final = f"{METADATA_FOLDER}/hoodie.properties"
@@ -27,6 +28,8 @@ HUDI_FILES: Final = (
     f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties",
 )
 """Files outside of the timeline that only Hudi's writers make."""
+_READERS: Final = 16
+"""Threads that compare files of one caller at a time."""
 _TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
 
 
@@ -106,52 +109,98 @@ def _is_there(files: Files, file: PublishedFile) -> bool:
 class Owned(msgspec.Struct):
     """What a publication has put into ``.hoodie``.
 
-    ``timeline`` has its files, each with the version of its step. ``properties`` is the content of
-    ``hoodie.properties``; None while the table is hidden. For ``adopted_at`` see ``PublicationFiles``.
+    ``timeline`` has its files, each with the version of its step; ``removed`` are those that a step removed.
+    ``properties`` is the content of ``hoodie.properties``; None while the table is hidden. For ``adopted_at``
+    see ``PublicationFiles``.
     """
 
     timeline: dict[str, int] = {}
+    removed: set[str] = set()
     properties: bytes | None = None
     adopted_at: str | None = None
 
     def add(self, page: PublicationFiles) -> None:
         """Add the files of the next events."""
-        self.timeline.update(page.written)
         for path in page.removed:
             self.timeline.pop(path, None)
+        self.timeline.update(page.written)
+        self.removed = self.removed.union(page.removed).difference(page.written)
         self.properties, self.adopted_at = page.properties, page.adopted_at
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a check has found: files that no publisher wrote, and files that are missing or damaged."""
+    """What ``.hoodie`` has, by its listing.
+
+    ``foreign`` are files that no publisher wrote; ``missing`` files of the timeline that are not there, or
+    empty; ``removed`` files that a step has removed, and that a publisher which came late wrote again.
+    ``stored`` has the files of the timeline that are there.
+    """
 
     foreign: list[str]
     missing: list[str]
+    removed: list[str]
+    stored: dict[str, StoredFile]
+
+    @property
+    def changed_at(self) -> float:
+        """When the last of the timeline's files was written."""
+        return max((file.changed_at for file in self.stored.values()), default=0.0)
 
 
-def check(files: Files, owned: Owned) -> Found:
-    """Compare ``.hoodie`` with what is published; ``hoodie.properties`` is put right at once.
+def find(files: Files, owned: Owned) -> Found:
+    """List ``.hoodie``, and compare the names with what is published.
 
-    The contents of the timeline's files are not compared: only an empty one is damaged. Of an adopted table,
-    what Hudi wrote of times up to the adoption, its archive and its metadata table are not foreign.
+    Of an adopted table, what Hudi wrote of times up to the adoption, its archive and its metadata table are not
+    foreign.
     """
-    stored = {file.path: file.size_bytes for file in files.listing(TIMELINE_FOLDER)}
-    foreign = [path for path in stored if path not in owned.timeline and not _is_temporary(path)]
+    listed = {file.path: file for file in files.listing(TIMELINE_FOLDER)}
+    stored = {path: listed[path] for path in owned.timeline if path in listed}
+    removed = owned.removed.intersection(listed)
+    others = [path for path in listed if path not in stored and path not in removed and not _is_temporary(path)]
     adopted_at = owned.adopted_at
     if adopted_at is None:
         sizes = files.sizes(HUDI_FILES)
-        foreign += [path for path, size in zip(HUDI_FILES, sizes, strict=True) if size is not None]
+        others += [path for path, size in zip(HUDI_FILES, sizes, strict=True) if size is not None]
     else:
-        foreign = [path for path in foreign if not _is_of_hudi(path, adopted_at)]
-    if owned.properties is not None and not _is_there(files, PublishedFile(PROPERTIES_PATH, owned.properties)):
-        files.put(PROPERTIES_PATH, owned.properties)
-    return Found(sorted(foreign), [path for path in owned.timeline if not stored.get(path)])
+        others = [path for path in others if not _is_of_hudi(path, adopted_at)]
+    missing = [path for path in owned.timeline if path not in stored or not stored[path].size_bytes]
+    return Found(sorted(others), missing, sorted(removed, reverse=True), stored)
 
 
-def repair(files: Files, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
-    """Write those files of steps that are missing."""
-    written = [file for step in steps for file in step.writes if file.path in missing]
-    _write(files, written, in_order=True)
+def differing(
+    files: Files, expected: Sequence[PublishedFile], stored: Mapping[str, StoredFile]
+) -> list[PublishedFile]:
+    """Those files that are missing, or have another content than they were published with.
+
+    A file in the listing ``stored`` is read only if it has the right size.
+    """
+    unlisted = [file.path for file in expected if file.path not in stored]
+    sizes: dict[str, int | None] = {path: file.size_bytes for path, file in stored.items()}
+    sizes |= zip(unlisted, files.sizes(unlisted), strict=True)
+
+    def differs(file: PublishedFile) -> bool:
+        size_bytes = sizes[file.path]
+        if file.path.endswith(PARTITION_METADATA):
+            # Whoever wrote it first, Hudi among them: its time may be another one, and with it the size.
+            return not size_bytes
+        if size_bytes != len(file.content):
+            return True
+        content = files.read(file.path, len(file.content))
+        return content is None or content.body != file.content
+
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="chronolake-check") as threads:
+        flags = list(threads.map(differs, expected))
+    return [file for file, is_different in zip(expected, flags, strict=True) if is_different]
+
+
+def put_right(
+    files: Files, expected: Sequence[PublishedFile], stored: Mapping[str, StoredFile]
+) -> list[PublishedFile]:
+    """Write those files that are missing or differ, in order, and return them."""
+    wrong = differing(files, expected, stored)
+    for file in wrong:
+        files.put(file.path, file.content)
+    return wrong
 
 
 def _is_of_hudi(path: str, adopted_at: str) -> bool:

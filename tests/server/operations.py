@@ -369,8 +369,9 @@ LISTS = tuple(
     for operation in OPERATIONS
     if operation.method == "GET"
     and operation.template.endswith(("s", "snapshot", "unswept"))
-    # The log, and what follows from it, continue behind an event.
-    and operation.template not in ("/v1/events", f"{PUBLICATION}/steps", f"{PUBLICATION}/files")
+    # The log, and what is published, continue behind an event or a partition.
+    and operation.template != "/v1/events"
+    and not operation.template.startswith(f"{PUBLICATION}/")
 )
 
 

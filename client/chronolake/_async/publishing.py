@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from chronolake import calls, errors
 from chronolake._async.transport import AsyncTransport
@@ -14,8 +14,9 @@ from chronolake_model.publication import (
     Publication,
     PublicationFiles,
     PublicationLease,
-    PublicationStep,
+    PublicationPartitions,
     PublicationSteps,
+    PublishedFile,
     ReportPublication,
     TakePublicationLease,
 )
@@ -64,8 +65,14 @@ class _Publisher:
     async def read_files(self, after: int) -> PublicationFiles:
         return await self._transport.send(calls.publication.files(self._table, after))
 
-    async def check(self, owned: Owned) -> Found:
-        return await concurrency.run_blocking(self._location.check_publication, owned)
+    async def read_partitions(self, after: str) -> PublicationPartitions:
+        return await self._transport.send(calls.publication.partitions(self._table, after))
 
-    async def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
-        await concurrency.run_blocking(self._location.repair_publication, steps, missing)
+    async def find(self, owned: Owned) -> Found:
+        return await concurrency.run_blocking(self._location.find_publication, owned)
+
+    async def remove(self, paths: Sequence[str]) -> None:
+        await concurrency.run_blocking(self._location.remove_publication, paths)
+
+    async def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
+        return await concurrency.run_blocking(self._location.put_publication_right, expected, found)

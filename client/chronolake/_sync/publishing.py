@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
@@ -15,8 +15,9 @@ from chronolake_model.publication import (
     Publication,
     PublicationFiles,
     PublicationLease,
-    PublicationStep,
+    PublicationPartitions,
     PublicationSteps,
+    PublishedFile,
     ReportPublication,
     TakePublicationLease,
 )
@@ -63,8 +64,14 @@ class _Publisher:
     def read_files(self, after: int) -> PublicationFiles:
         return self._transport.send(calls.publication.files(self._table, after))
 
-    def check(self, owned: Owned) -> Found:
-        return concurrency.run_blocking(self._location.check_publication, owned)
+    def read_partitions(self, after: str) -> PublicationPartitions:
+        return self._transport.send(calls.publication.partitions(self._table, after))
 
-    def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
-        concurrency.run_blocking(self._location.repair_publication, steps, missing)
+    def find(self, owned: Owned) -> Found:
+        return concurrency.run_blocking(self._location.find_publication, owned)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        concurrency.run_blocking(self._location.remove_publication, paths)
+
+    def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
+        return concurrency.run_blocking(self._location.put_publication_right, expected, found)

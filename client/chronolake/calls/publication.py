@@ -7,6 +7,7 @@ from chronolake_model.publication import (
     Publication,
     PublicationFiles,
     PublicationLease,
+    PublicationPartitions,
     PublicationSteps,
     ReportPublication,
     TakePublicationLease,
@@ -31,6 +32,12 @@ def steps(name: str, after: int) -> Call[PublicationSteps]:
 def files(name: str, after: int) -> Call[PublicationFiles]:
     """What the published events behind a version have left in ``.hoodie``."""
     return Call("GET", f"{table_path(name)}/publication/files", PublicationFiles, query(after=after))
+
+
+def partitions(name: str, after: str) -> Call[PublicationPartitions]:
+    """The metadata of the partitions behind a path."""
+    path = f"{table_path(name)}/publication/partitions"
+    return Call("GET", path, PublicationPartitions, query(after=after))
 
 
 def report(name: str, body: ReportPublication) -> Call[Publication]:

@@ -19,6 +19,7 @@ from chronolake_model.publication import (
     Publication,
     PublicationFiles,
     PublicationLease,
+    PublicationPartitions,
     PublicationSteps,
     ReportPublication,
     TakePublicationLease,
@@ -27,6 +28,9 @@ from chronolake_model.publication import (
 TAGS = ["Publication"]
 After = Annotated[
     int, QueryParameter(ge=0, le=2**62, description="The version up to which the table is published.")
+]
+AfterPartition = Annotated[
+    str, QueryParameter(max_length=1_024, description="The partition path behind which the page begins.")
 ]
 
 
@@ -92,6 +96,21 @@ async def list_publication_files(
 ) -> PublicationFiles:
     """What `.hoodie/timeline` holds by what is published, page by page: for the check of what is there."""
     return await queries.files(database, parameters.table(table), after)
+
+
+@get(
+    "/tables/{table:str}/publication/partitions",
+    summary="List the metadata of partitions of a publication",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
+)
+async def list_publication_partitions(
+    *, table: TableInPath, database: NamedDependency[Database], after: AfterPartition = ""
+) -> PublicationPartitions:
+    """The `.hoodie_partition_metadata` of each partition, up to 1,000 a page: without it, Hudi's Java readers
+    leave the partition out.
+    """
+    return await queries.partitions(database, parameters.table(table), after)
 
 
 @post(

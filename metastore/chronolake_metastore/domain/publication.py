@@ -15,7 +15,7 @@ from chronolake_metastore import errors
 from chronolake_model import column_types, nested_fields
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType
-from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, Publisher
+from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, CheckPosition, Publisher
 from chronolake_model.tables import Field, NestedField, SchemaField
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import TableType
@@ -67,6 +67,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None
     foreign_files: list[str]
     checked_at: Micros | None
+    check_position: CheckPosition = CheckPosition()
 
     def is_leased(self, now: Micros) -> bool:
         """Whether a publisher has a lease at ``now``, the wall's time."""

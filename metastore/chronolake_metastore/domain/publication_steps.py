@@ -183,10 +183,7 @@ class Builder:
         """The metadata of the partitions that the instant has opened: without it Java leaves them out."""
         written = self._material.written.get(requested_time, ())
         for partition_path in sorted({file.partition_path for file in written if file.is_first}):
-            depth = partition_metadata.depth_of(partition_path)
-            content = partition_metadata.PartitionMetadata(format_time(requested_time), depth)
-            path = relative_path(partition_path, partition_metadata.FILE_NAME)
-            yield PublishedFile(path, partition_metadata.encode(content))
+            yield partition_file(partition_path, requested_time)
 
     def _timeline_files(self, event: LogEvent) -> Iterator[tuple[str, _Content]]:
         """The files of the timeline that an event writes, each with what makes its content."""
@@ -325,6 +322,15 @@ def config_of(table_id: str, definition: Definition) -> TableConfig:
         key_generator_class=properties.GUARD_CLASS,
         others={properties.TABLE_ID_KEY: table_id, DATABASE_KEY: namespace},
     )
+
+
+def partition_file(partition_path: str, time: Micros) -> PublishedFile:
+    """The metadata of a partition. Readers need its depth; ``time`` is that of the instant that opened it."""
+    content = partition_metadata.PartitionMetadata(
+        format_time(time), partition_metadata.depth_of(partition_path)
+    )
+    path = relative_path(partition_path, partition_metadata.FILE_NAME)
+    return PublishedFile(path, partition_metadata.encode(content))
 
 
 def schema_of(definition: Definition) -> str:

@@ -17,21 +17,30 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import publication as domain
 from chronolake_metastore.domain.instants import format_if, lease_end
 from chronolake_metastore.domain.publication import Position
-from chronolake_metastore.domain.publication_steps import Builder, Material
+from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import publication_steps, tables
 from chronolake_metastore.queries.publication_steps import Pause
-from chronolake_metastore.store import catalog, clocks, feed, publication as stored, readers
+from chronolake_metastore.store import (
+    catalog,
+    clocks,
+    feed,
+    partitions as stored_partitions,
+    publication as stored,
+    readers,
+)
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
-from chronolake_metastore.store.publication import Changed, Progress
+from chronolake_metastore.store.publication import Changed, Checked, Progress
 from chronolake_model import publication as wire
 from chronolake_model.publication import PublicationState, PublicationStep
 from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
 
 STEPS_BYTES_MAX: Final = 16 * 1024 * 1024
 """The content of a page of steps; one step may have more."""
+PARTITIONS_MAX: Final = 1_000
+"""The partitions of a page, which is what one check compares."""
 REPORT_LEASE_SECONDS: Final = 60
 """A report renews the lease for so long."""
 
@@ -238,6 +247,18 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
     )
 
 
+async def partitions(database: Database, table_name: str, after: str) -> wire.PublicationPartitions:
+    """The metadata of the partitions behind a path; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        paths = await stored_partitions.page_of_paths(connection, table.table_id, after, PARTITIONS_MAX)
+    return wire.PublicationPartitions(
+        table.name,
+        [partition_file(path, table.created_at) for path in paths],
+        paths[-1] if len(paths) == PARTITIONS_MAX else "",
+    )
+
+
 def _bounded(material: Material, hidden_until: int | None, after: int) -> tuple[list[PublicationStep], int]:
     """The first steps up to so many bytes, one at least, and the version that they lead to."""
     made: list[PublicationStep] = []
@@ -280,7 +301,8 @@ async def report(database: Database, table_name: str, body: wire.ReportPublicati
             "lease_expires_at": lease_end(now, REPORT_LEASE_SECONDS),
             "release": body.release,
         }
-        if not await stored.report(connection, table.table_id, reported, body.foreign_files):
+        checked = None if body.foreign_files is None else Checked(body.foreign_files, body.check_position)
+        if not await stored.report(connection, table.table_id, reported, checked):
             raise errors.PublicationFenced(table.name, body.publisher)
         return _document(table, await stored.get(connection, table.table_id), now)
 
@@ -306,6 +328,7 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         version=lease.version,
         is_new=lease.is_new,
         lease_expires_at=to_datetime(position.lease_expires_at),
+        check_position=position.check_position,
     )
 
 

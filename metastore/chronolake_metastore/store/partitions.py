@@ -21,6 +21,13 @@ async def paths(connection: AsyncConnection, table_id: UUID, first: str) -> list
     return list((await statements.execute(connection, _PATHS, parameters)).scalars())
 
 
+async def page_of_paths(connection: AsyncConnection, table_id: UUID, after: str, number: int) -> list[str]:
+    """The first ``number`` partition paths behind ``after``, with the empty one if that is empty."""
+    # The least text behind it: no path has the character.
+    parameters = {"table_id": table_id, "first": f"{after}\x01" if after else "", "skip": 0, "number": number}
+    return list((await statements.execute(connection, _PATHS, parameters)).scalars())
+
+
 async def page(
     connection: AsyncConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
 ) -> list[Partition]:

@@ -16,6 +16,7 @@ from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
+from chronolake_model.publication import CheckPosition
 from chronolake_model.times import Micros
 
 _GET: Final = statements.load("publication/get")
@@ -80,6 +81,13 @@ class Progress(msgspec.Struct, frozen=True):
     oldest: Micros | None
 
 
+class Checked(msgspec.Struct, frozen=True):
+    """What a check has found, and where the next one begins."""
+
+    foreign_files: list[str]
+    check_position: CheckPosition
+
+
 class Changed(msgspec.Struct, frozen=True):
     """Tables with new events, the place behind these events, and how many there were."""
 
@@ -111,7 +119,12 @@ async def get(connection: AsyncConnection, table_id: UUID) -> Progress:
     """How far a table is published."""
     row = (await statements.execute(connection, _GET, {"table_id": table_id})).one()
     *columns, version, oldest = row
-    position = None if columns[0] is None else Position(**dict(zip(_COLUMNS, columns, strict=True)))
+    position = None
+    if columns[0] is not None:
+        fields = dict(zip(_COLUMNS, columns, strict=True))
+        position = Position(
+            **fields | {"check_position": msgspec.convert(fields["check_position"], CheckPosition)}
+        )
     return Progress(position, version, None if oldest is None else Micros(oldest))
 
 
@@ -136,11 +149,13 @@ async def save(connection: AsyncConnection, table_id: UUID, position: Position) 
 
 
 async def report(
-    connection: AsyncConnection, table_id: UUID, reported: Mapping[str, object], foreign_files: list[str] | None
+    connection: AsyncConnection, table_id: UUID, reported: Mapping[str, object], checked: Checked | None
 ) -> bool:
     """Move the position forwards; False when the publisher has lost the table to another."""
-    files = None if foreign_files is None else msgspec.json.encode(foreign_files).decode()
-    named = {**reported, "table_id": table_id, "foreign_files": files}
+    found: dict[str, str | None] = {"foreign_files": None, "check_position": None}
+    if checked is not None:
+        found = {name: msgspec.json.encode(getattr(checked, name)).decode() for name in found}
+    named = {**reported, **found, "table_id": table_id}
     return bool((await statements.execute(connection, _REPORT, named)).rowcount)
 
 

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -29,8 +29,9 @@ from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PublicationFiles,
-    PublicationStep,
+    PublicationPartitions,
     PublicationSteps,
+    PublishedFile,
     ReportPublication,
     TakePublicationLease,
 )
@@ -266,18 +267,26 @@ class _Execution:
     async def read_files(self, after: int) -> PublicationFiles:
         return await queries.files(self._database, self._place.table, after)
 
-    async def check(self, owned: Owned) -> Found:
-        found = await self._files.check_publication(owned)
+    async def read_partitions(self, after: str) -> PublicationPartitions:
+        return await queries.partitions(self._database, self._place.table, after)
+
+    async def find(self, owned: Owned) -> Found:
+        found = await self._files.find_publication(owned)
         self.is_checked = True
         self._counts.foreign_files += len(found.foreign)
-        if found.foreign or found.missing:
-            _log.warning(
-                "files in .hoodie are not as published",
-                table=self._place.table,
-                foreign=found.foreign[:10],
-                put_right=found.missing[:10],
-            )
+        if found.foreign:
+            _log.warning("foreign files in .hoodie", table=self._place.table, files=found.foreign[:10])
         return found
 
-    async def repair(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
-        await self._files.repair_publication(steps, missing)
+    async def remove(self, paths: Sequence[str]) -> None:
+        await self._files.remove_publication(paths)
+        self._log_repair(paths)
+
+    async def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
+        written = await self._files.put_publication_right(expected, found)
+        if written:
+            self._log_repair([file.path for file in written])
+        return written
+
+    def _log_repair(self, paths: Sequence[str]) -> None:
+        _log.warning("publication put right", table=self._place.table, files=len(paths), first=paths[:10])

@@ -28,7 +28,7 @@ from chronolake_metastore.workers.threads import in_thread
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
-from chronolake_model.publication import PublicationStep
+from chronolake_model.publication import PublicationStep, PublishedFile
 from chronolake_model.storage import options_of
 from chronolake_model.times import parse_time
 from chronolake_storage import opening, publishing
@@ -134,13 +134,19 @@ class TableFiles:
         if steps:
             await _run(lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden))
 
-    async def check_publication(self, owned: publishing.Owned) -> publishing.Found:
-        """Compare ``.hoodie`` with what is published, see ``publishing.check``."""
-        return await _run(lambda: publishing.check(self._files, owned))
+    async def find_publication(self, owned: publishing.Owned) -> publishing.Found:
+        """List ``.hoodie``, see ``publishing.find``."""
+        return await _run(lambda: publishing.find(self._files, owned))
 
-    async def repair_publication(self, steps: Sequence[PublicationStep], missing: Collection[str]) -> None:
-        """Write the files of steps that are missing."""
-        await _run(lambda: publishing.repair(self._files, steps, missing))
+    async def remove_publication(self, paths: Sequence[str]) -> None:
+        """Remove files of the publication."""
+        await _run(lambda: self._guard.remove_published(paths))
+
+    async def put_publication_right(
+        self, expected: Sequence[PublishedFile], found: publishing.Found
+    ) -> list[PublishedFile]:
+        """Write files that are missing or differ, see ``publishing.put_right``."""
+        return await _run(lambda: publishing.put_right(self._files, expected, found.stored))
 
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""

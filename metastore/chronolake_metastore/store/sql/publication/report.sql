@@ -9,6 +9,7 @@ SET published_version = greatest(p.published_version, %(version)s),
     hidden_until = CASE WHEN p.hidden_until > greatest(p.published_version, %(version)s) THEN p.hidden_until END,
     lease_expires_at = CASE WHEN %(release)s THEN NULL ELSE moment(%(lease_expires_at)s) END,
     foreign_files = coalesce(%(foreign_files)s::text::jsonb, p.foreign_files),
+    check_position = coalesce(%(check_position)s::text::jsonb, p.check_position),
     checked_at = CASE WHEN %(foreign_files)s::text IS NULL THEN p.checked_at ELSE moment(%(now)s) END,
     failure = NULL
 WHERE p.table_id = %(table_id)s AND p.epoch = %(epoch)s AND p.publisher = %(publisher)s
