@@ -96,7 +96,7 @@ class CheckPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     version: Version = 0
-    changed_at: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
+    changed_at: Annotated[float, Meta(ge=0, le=10**11)] = 0.0
     content_version: Version = 0
     partition: Annotated[str, Meta(max_length=1_024)] = ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chronolake import errors, storage as storages
-from chronolake.storage import Deletion, StoredFile
+from chronolake.storage import Deletion
 from chronolake_storage import objects
 from tests.fix_s3 import S3, Fault
 from tests.fix_stores import Store
@@ -41,7 +41,9 @@ def test_everything_below_the_base_path_is_listed_but_hudis_own_folder(store: St
 
     files = list(storage.listing())
 
-    assert StoredFile("day=1/hour=2", ".c.log.1_0-0-0", 0) in files
+    [empty] = [file for file in files if file.path == "day=1/hour=2/.c.log.1_0-0-0"]
+    assert (empty.partition_path, empty.size_bytes) == ("day=1/hour=2", 0)
+    assert empty.changed_at > 0
     assert sorted(file.path for file in files) == sorted([*PATHS, "day=1/.hoodie/n"])
     assert [file.path for file in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
 
