@@ -168,7 +168,7 @@ class PublishedTable:
 
     def take_at_once(self, requested_time: str) -> None:
         """Take a plan inflight, without waiting for its publication."""
-        self._post(f"instants/{requested_time}/inflight", {"writer": "w"})
+        self.post(f"instants/{requested_time}/inflight", {"writer": "w"})
 
     def publish(self) -> Publication:
         """Publish up to the end of the log, as a client."""
@@ -177,7 +177,7 @@ class PublishedTable:
     def lease(self, publisher: str, lease_seconds: int = 60) -> PublicationLease:
         """Take the publisher's lease."""
         body = {"publisher": publisher, "lease_seconds": lease_seconds}
-        return msgspec.json.decode(self._post("publication/lease", body), type=PublicationLease)
+        return msgspec.json.decode(self.post("publication/lease", body), type=PublicationLease)
 
     def lease_later(self, publisher: str) -> PublicationLease:
         """Take the publisher's lease as soon as another's has ended."""
@@ -192,7 +192,7 @@ class PublishedTable:
     def report(self, lease: PublicationLease, version: int) -> Publication:
         """Report that the steps up to a version are executed."""
         body = {"publisher": lease.publisher, "epoch": lease.epoch, "version": version}
-        return msgspec.json.decode(self._post("publication", body), type=Publication)
+        return msgspec.json.decode(self.post("publication", body), type=Publication)
 
     def expire_lease(self, dsn: str) -> None:
         """End the lease of a publisher that is dead."""
@@ -203,7 +203,8 @@ class PublishedTable:
         """Wait until the publication is in some state."""
         return wait_until(self.table, holds)
 
-    def _post(self, path: str, body: dict[str, object]) -> bytes:
+    def post(self, path: str, body: dict[str, object]) -> bytes:
+        """Send a request about the table; raises its error."""
         answer = httpx.post(f"{self._url}/v1/tables/{self.table.name}/{path}", json=body)
         if not answer.is_success:
             raise errors.error_of(msgspec.json.decode(answer.content, type=Problem))

@@ -24,6 +24,7 @@ from chronolake_model.orphans import Orphan, OrphanReason
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
+from chronolake_storage.publications import Inspection
 
 MISPLACED_MAX: Final = 1_000_000
 """The most keys in wrong buckets that are kept to find duplicates."""
@@ -101,6 +102,13 @@ class Run:
             self._files_of_dropped_tables += 1
         elif orphan.reason not in _ACCOUNTED_FOR:
             self.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
+
+    def add_publication(self, inspection: Inspection) -> None:
+        """Add what differs from the publication for Hudi's readers."""
+        for path in inspection.foreign:
+            self.add(Finding(FindingKind.FOREIGN_HUDI_FILE, path, 0, []))
+        for path, reason in inspection.damaged.items():
+            self.add(Finding(FindingKind.WRONG_HUDI_FILE, path, 0, [reason]))
 
     def _readable(self, slice_: FileSlice) -> Iterator[BaseFile]:
         """The base file of a slice, unless its name or size is wrong. Log files are only checked."""

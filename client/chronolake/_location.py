@@ -161,6 +161,13 @@ class Location:
         with storages.storage_failures():
             self.guard.remove_published(paths)
 
+    def compare_publication(
+        self, expected: Sequence[PublishedFile], found: publishing.Found
+    ) -> list[PublishedFile]:
+        """Find files that are missing or differ, see ``publishing.differing``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return publishing.differing(self.checked_storage.files, expected, found.stored)
+
     def put_publication_right(
         self, expected: Sequence[PublishedFile], found: publishing.Found
     ) -> list[PublishedFile]:

@@ -46,6 +46,10 @@ class FindingKind(enum.StrEnum):
     """``_hoodie_file_name`` is not the file's name."""
     FOREIGN_FILE = "foreign-file"
     """It is in storage, and nothing of the table's timeline accounts for it."""
+    FOREIGN_HUDI_FILE = "foreign-hudi-file"
+    """It is in ``.hoodie``, and no publisher wrote it: it comes from a writer of Hudi."""
+    WRONG_HUDI_FILE = "wrong-hudi-file"
+    """A file of the publication for Hudi's readers is missing, or was changed."""
 
 
 AWAITS_ROLLBACK = "rolled-back, and its rollback has yet to delete it"

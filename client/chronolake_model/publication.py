@@ -179,16 +179,25 @@ class PublicationPartitions(msgspec.Struct, frozen=True):
     last: str
 
 
+class RecordedHudiFiles(msgspec.Struct, frozen=True):
+    """Whether foreign files were recorded: the version of the event; null if nothing has changed."""
+
+    table: str
+    version: int | None
+
+
 class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The steps up to ``version`` are executed.
 
     With ``foreign_files``, ``.hoodie`` was checked, and ``check_position`` is where the next check begins. With
-    ``release``, the lease ends.
+    ``release``, the lease ends. ``foreign_files_total`` is the number of foreign files, of which
+    ``foreign_files`` has the first.
     """
 
     publisher: PublisherName
     epoch: Epoch
     version: Version
     foreign_files: Annotated[list[ForeignFile], Meta(max_length=FOREIGN_FILES_MAX)] | None = None
+    foreign_files_total: Annotated[int, Meta(ge=0, le=2**53)] = 0
     release: bool = False
     check_position: CheckPosition = CheckPosition()

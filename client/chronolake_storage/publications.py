@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Container, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from typing_extensions import override
@@ -16,9 +16,11 @@ from typing_extensions import override
 from chronolake_model.publication import (
     FOREIGN_FILES_MAX,
     CheckPosition,
+    Publication,
     PublicationFiles,
     PublicationLease,
     PublicationPartitions,
+    PublicationState,
     PublicationSteps,
     PublishedFile,
     ReportPublication,
@@ -53,6 +55,9 @@ class Executor(typing.Protocol):
 
     def remove(self, paths: Sequence[str]) -> Any:
         """Remove files that a step has removed before."""
+
+    def compare(self, expected: Sequence[PublishedFile], found: Found) -> Any:
+        """Find the files that are missing or differ, see ``publishing.differing``."""
 
     def put_right(self, expected: Sequence[PublishedFile], found: Found) -> Any:
         """Write files that are missing or differ, see ``publishing.put_right``."""
@@ -147,6 +152,18 @@ class Remove(Step[None]):
 
 
 @dataclass(frozen=True)
+class Compare(Step[list[PublishedFile]]):
+    """Find the files that are missing or differ."""
+
+    expected: Sequence[PublishedFile]
+    found: Found
+
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.compare(self.expected, self.found)
+
+
+@dataclass(frozen=True)
 class PutRight(Step[list[PublishedFile]]):
     """Write files that are missing or differ; the answer is what was written."""
 
@@ -196,10 +213,74 @@ def _check(lease: PublicationLease, version: int) -> Protocol:
     partitions = yield from ReadPartitions(position.partition)
     yield from PutRight(partitions.files, found)
     checked = CheckPosition(version, found.changed_at, content_version, partitions.last)
-    foreign = found.foreign[:FOREIGN_FILES_MAX]
-    yield from Report(
-        ReportPublication(lease.publisher, lease.epoch, version, foreign, release=True, check_position=checked)
+    report = ReportPublication(
+        lease.publisher,
+        lease.epoch,
+        version,
+        found.foreign[:FOREIGN_FILES_MAX],
+        foreign_files_total=len(found.foreign),
+        release=True,
+        check_position=checked,
     )
+    yield from Report(report)
+
+
+@dataclass
+class Inspection:
+    """What differs from a publication: foreign files, and damaged files with the reason."""
+
+    foreign: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    def add(self, files: Sequence[PublishedFile], reason: str) -> None:
+        """Add damaged files, unless they have a reason already."""
+        for file in files:
+            self.damaged.setdefault(file.path, reason)
+
+
+def inspect(publication: Publication, result: Inspection, *, reads_contents: bool) -> Protocol:
+    """Compare the whole publication with storage, and change nothing. Publishers may run meanwhile."""
+    owned = yield from read_owned()
+    found = yield from Find(owned)
+    unreported: set[str] = set()
+    is_up_to_date = not publication.lag_versions
+    if publication.lag_versions and publication.state is PublicationState.PUBLISHING:
+        # What a publisher may have written, and not reported yet.
+        page = yield from ReadSteps(publication.published_version)
+        unreported = {file.path for step in page.steps for file in step.writes}
+        is_up_to_date = page.is_last
+    # What was published or removed since the first reading.
+    after = yield from read_owned()
+    result.foreign = sorted({*found.foreign} - {*after.timeline} - after.removed - unreported)
+    stays = {path for path, version in owned.timeline.items() if after.timeline.get(path) == version}
+    result.damaged |= {path: "it is missing or empty" for path in found.missing if path in stays}
+    result.damaged |= {path: "it was removed, and is there again" for path in found.removed}
+    if owned.properties is not None and owned.properties == after.properties:
+        properties = PublishedFile(PROPERTIES_PATH, owned.properties)
+        result.add((yield from Compare([properties], found)), "it was changed")
+    if reads_contents:
+        yield from _inspect_contents(owned, found, stays, result)
+    if is_up_to_date:
+        yield from _inspect_partitions(found, unreported, result)
+
+
+def _inspect_contents(owned: Owned, found: Found, stays: Container[str], result: Inspection) -> Protocol:
+    version = min(owned.timeline.values(), default=1) - 1
+    while version < max(owned.timeline.values(), default=0):
+        page = yield from ReadSteps(version)
+        result.add((yield from Compare(_owned_files(page, owned, stays), found)), "it was changed")
+        version = page.version
+
+
+def _inspect_partitions(found: Found, unreported: Container[str], result: Inspection) -> Protocol:
+    after: str | None = ""
+    while after is not None:
+        page = yield from ReadPartitions(after)
+        files = [file for file in page.files if file.path not in unreported]
+        result.add(
+            (yield from Compare(files, found)), "it is missing: Hudi's Java readers leave the partition out"
+        )
+        after = page.last or None
 
 
 def read_owned() -> Generator[Step[Any], Any, Owned]:

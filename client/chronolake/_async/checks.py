@@ -38,6 +38,9 @@ async def check(
     # Last, because listing a large store takes long.
     for orphan in (await table.orphans()).orphans:
         run.add_orphan(orphan)
+    inspection = await table.inspect_publication(reads_contents=sample is None)
+    if inspection is not None:
+        run.add_publication(inspection)
     return run.report()
 
 

@@ -13,7 +13,6 @@ from chronolake._location import Location
 from chronolake_model.publication import (
     Publication,
     PublicationFiles,
-    PublicationLease,
     PublicationPartitions,
     PublicationSteps,
     PublishedFile,
@@ -21,6 +20,7 @@ from chronolake_model.publication import (
     TakePublicationLease,
 )
 from chronolake_storage import publications
+from chronolake_storage.publications import Inspection
 from chronolake_storage.publishing import Found, Owned
 
 
@@ -29,7 +29,7 @@ async def publish(
 ) -> Publication:
     """The answer of ``AsyncTable.publish``."""
     lease = await transport.send(calls.publication.take_lease(table, body))
-    publisher = _Publisher(transport, location, lease)
+    publisher = _Publisher(transport, location, lease.table)
     await concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
     assert publisher.publication is not None, "the protocol ends with a report"
     return publisher.publication
@@ -41,13 +41,25 @@ async def publish_if_possible(transport: AsyncTransport, location: Location, tab
         await publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
+async def inspect(
+    transport: AsyncTransport, location: Location, publication: Publication, *, reads_contents: bool
+) -> Inspection:
+    """What differs from a publication. Nothing is changed."""
+    result = Inspection()
+    executor = _Publisher(transport, location, publication.table)
+    await concurrency.run_protocol(
+        publications.inspect(publication, result, reads_contents=reads_contents), executor
+    )
+    return result
+
+
 class _Publisher:
     """As ``publications.Executor``. ``publication`` is the answer to the last report."""
 
-    def __init__(self, transport: AsyncTransport, location: Location, lease: PublicationLease) -> None:
+    def __init__(self, transport: AsyncTransport, location: Location, table: str) -> None:
         self._transport = transport
         self._location = location
-        self._table = lease.table
+        self._table = table
         self.publication: Publication | None = None
 
     async def begin(self, is_first: bool) -> None:
@@ -73,6 +85,9 @@ class _Publisher:
 
     async def remove(self, paths: Sequence[str]) -> None:
         await concurrency.run_blocking(self._location.remove_publication, paths)
+
+    async def compare(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
+        return await concurrency.run_blocking(self._location.compare_publication, expected, found)
 
     async def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
         return await concurrency.run_blocking(self._location.put_publication_right, expected, found)

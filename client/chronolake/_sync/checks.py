@@ -35,6 +35,9 @@ def check(table: Table, as_of: Moment | None, sample: int | None, on_progress: P
     # Last, because listing a large store takes long.
     for orphan in table.orphans().orphans:
         run.add_orphan(orphan)
+    inspection = table.inspect_publication(reads_contents=sample is None)
+    if inspection is not None:
+        run.add_publication(inspection)
     return run.report()
 
 

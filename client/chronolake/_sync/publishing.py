@@ -14,7 +14,6 @@ from chronolake._sync.transport import Transport
 from chronolake_model.publication import (
     Publication,
     PublicationFiles,
-    PublicationLease,
     PublicationPartitions,
     PublicationSteps,
     PublishedFile,
@@ -22,13 +21,14 @@ from chronolake_model.publication import (
     TakePublicationLease,
 )
 from chronolake_storage import publications
+from chronolake_storage.publications import Inspection
 from chronolake_storage.publishing import Found, Owned
 
 
 def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
     """The answer of ``Table.publish``."""
     lease = transport.send(calls.publication.take_lease(table, body))
-    publisher = _Publisher(transport, location, lease)
+    publisher = _Publisher(transport, location, lease.table)
     concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
     assert publisher.publication is not None, "the protocol ends with a report"
     return publisher.publication
@@ -40,13 +40,23 @@ def publish_if_possible(transport: Transport, location: Location, table: str) ->
         publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
+def inspect(
+    transport: Transport, location: Location, publication: Publication, *, reads_contents: bool
+) -> Inspection:
+    """What differs from a publication. Nothing is changed."""
+    result = Inspection()
+    executor = _Publisher(transport, location, publication.table)
+    concurrency.run_protocol(publications.inspect(publication, result, reads_contents=reads_contents), executor)
+    return result
+
+
 class _Publisher:
     """As ``publications.Executor``. ``publication`` is the answer to the last report."""
 
-    def __init__(self, transport: Transport, location: Location, lease: PublicationLease) -> None:
+    def __init__(self, transport: Transport, location: Location, table: str) -> None:
         self._transport = transport
         self._location = location
-        self._table = lease.table
+        self._table = table
         self.publication: Publication | None = None
 
     def begin(self, is_first: bool) -> None:
@@ -72,6 +82,9 @@ class _Publisher:
 
     def remove(self, paths: Sequence[str]) -> None:
         concurrency.run_blocking(self._location.remove_publication, paths)
+
+    def compare(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
+        return concurrency.run_blocking(self._location.compare_publication, expected, found)
 
     def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
         return concurrency.run_blocking(self._location.put_publication_right, expected, found)

@@ -22,10 +22,11 @@ from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOr
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
-from chronolake_model.publication import Publication, TakePublicationLease
+from chronolake_model.publication import Publication, PublicationState, TakePublicationLease
 from chronolake_model.readers import BeginReading, ReaderLease
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
+from chronolake_storage.publications import Inspection
 
 
 class StoredTable:
@@ -271,6 +272,16 @@ class StoredTable:
     def publication(self) -> Publication:
         """How far the table is published for Hudi's readers, and why not further."""
         return self._transport.send(calls.publication.get(self.name))
+
+    def inspect_publication(self, *, reads_contents: bool = True) -> Inspection | None:
+        """What differs in storage from the publication; None where nothing was published, or it is off.
+
+        Nothing is changed. Without ``reads_contents``, only the listing is compared. Raises ``StorageFailed``.
+        """
+        publication = self.publication()
+        if publication.state is PublicationState.OFF or not publication.published_version:
+            return None
+        return publishing.inspect(self._transport, self._location, publication, reads_contents=reads_contents)
 
     def publish(
         self, *, publisher: str | None = None, lease_seconds: int = LEASE_SECONDS_DEFAULT

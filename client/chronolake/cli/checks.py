@@ -40,6 +40,10 @@ _ADVICE: Final = {
     FindingKind.WRONG_PARTITION_PATH: "This affects only readers that use the column. " + _REWRITE,
     FindingKind.WRONG_FILE_NAME: "This affects only readers that use the column. " + _REWRITE,
     FindingKind.FOREIGN_FILE: "`chronolake orphans` shows details, and deletes files that are never published.",
+    FindingKind.FOREIGN_HUDI_FILE: "A writer of Hudi wrote into the table: Hudi's readers may show wrong rows. "
+    "Stop it, take its permission to write away, and remove these files.",
+    FindingKind.WRONG_HUDI_FILE: "Run `chronolake hudi publish`: each run compares a part of the files, and "
+    "puts them right. Find out who changed them.",
 }
 _FINISH: Final = "Run `chronolake finish-rollbacks`: it deletes the files of pending rollbacks."
 

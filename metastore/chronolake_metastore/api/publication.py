@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from typing import Annotated
 
 import msgspec
@@ -9,7 +11,9 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.queries import publication as queries
@@ -123,8 +127,21 @@ async def list_publication_partitions(
     ),
 )
 async def report_publication(
-    table: TableInPath, data: JSONBody[ReportPublication], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[ReportPublication],
+    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
 ) -> Publication:
-    """Record that the steps up to a version are executed. The position moves forwards only."""
+    """Record that the steps up to a version are executed. The position moves forwards only.
+
+    Foreign files that no event has named yet are recorded in the table's log, at most once an hour.
+    """
     refuse_nul(msgspec.json.encode(data))
-    return await queries.report(database, parameters.table(table), data)
+    name = parameters.table(table)
+    publication = await queries.report(database, name, data)
+    command = await queries.files_to_record(database, name, data)
+    if command is not None:
+        # The caller's key is that of the report. A refusal must not end the publication.
+        with contextlib.suppress(errors.TimelineError):
+            await submit(msgspec.structs.replace(caller, request_id=f"server-{uuid.uuid4()}"), command)
+    return publication

@@ -43,6 +43,8 @@ def write(state: State) -> list[Statement]:
     if changes.published:
         # No projection: how far a table is published is not in the log.
         statements.append(publication.begin_behind(changes.published))
+    if changes.found:
+        statements.append(publication.pass_over(changes.found))
     # Behind the instant's row, which a transaction that creates markers locks before it writes markers.
     statements.extend(deletions.append(reported) for reported in changes.reported)
     # Behind all that ends instants.

@@ -22,6 +22,7 @@ from chronolake_metastore.commands.instants import (
     TakeInflightHandler,
 )
 from chronolake_metastore.commands.namespaces import CreateNamespaceHandler, DropNamespaceHandler
+from chronolake_metastore.commands.publication import RecordHudiFilesHandler
 from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
 from chronolake_metastore.commands.savepoints import CreateSavepointHandler, RestoreTableHandler
 from chronolake_metastore.commands.schemas import ChangeSchemaHandler
@@ -52,6 +53,7 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     ReportDeletionsHandler(),
     RecordSweepHandler(),
     PlanCleanHandler(),
+    RecordHudiFilesHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}
 

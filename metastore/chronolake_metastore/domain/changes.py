@@ -123,6 +123,8 @@ class Changes:
         self.schemas: list[SchemaOfTable] = []
         self.published: list[Event] = []
         """Events up to which a table's folder was published before it came in."""
+        self.found: list[Event] = []
+        """Events that publish nothing."""
         self.base_paths: list[BasePath] = []
         self.taken_base_paths: dict[UUID, UUID] = {}
         """By dropped table, the table that took its base path over."""

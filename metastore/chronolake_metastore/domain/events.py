@@ -230,6 +230,17 @@ class LeaseRenewed(Payload, frozen=True, kw_only=True):
     writer: str | None = None
 
 
+class HudiFilesFound(Payload, frozen=True, kw_only=True):
+    """Files in ``.hoodie`` that no publisher wrote, as a check of the publication found them.
+
+    ``total`` is their number, of which ``paths`` has the first 100; 0 when they are gone. The event publishes
+    nothing, and changes nothing of the table.
+    """
+
+    paths: list[str]
+    total: int
+
+
 def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
     """The lists of a payload that have entries: rows beside its event."""
     lists: dict[ListName, Sealed[Any]] = {}

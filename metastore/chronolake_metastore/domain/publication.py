@@ -12,14 +12,18 @@ import msgspec
 
 from chronolake_hudi import avro_schema
 from chronolake_metastore import errors
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.events import HudiFilesFound
 from chronolake_model import column_types, nested_fields
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType
 from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, CheckPosition, Publisher
 from chronolake_model.tables import Field, NestedField, SchemaField
-from chronolake_model.times import Micros, Tick
+from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick
 from chronolake_model.vocabulary import TableType
 
+FOUND_SECONDS_MIN: Final = 3_600
+"""Between two events of a table about foreign files."""
 _TIMESTAMPS: Final = frozenset({"timestamp", "timestamp_ntz"})
 
 
@@ -74,6 +78,22 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         return self.lease_expires_at is not None and now < self.lease_expires_at
 
 
+class RecordHudiFiles(Command, frozen=True):
+    """Record the files in ``.hoodie`` that no publisher wrote; ``total`` is their number."""
+
+    table: str
+    paths: list[str]
+    total: int
+
+
+class FoundFiles(msgspec.Struct, frozen=True):
+    """The foreign files of the last event that recorded some, and its time."""
+
+    time: Micros
+    paths: list[str]
+    total: int
+
+
 class Gate(msgspec.Struct, frozen=True):
     """Of a table that a publisher has begun: what the execution of a compaction waits for."""
 
@@ -94,6 +114,18 @@ def refuse_unpublished(
         return
     if gate.published_version > 0 or (gate.lease_expires_at is not None and now < gate.lease_expires_at):
         raise errors.NotPublishedYet(table_name, version, gate.published_version)
+
+
+def record_files(last: FoundFiles | None, command: RecordHudiFiles, now: Micros) -> HudiFilesFound | None:
+    """The event of foreign files; None when the last one says the same, or is less than an hour old.
+
+    So publishers cannot fill the log, whatever they report.
+    """
+    found = HudiFilesFound(paths=command.paths, total=max(command.total, len(command.paths)))
+    if last is None:
+        return found if found.total else None
+    is_known = (last.paths, last.total) == (found.paths, found.total)
+    return None if is_known or now - last.time < FOUND_SECONDS_MIN * MICROS_PER_SECOND else found
 
 
 def is_off(table: Publishable) -> bool:

@@ -241,6 +241,8 @@ class State:
                 self._drop_table(payload, event)
             case events.BasePathTakenOver():
                 self.changes.taken_base_paths[event.table_id] = payload.by
+            case events.HudiFilesFound():
+                self.changes.found.append(event)
             case events.FilesDeleted() | events.DeletionsSwept():
                 self._set_instant(event, sweeps.evolve(self._instant_of(event), event))
             case _:

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from chronolake_metastore import errors
 from chronolake_metastore.domain import publication as domain
 from chronolake_metastore.domain.instants import format_if, lease_end
-from chronolake_metastore.domain.publication import Position
+from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import publication_steps, tables
@@ -305,6 +305,23 @@ async def report(database: Database, table_name: str, body: wire.ReportPublicati
         if not await stored.report(connection, table.table_id, reported, checked):
             raise errors.PublicationFenced(table.name, body.publisher)
         return _document(table, await stored.get(connection, table.table_id), now)
+
+
+async def files_to_record(
+    database: Database, table_name: str, body: wire.ReportPublication
+) -> RecordHudiFiles | None:
+    """The command that records the foreign files of a report; None when there is nothing to record.
+
+    The command decides that again, under its lock. Without this look, each report would leave an outcome.
+    """
+    if body.foreign_files is None:
+        return None
+    command = RecordHudiFiles(table_name, body.foreign_files, body.foreign_files_total)
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        last = await stored.found(connection, table.table_id)
+        event = domain.record_files(last, command, await clocks.now(connection))
+    return None if event is None else command
 
 
 async def fail(database: Database, table_name: str, failure: str) -> None:

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.events import PAYLOADS, Event
-from chronolake_metastore.domain.publication import Gate, Position
+from chronolake_metastore.domain.events import PAYLOADS, Event, HudiFilesFound
+from chronolake_metastore.domain.publication import FoundFiles, Gate, Position
 from chronolake_metastore.domain.publication_steps import LogEvent
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
@@ -73,6 +73,16 @@ _BEGIN_BEHIND: Final = """
 """
 
 
+_PASS_OVER: Final = statements.load("publication/pass_over")
+_FIND_FOUND: Final = """
+    SELECT micros(time), payload::text
+    FROM event
+    WHERE table_id = %(table_id)s::uuid AND type = 'HudiFilesFound'
+    ORDER BY version DESC
+    LIMIT 1
+"""
+
+
 class Progress(msgspec.Struct, frozen=True):
     """The position of a table, if a publisher ever began, the version of its log, and the oldest event left."""
 
@@ -106,6 +116,33 @@ def _gate(rows: Rows) -> Gate | None:
         return None
     [[published_version, lease_expires_at, paused_version]] = rows
     return Gate(published_version, lease_expires_at, is_paused=paused_version is not None)
+
+
+def find_found(table_id: UUID) -> Query[FoundFiles | None]:
+    """The last event of a table about foreign files."""
+    return Query(_FIND_FOUND, {"table_id": table_id}, _found)
+
+
+async def found(connection: AsyncConnection, table_id: UUID) -> FoundFiles | None:
+    """As ``find_found``."""
+    return _found(
+        [tuple(row) for row in await statements.execute(connection, _FIND_FOUND, {"table_id": table_id})]
+    )
+
+
+def _found(rows: Rows) -> FoundFiles | None:
+    if not rows:
+        return None
+    [[time, payload]] = rows
+    event = msgspec.json.decode(payload, type=HudiFilesFound)
+    return FoundFiles(Micros(time), event.paths, event.total)
+
+
+def pass_over(events: Sequence[Event]) -> Statement:
+    """Take events that publish nothing as published, where all before them is."""
+    return _PASS_OVER, {
+        name: [getattr(event, name) for event in events] for name in ("table_id", "version", "time")
+    }
 
 
 def begin_behind(events: Sequence[Event]) -> Statement:

@@ -18,6 +18,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import publication as queries
 from chronolake_metastore.queries.publication import Lease
@@ -25,6 +27,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.workers.submitting import submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
@@ -87,6 +90,7 @@ class Publisher:
         self._database = database
         self._notifier = notifier
         self._counts = counts
+        self._settings = msgspec.structs.replace(settings, lanes=1)
         self._interval_seconds = settings.publisher_seconds
         self._storage = TableStorage(database, settings.storage_endpoints, BACKOFF)
         self._opened: dict[UUID, Opened] = {}
@@ -230,7 +234,7 @@ class Publisher:
 
     async def _execute(self, place: Place, files: TableFiles) -> None:
         lease = queries.document_of_lease(await self._take_lease(place))
-        execution = _Execution(self._database, self._counts, place, files)
+        execution = _Execution(self._database, self._settings, self._counts, place, files)
         checked_at = self._checked.get(place.table_id, 0.0)
         is_check_due = time.monotonic() - checked_at > CHECK_SECONDS
         await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
@@ -241,8 +245,11 @@ class Publisher:
 class _Execution:
     """As ``publications.Executor``, for one table. Raises ``ConfigurationError``, ``TableNotFound``."""
 
-    def __init__(self, database: Database, counts: Counts, place: Place, files: TableFiles) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, counts: Counts, place: Place, files: TableFiles
+    ) -> None:
         self._database = database
+        self._settings = settings
         self._counts = counts
         self._place = place
         self._files = files
@@ -262,7 +269,14 @@ class _Execution:
         self._counts.steps += len(page.steps)
 
     async def report(self, report: ReportPublication) -> None:
-        await queries.report(self._database, self._place.table, report)
+        table = self._place.table
+        await queries.report(self._database, table, report)
+        command = await queries.files_to_record(self._database, table, report)
+        if command is not None:
+            # At most once an hour for a table, so the sequencer is not kept.
+            sequencer = Sequencer(self._database, self._settings, Metrics(), Notifier())
+            async with sequencer.running():
+                await submit(sequencer, command, "publisher", report.publisher)
 
     async def read_files(self, after: int) -> PublicationFiles:
         return await queries.files(self._database, self._place.table, after)

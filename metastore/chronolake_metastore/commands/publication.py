@@ -1,0 +1,47 @@
+"""Foreign files in ``.hoodie``, recorded in the log of their table."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from chronolake_metastore.commands.answers import Answer, answer
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
+from chronolake_metastore.domain import publication
+from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.publication import FoundFiles, RecordHudiFiles
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.store import publication as stored
+from chronolake_model.publication import RecordedHudiFiles
+from chronolake_model.times import Micros
+
+
+class RecordHudiFilesHandler(Handler[RecordHudiFiles, FoundFiles | None]):
+    """Records foreign files, unless the last event of the table says the same."""
+
+    command = RecordHudiFiles
+
+    @override
+    def names(self, command: RecordHudiFiles) -> Names:
+        return Names(tables=[command.table])
+
+    @override
+    def sharing(self, command: RecordHudiFiles) -> Sharing:
+        # The event of a command before it in the group would not be loaded.
+        return Sharing.ALONE
+
+    @override
+    def load(
+        self, state: State, command: RecordHudiFiles, evidence: FoundFiles | None, now: Micros
+    ) -> Loading[FoundFiles | None] | None:
+        table = state.locked_table(command.table)
+        return None if table is None else single_query(stored.find_found(table.table_id))
+
+    @override
+    def decide(
+        self, state: State, command: RecordHudiFiles, evidence: FoundFiles | None, origin: Origin
+    ) -> Answer:
+        table = state.table(command.table)
+        payload = publication.record_files(evidence, command, origin.now)
+        event = None if payload is None else state.append(table.table_id, origin, payload)
+        recorded = RecordedHudiFiles(table.name, None if event is None else event.version)
+        return answer(200, recorded, table.table_id)

@@ -1,0 +1,189 @@
+"""Files of Hudi's writers in ``.hoodie``: an event of the log, once, and findings of ``chronolake check``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import chronolake
+from chronolake_hudi import partition_metadata
+from chronolake_model.checks import FindingKind
+from chronolake_model.publication import FOREIGN_FILES_MAX, PublicationLease
+from tests.fix_server import ServerProcess
+from tests.published import PUBLISHES, PublishedTable, row
+from tests.store.tampering import tamper
+
+TIMELINE = ".hoodie/timeline"
+FOREIGN = f"{TIMELINE}/20300101000000000.commit.requested"
+
+
+def found_events(client: chronolake.Client, table: PublishedTable) -> list[dict[str, Any]]:
+    """The payloads of the events about foreign files."""
+    events = client.events(table=table.table.name)
+    return [dict(event.payload) for event in events if event.type == "HudiFilesFound"]
+
+
+def checked(table: PublishedTable) -> None:
+    """Let a publisher that has not published the table yet check it."""
+    table.table.publish(publisher=os.urandom(4).hex())
+
+
+def report(table: PublishedTable, paths: list[str], total: int = 0) -> PublicationLease:
+    """Report foreign files, whatever is there."""
+    lease = table.lease("liar")
+    body = {"publisher": "liar", "epoch": lease.epoch, "version": lease.version, "release": True}
+    table.post("publication", body | {"foreign_files": paths, "foreign_files_total": total})
+    return lease
+
+
+def an_hour_later(server: ServerProcess, table: PublishedTable) -> None:
+    """Let the last event about foreign files be older than an hour: the log refuses that to everybody else."""
+    tamper(
+        server.dsn,
+        "UPDATE event SET time = time - interval '2 hours'"
+        f" WHERE table_id = '{table.table.definition.table_id}' AND type = 'HudiFilesFound'",
+    )
+
+
+def test_foreign_files_are_an_event_of_the_log_that_publishes_nothing(
+    client: chronolake.Client, table: PublishedTable
+) -> None:
+    table.write(row(1))
+    table.publish()
+    names = table.timeline()
+    (table.folder / FOREIGN).touch()
+    checked(table)
+    [found] = found_events(client, table)
+    assert (found["paths"], found["total"]) == ([FOREIGN], 1)
+    publication = table.table.publication()
+    assert publication.lag_versions == 0
+    assert publication.published_version == publication.version
+    assert table.timeline() == sorted([*names, FOREIGN.rpartition("/")[2]])
+    table.write(row(2), bucket=1)
+    table.publish()
+    assert len(table.timeline()) == len(names) + 2
+
+
+def test_the_same_files_are_one_event_however_often_they_are_found(
+    client: chronolake.Client, table: PublishedTable
+) -> None:
+    table.write(row(1))
+    table.publish()
+    (table.folder / FOREIGN).touch()
+    for _ in range(3):
+        checked(table)
+    assert len(found_events(client, table)) == 1
+
+
+def test_a_table_without_foreign_files_has_no_event(client: chronolake.Client, table: PublishedTable) -> None:
+    table.write(row(1))
+    table.publish()
+    checked(table)
+    assert found_events(client, table) == []
+
+
+def test_other_files_are_the_next_event_after_an_hour_and_their_end_is_one(
+    client: chronolake.Client, table: PublishedTable, shared_server: ServerProcess
+) -> None:
+    table.write(row(1))
+    table.publish()
+    report(table, ["a"])
+    report(table, ["b"])
+    assert [found["paths"] for found in found_events(client, table)] == [["a"]]
+    an_hour_later(shared_server, table)
+    report(table, ["b"], total=7)
+    assert [found["total"] for found in found_events(client, table)] == [1, 7]
+    an_hour_later(shared_server, table)
+    report(table, [])
+    assert [found["total"] for found in found_events(client, table)] == [1, 7, 0]
+
+
+def test_reports_that_change_every_time_leave_one_event_and_no_outcomes(
+    client: chronolake.Client, table: PublishedTable, shared_server: ServerProcess
+) -> None:
+    table.write(row(1))
+    table.publish()
+    report(table, ["a"])
+    with psycopg.connect(shared_server.dsn) as connection:
+        counting = "SELECT count(*) FROM chronolake.outcome"
+        before = connection.execute(counting).fetchone()
+        for number in range(20):
+            report(table, [f"b{number}"])
+        assert connection.execute(counting).fetchone() == before
+    assert len(found_events(client, table)) == 1
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [["x"] * (FOREIGN_FILES_MAX + 1), ["x" * 1_025], [""], [1]],
+    ids=["many", "long", "empty", "number"],
+)
+def test_a_report_of_too_many_or_wrong_files_is_refused(table: PublishedTable, paths: list[Any]) -> None:
+    table.write(row(1))
+    table.publish()
+    with pytest.raises(chronolake.errors.InvalidRequest):
+        report(table, paths)
+
+
+def test_a_server_records_foreign_files(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        (table.folder / FOREIGN).touch()
+        table.lease_later("another")
+        table.expire_lease(dsn)
+        table.write(row(2), bucket=1)
+        table.wait_for(lambda publication: bool(publication.foreign_files))
+        # The event follows the report.
+        table.write(row(3), bucket=2)
+        table.published()
+        table.wait_for(lambda _: bool(found_events(client, table)))
+        [found] = found_events(client, table)
+        assert found["paths"] == [FOREIGN]
+
+
+def test_check_reports_foreign_and_damaged_files_and_changes_nothing(table: PublishedTable) -> None:
+    table.write(row(1), row(2, day="b"))
+    table.write(row(3), bucket=1)
+    table.publish()
+    assert [finding for finding in table.table.check().findings if "hudi" in finding.kind] == []
+    first, second, *_ = table.timeline()
+    (table.folder / TIMELINE / first).unlink()
+    content = (table.folder / TIMELINE / second).read_bytes()
+    (table.folder / TIMELINE / second).unlink()
+    (table.folder / TIMELINE / second).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    partition = f"day=b/{partition_metadata.FILE_NAME}"
+    (table.folder / partition).unlink()
+    (table.folder / FOREIGN).touch()
+    before = table.timeline()
+
+    findings = {(finding.kind, finding.path) for finding in table.table.check().findings}
+
+    assert {finding for finding in findings if "hudi" in finding[0]} == {
+        (FindingKind.FOREIGN_HUDI_FILE, FOREIGN),
+        (FindingKind.WRONG_HUDI_FILE, f"{TIMELINE}/{first}"),
+        (FindingKind.WRONG_HUDI_FILE, f"{TIMELINE}/{second}"),
+        (FindingKind.WRONG_HUDI_FILE, partition),
+    }
+    assert table.timeline() == before
+
+
+def test_check_finds_nothing_wrong_where_a_publisher_is_behind(table: PublishedTable) -> None:
+    table.write(row(1))
+    table.publish()
+    table.write(row(2, day="new"), bucket=1)
+    lease = table.lease("busy")
+    # What the next publisher has written, and not reported yet.
+    table.table.publish(publisher="busy")
+    table.write(row(3, day="newer"), bucket=2)
+    assert lease.published_version
+    assert [finding for finding in table.table.check().findings if "hudi" in finding.kind] == []
