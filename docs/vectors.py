@@ -94,6 +94,18 @@ _PARTITIONS: Final = (
     "[x]^{y}",
     "\x1f\x7f",
 )
+_TIMES: Final = (
+    *(
+        "-377705116800000000",
+        "-62167219200000001",
+        "-1",
+        "0",
+        "100000",
+        "1767225607123456",
+        "253402300800000000",
+    ),
+    *("1767225607000000", "9000000000000000000", None),
+)
 
 
 def vectors() -> Json:
@@ -178,11 +190,17 @@ def _partition_paths() -> list[Json]:
     fields = [["region", "string"], ["day", "date"], ["a=b", "int"]]
     rows = [(value, "18628", "1") for value in _PARTITIONS] + [("eu", None, None)]
     vectors = [{"fields": fields, "values": list(row), "path": _path(fields, row)} for row in rows]
+    times = [["at", "timestamp"], ["local", "timestamp_ntz"]]
+    vectors += [{"fields": times, "values": [value] * 2, "path": _path(times, [value] * 2)} for value in _TIMES]
     return [*vectors, {"fields": [], "values": [], "path": ""}]
 
 
 def _path(fields: list[list[str]], values: Sequence[Any]) -> str:
-    path: str = _keys.partition_paths([name for name, _ in fields], _spelled(fields, values))[0].as_py()
+    texts = [
+        _keys.partition_texts(column([value], type_), type_)
+        for (_, type_), value in zip(fields, values, strict=True)
+    ]
+    path: str = _keys.partition_paths([name for name, _ in fields], texts)[0].as_py()
     return path
 
 

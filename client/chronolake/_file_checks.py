@@ -239,7 +239,8 @@ class _Rows:
     def _check_partition(self, table: pa.Table) -> None:
         fields = self._layout.partition_fields
         try:
-            paths = _keys.partition_paths([field.name for field in fields], _texts(table, fields))
+            values = [_keys.partition_texts(table[field.name], field.type) for field in fields]
+            paths = _keys.partition_paths([field.name for field in fields], values)
         except pa.ArrowInvalid as exc:
             self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
             return

@@ -59,6 +59,16 @@ def texts(column: pa.Array | pa.ChunkedArray, type_: str) -> pa.Array:
             raise ValueError(f"a column of type {type_!r} cannot be a key field or a partition field")
 
 
+def partition_texts(column: pa.Array | pa.ChunkedArray, type_: str) -> pa.Array:
+    """The values of a partition field as text: those of ``texts``, but a timestamp is in ISO 8601, in UTC.
+
+    Raises as ``texts`` does.
+    """
+    if type_.strip().lower() != "timestamp":
+        return texts(column, type_)
+    return _each(texts(column, type_), _utc_time_text)
+
+
 def record_keys(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:
     """The record keys of records with these texts in their key fields; null for records without a key.
 
@@ -121,6 +131,10 @@ def _dates(days: pa.Array) -> pa.Array:
 
 def _local_times(micros: pa.Array) -> pa.Array:
     return _each(micros, _local_time_text)
+
+
+def _utc_time_text(micros: str) -> str:
+    return f"{_local_time_text(int(micros)).replace(' ', 'T')}Z"
 
 
 def _local_time_text(micros: int) -> str:

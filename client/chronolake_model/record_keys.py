@@ -15,8 +15,9 @@ DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 HASH_SEED: Final = 42
 """The seed of the first key field's xxhash64; each field's hash is the seed of the next (Spark's xxhash64)."""
 
-ESCAPED: Final = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{}[]^"
-"""The characters that a partition path has as ``%`` and two hexadecimal digits."""
+ESCAPED: Final = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{[]^"
+"""The characters that a partition path has as ``%`` and two hexadecimal digits: Hive's. Hudi's Spark reader
+looks for the partition of a filter under a path that it escapes itself."""
 
 SEPARATORS: Final = (",", ":")
 """What separates the fields of a record key of several; names of such fields have neither."""

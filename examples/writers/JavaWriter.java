@@ -110,6 +110,14 @@ public class JavaWriter {
         }
     }
 
+    /** A value of a partition field as text; null for null. */
+    static String partitionText(JsonNode value, String type) {
+        if (value == null || value.isNull() || !type.equalsIgnoreCase("timestamp")) {
+            return keyText(value, type);
+        }
+        return localTimeText(new BigDecimal(value.asText()).longValueExact()).replace(' ', 'T') + "Z";
+    }
+
     static BigDecimal decimalOf(JsonNode value, String type) {
         int scale = Integer.parseInt(type.substring(type.indexOf(',') + 1, type.indexOf(')')).trim());
         return new BigDecimal(value.asText()).setScale(scale, RoundingMode.UNNECESSARY);
@@ -171,7 +179,7 @@ public class JavaWriter {
         StringBuilder escaped = new StringBuilder();
         for (int i = 0; i < text.length(); i++) {
             char c = text.charAt(i);
-            if (c < ' ' || "\u007f\"#%'*/:=?\\{}[]^".indexOf(c) >= 0) {
+            if (c < ' ' || "\u007f\"#%'*/:=?\\{[]^".indexOf(c) >= 0) {
                 escaped.append(String.format("%%%02X", new Object[] {Integer.valueOf(c)}));
             } else {
                 escaped.append(c);
@@ -485,7 +493,11 @@ public class JavaWriter {
             for (int i = 0; i < rows.size(); i++) {
                 JsonNode row = (JsonNode) rows.get(i);
                 String[] texts = this.textsOf(row, keys);
-                String path = partitionPath(partitions, this.textsOf(row, partitions));
+                String[] values = new String[partitions.length];
+                for (int j = 0; j < partitions.length; j++) {
+                    values[j] = partitionText(at(row, partitions[j]), this.typeOf(partitions[j]));
+                }
+                String path = partitionPath(partitions, values);
                 String name = groupName(bucketOf(texts, this.buckets), path);
                 if (!groups.containsKey(name)) {
                     groups.put(name, new LinkedHashMap<String, JsonNode>());
@@ -957,7 +969,12 @@ public class JavaWriter {
         }
         for (int i = 0; i < at(vectors, "partition_paths").size(); i++) {
             ObjectNode vector = (ObjectNode) at(at(vectors, "partition_paths"), i);
-            vector.put("path", partitionPath(fieldNames(vector), textsOf(vector)));
+            String[] values = new String[at(vector, "fields").size()];
+            for (int j = 0; j < values.length; j++) {
+                JsonNode field = at(at(vector, "fields"), j);
+                values[j] = partitionText(at(at(vector, "values"), j), at(field, 1).asText());
+            }
+            vector.put("path", partitionPath(fieldNames(vector), values));
         }
         for (int i = 0; i < at(vectors, "names").size(); i++) {
             computeNames((ObjectNode) at(at(vectors, "names"), i));

@@ -10,7 +10,7 @@ EXACT = Context(prec=76)
 MASK = (1 << 64) - 1
 P1, P2, P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 P4, P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-ESCAPED = {*map(chr, range(32)), *"\x7f\"#%'*/:=?\\{}[]^"}
+ESCAPED = {*map(chr, range(32)), *"\x7f\"#%'*/:=?\\{[]^"}
 
 
 def key_text(value: Any, type_: str) -> str | None:  # noqa: PLR0911  # one for each form
@@ -28,14 +28,26 @@ def key_text(value: Any, type_: str) -> str | None:  # noqa: PLR0911  # one for 
         case "date":
             return date_text(int(value))
         case "timestamp_ntz":
-            days, micros = divmod(int(value), 86_400_000_000)
-            seconds, fraction = divmod(micros, 1_000_000)
-            time_of_day = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-            return f"{date_text(days)} {time_of_day}" + (f".{fraction:06}".rstrip("0") if fraction else "")
+            return time_text(int(value))
         case "string":
             return str(value)
         case _:
             raise ValueError(f"{type_} is no type of a key field or a partition field")
+
+
+def partition_text(value: Any, type_: str) -> str | None:
+    """A value of a partition field as text; ``value`` is as the vectors have it."""
+    if value is None or type_.lower() != "timestamp":
+        return key_text(value, type_)
+    return f"{time_text(int(value)).replace(' ', 'T')}Z"
+
+
+def time_text(micros_since_1970: int) -> str:
+    """yyyy-MM-dd HH:mm:ss, and the microseconds without trailing zeros unless they are 0."""
+    days, micros = divmod(micros_since_1970, 86_400_000_000)
+    seconds, fraction = divmod(micros, 1_000_000)
+    time_of_day = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{date_text(days)} {time_of_day}" + (f".{fraction:06}".rstrip("0") if fraction else "")
 
 
 def file_id_of(bucket: int, generation: int = 0) -> str:

@@ -36,6 +36,7 @@ from python_keys import (
     key_hash,
     key_text,
     partition_path,
+    partition_text,
     record_key,
     write_token,
 )
@@ -226,7 +227,8 @@ class Attempt:
         groups: dict[tuple[str, int], dict[str, Json]] = {}
         for row in rows:
             texts = [key_text(row[name], self.types[name]) for name in keys]
-            path = partition_path(partitions, [key_text(row[name], self.types[name]) for name in partitions])
+            values = [partition_text(row[name], self.types[name]) for name in partitions]
+            path = partition_path(partitions, values)
             group = groups.setdefault((path, bucket_of(texts, self.table["index"]["buckets"])), {})
             key = record_key(keys, texts)
             if key in group and self.operation == "insert":
@@ -523,7 +525,9 @@ def _computed_key(vector: Json) -> Json:
 
 
 def _computed_path(vector: Json) -> Json:
-    return {**vector, "path": partition_path([name for name, _ in vector["fields"]], _texts(vector))}
+    pairs = zip(vector["values"], vector["fields"], strict=True)
+    texts = [partition_text(value, type_) for value, (_, type_) in pairs]
+    return {**vector, "path": partition_path([name for name, _ in vector["fields"]], texts)}
 
 
 def _computed_names(vector: Json) -> Json:

@@ -9,6 +9,7 @@ import functools
 import operator
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import Column, functions as sf
 
@@ -16,6 +17,8 @@ from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, 
 from chronolake_model.tables import Field
 from chronolake_spark import errors
 from chronolake_spark.schema import quoted
+
+_DAY_MICROS: Final = 86_400_000_000
 
 
 def record_key(fields: Sequence[Field]) -> Column:
@@ -47,7 +50,7 @@ def record_key(fields: Sequence[Field]) -> Column:
 
 def partition_path(fields: Sequence[Field]) -> Column:
     """The partition path, ``a=1/b=2``; the empty string for no fields."""
-    parts = [sf.concat(sf.lit(f"{escape(field.name)}="), _escaped(_text(field))) for field in fields]
+    parts = [sf.concat(sf.lit(f"{escape(field.name)}="), _escaped(_partition_text(field))) for field in fields]
     return sf.concat_ws("/", *parts) if parts else sf.lit("")
 
 
@@ -66,6 +69,24 @@ def _text(field: Field) -> Column:
         # Without ANSI mode a plain cast writes 0.00000001 as 1E-8: another key, and another bucket.
         return column.try_cast("string")
     return column.cast("string")
+
+
+def _partition_text(field: Field) -> Column:
+    """A value as text in a partition path: a timestamp is in ISO 8601, in UTC."""
+    if field.type.strip().lower() != "timestamp":
+        return _text(field)
+    # Not by a format: it would be in the time zone of the session.
+    micros = sf.unix_micros(sf.col(quoted(field.name)))
+    of_day = sf.pmod(micros, sf.lit(_DAY_MICROS))
+    days = ((micros.cast("decimal(20,0)") - of_day) / _DAY_MICROS).cast("int")
+    seconds = sf.floor(of_day / 1_000_000)
+    fraction = sf.rtrim(sf.format_string(".%06d", of_day % 1_000_000), sf.lit("0"))
+    time = sf.format_string(
+        "T%02d:%02d:%02d", sf.floor(seconds / 3600), sf.floor(seconds / 60) % 60, seconds % 60
+    )
+    date = sf.date_add(sf.lit("1970-01-01").cast("date"), days).cast("string")
+    text = sf.concat(date, time, sf.when(of_day % 1_000_000 > 0, fraction).otherwise(""), sf.lit("Z"))
+    return sf.when(micros.isNotNull(), text)
 
 
 def _escaped(text: Column) -> Column:

@@ -64,7 +64,10 @@ def test_the_client_and_the_independent_writer_agree_on_every_record(
 
     assert [text[0].as_py() for text in spelled] == texts
     assert int(_keys.buckets(spelled, 1_009)[0]) == python_keys.bucket_of(texts, 1_009)
-    assert _keys.partition_paths(names, spelled)[0].as_py() == python_keys.partition_path(names, texts)
+    values_in_path = [_keys.partition_texts(vectors.column([value], type_), type_) for value, type_ in pairs]
+    assert _keys.partition_paths(names, values_in_path)[0].as_py() == python_keys.partition_path(
+        names, [python_keys.partition_text(value, type_) for value, type_ in pairs]
+    )
     key = _keys.record_keys(names, spelled)[0].as_py()
     if key is None:
         with pytest.raises(ValueError, match="record key"):

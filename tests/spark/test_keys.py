@@ -18,7 +18,7 @@ from chronolake_model.tables import Field
 from chronolake_spark import errors, keys
 from docs import vectors
 
-SPECIAL = "\"#%'*/:=?\\{}[]^"
+SPECIAL = "\"#%'*/:=?\\{[]^"
 TEXTS = [
     *SPECIAL,
     *map(chr, range(1, 32)),

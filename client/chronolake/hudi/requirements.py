@@ -135,6 +135,21 @@ def _of_keys(table: StoredTable) -> Iterator[str]:
     typed = [name for name in config.partition_fields if ":" in name]
     if typed:
         yield f"the partition field {typed[0]!r} has a key generator of its own"
+    yield from _of_partitions(table)
+
+
+def _of_partitions(table: StoredTable) -> Iterator[str]:
+    try:
+        types = {field.name: field.type for field in schema_of(table)}
+    except UnsupportedFormat:
+        return  # Named among the obstacles of its own.
+    for name in table.config.partition_fields:
+        if types.get(name, "").startswith("timestamp"):
+            yield (
+                f"it is partitioned by the {types[name]} {name!r}: Hudi's writers spell its values in other "
+                "ways than Chronolake's, which would write a record again into another partition; partition "
+                "the table by a date or a string with Hudi"
+            )
 
 
 def _of_merging(table: StoredTable) -> Iterator[str]:

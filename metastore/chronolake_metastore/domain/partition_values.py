@@ -57,8 +57,12 @@ def _boolean(text: str) -> bool:
 
 
 def _timestamp(text: str) -> datetime:
-    # Microseconds since 1970, which mean the same in every time zone of a session.
-    return _EPOCH + timedelta(microseconds=_integer(text))
+    # Hudi's writers spell microseconds since 1970.
+    if _INTEGER.fullmatch(text):
+        return _EPOCH + timedelta(microseconds=int(text))
+    value = parse(Kind.TIMESTAMP, text)
+    assert isinstance(value, datetime)
+    return value
 
 
 _READERS: Final[dict[Kind, Callable[[str], Value]]] = {

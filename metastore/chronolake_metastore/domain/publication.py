@@ -24,7 +24,6 @@ from chronolake_model.vocabulary import TableType
 
 FOUND_SECONDS_MIN: Final = 3_600
 """Between two events of a table about foreign files."""
-_TIMESTAMPS: Final = frozenset({"timestamp", "timestamp_ntz"})
 
 
 class Publishable(Protocol):
@@ -160,10 +159,10 @@ def obstacle(table: Publishable) -> str | None:
         return f"Avro, which is Hudi's form of a schema, cannot state it: {problems[0][:500]}"
     types = {field.name: field.type.strip().lower() for field in table.schema}
     for name in table.partition_fields:
-        if types[name] in _TIMESTAMPS:
+        if types[name] == "timestamp_ntz":
             return (
-                f"it is partitioned by the {types[name]} {name!r}, and Hudi's readers read the values in its "
-                "paths as null; partition by a date or a string"
+                f"it is partitioned by the timestamp_ntz {name!r}, and Hudi's readers fail on such tables; "
+                "partition by a timestamp, a date or a string"
             )
     return _ordering_obstacle(table)
 

@@ -22,9 +22,9 @@ UNREADABLE: dict[str, tuple[dict[str, Any], str]] = {
     "a tick of a microsecond": ({"tick": Tick.MICROSECOND}, "tick"),
     "a name with a space": ({"schema": [*FIELDS, Field("a b", "int")]}, "Avro"),
     "a nested name with a space": ({"schema": [*FIELDS, Field("s", "struct<`a b`:int>")]}, "Avro"),
-    "a partition by a timestamp": (
-        {"schema": [*FIELDS, Field("at", "timestamp")], "partition_fields": ["at"]},
-        "timestamp",
+    "a partition by a timestamp without zone": (
+        {"schema": [*FIELDS, Field("at", "timestamp_ntz")], "partition_fields": ["at"]},
+        "timestamp_ntz",
     ),
     "a string that orders": ({"type": TableType.MERGE_ON_READ, "ordering_field": "day"}, "string"),
     "a nullable ordering field": (
