@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import chronolake
+from chronolake.errors import NotPublished
 from chronolake_model.vocabulary import TableType
 from tests.hudi.hudi_spark import HudiSpark
 from tests.hudi.keyed_table import (
@@ -218,6 +219,69 @@ def test_log_files_of_a_file_group_without_base_file_are_read(
     assert len(assert_readers_agree(hudi_spark, table)) == 1
     table.compact()
     assert len(assert_readers_agree(hudi_spark, table)) == 1
+
+
+@pytest.mark.parametrize("undo", ["insert", "overwrite", "cluster"])
+def test_log_files_in_groups_without_undone_base_files_are_read_after_a_restore(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable], undo: str
+) -> None:
+    table = new_table()
+    table.upsert(row(1, day="b"))
+    savepoint = table.table.savepoint()
+    match undo:
+        case "insert":
+            table.upsert(row(2, "undone"))
+        case "overwrite":
+            table.overwrite("b", row(1, "undone", day="b"))
+        case _:
+            table.cluster("b")
+    table.table.restore(savepoint.requested_time)
+    append_only(table, row(1, "y", day="b"))
+    assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["y"]
+    table.upsert(row(2, "z"))
+    append_only(table, row(2, "y"))
+    assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["y", "y"]
+
+
+def test_publication_waits_while_an_undone_base_file_would_hide_a_log_file(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1, day="b"))
+    savepoint = table.table.savepoint()
+    table.upsert(row(2, "undone"))
+    table.table.restore(savepoint.requested_time)
+    before = assert_readers_agree(hudi_spark, table)
+    append_only(table, row(2, "y"))
+    with pytest.raises(NotPublished, match="day=a/"):
+        table.publish()
+    assert table.of_java(hudi_spark) == before
+
+    table.table.release_savepoint(savepoint.requested_time)
+    append_only(table, row(4, "y"))
+    table.table.clean(retain_commits=1)
+    assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["y", "y", "x"]
+
+
+def test_publication_waits_while_a_pending_base_file_would_hide_a_log_file(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1, day="b"))
+    pending = table.table.begin()
+    stats = table.upserted(pending.requested_time, [row(2, "pending")])
+    pending.mark(*table.markers(stats))
+    before = assert_readers_agree(hudi_spark, table)
+    append_only(table, row(2, "y"))
+    with pytest.raises(NotPublished, match=pending.requested_time):
+        table.publish()
+    assert table.of_java(hudi_spark) == before
+
+    table.table.rollback(pending.requested_time, writer=pending.instant.writer, execute=False)
+    with pytest.raises(NotPublished, match=pending.requested_time):
+        table.publish()
+    table.table.finish_rollbacks()
+    assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["y", "x"]
 
 
 def append_only(table: KeyedTable, *rows: Row) -> str:

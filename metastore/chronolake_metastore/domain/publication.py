@@ -19,7 +19,7 @@ from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType
 from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, CheckPosition, Publisher
 from chronolake_model.tables import Field, NestedField, SchemaField
-from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick
+from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time
 from chronolake_model.vocabulary import TableType
 
 FOUND_SECONDS_MIN: Final = 3_600
@@ -239,4 +239,14 @@ def pause_reason(column: str) -> str:
         f"the column {column[:100]!r} was renamed, or has the name of a former column, and files from before "
         "are still live: Hudi's readers would show wrong values; rewrite these files (upsert, compact or "
         "cluster every file group), or set hudi.publish to false"
+    )
+
+
+def reason_of_hidden_log(group: str, hidden_by: Micros) -> str:
+    """Why publication waits when a base file of no completed instant is before a log file in its group."""
+    return (
+        f"the file group {group[:200]!r} has a base file of the instant {format_time(hidden_by)}, which is "
+        "pending or undone: Hudi's Spark reader would leave out later log files of the group; complete or roll "
+        "back a pending instant and finish its rollback; delete the files of a restored one with a clean; or "
+        "compact the file group"
     )

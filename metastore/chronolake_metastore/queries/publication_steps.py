@@ -22,10 +22,11 @@ from chronolake_metastore.domain.publication_steps import (
 from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_metastore.store import publication as stored, schemas
 from chronolake_metastore.store.postgres.engine import Reader
-from chronolake_model.file_names import FileKind
+from chronolake_metastore.store.publication import HiddenLog
+from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import MICROS_MAX, Micros
-from chronolake_model.vocabulary import Action, Operation
+from chronolake_model.vocabulary import Action, Operation, TableType
 
 EVENTS_MAX: Final = 500
 BYTES_MAX: Final = 8 * 1024 * 1024
@@ -66,6 +67,7 @@ async def load(connection: Reader, table: Table, after: int, hidden_until: int) 
     until = page[-1].version if page else after
     definitions = await _definitions(connection, table, until)
     pause = await _find_pause(connection, table, page, definitions, hidden_until)
+    pause = await _find_pause_of_logs(connection, table, page, hidden_until, pause)
     read = [event for event in page if pause is None or event.version < pause.version]
     return Page(await _material(connection, table, definitions, read), pause)
 
@@ -87,9 +89,10 @@ async def head_reason(connection: Reader, table: Table, time: Micros) -> str | N
         for schema in await schemas.page(connection, table.table_id, 0, SCHEMAS_MAX)
     }
     unreadable = publication.unreadable_versions(table.definition.schema, versions)
-    if not await _has_live_files(connection, table, time, unreadable):
-        return None
-    return publication.pause_reason(next(iter(unreadable.values())))
+    if await _has_live_files(connection, table, time, unreadable):
+        return publication.pause_reason(next(iter(unreadable.values())))
+    hidden = await _find_hidden_log(connection, table, time, time, live_only=True)
+    return None if hidden is None else _reason_of_hidden(hidden)
 
 
 async def _definitions(connection: Reader, table: Table, until: int) -> list[tuple[int, Definition]]:
@@ -156,6 +159,36 @@ async def _find_pause(
         if column is not None:
             return Pause(event.version, publication.pause_reason(column))
     return None
+
+
+async def _find_pause_of_logs(
+    connection: Reader, table: Table, page: Sequence[LogEvent], hidden_until: int, pause: Pause | None
+) -> Pause | None:
+    """The pause at the first log file that Hudi's readers would leave out, if it is before ``pause``."""
+    shown = [event for event in page if event.version > hidden_until]
+    if not shown:
+        return pause
+    after = Micros(shown[0].time - 1)
+    hidden = await _find_hidden_log(connection, table, after, shown[-1].time)
+    if hidden is None:
+        return pause
+    version = next(event.version for event in shown if event.time >= hidden.live_from)
+    if pause is not None and pause.version <= version:
+        return pause
+    return Pause(version, _reason_of_hidden(hidden))
+
+
+async def _find_hidden_log(
+    connection: Reader, table: Table, after: Micros, until: Micros, *, live_only: bool = False
+) -> HiddenLog | None:
+    if table.definition.type is not TableType.MERGE_ON_READ:
+        return None
+    return await stored.find_hidden_log(connection, table.table_id, after, until, live_only=live_only)
+
+
+def _reason_of_hidden(hidden: HiddenLog) -> str:
+    group = relative_path(hidden.partition_path, hidden.file_id)
+    return publication.reason_of_hidden_log(group, hidden.hidden_by)
 
 
 async def _has_live_files(connection: Reader, table: Table, time: Micros, versions: dict[int, str]) -> bool:

@@ -48,6 +48,7 @@ _HAS_LIVE_FILES: Final = """
             AND f.schema_version = ANY (%(schema_versions)s::int[])
     )
 """
+_HIDDEN_LOG: Final = statements.load("publication/find_hidden_log")
 _FACTS: Final = {
     "find_instants": statements.load("publication/find_instants"),
     "find_lists": statements.load("publication/find_lists"),
@@ -96,6 +97,15 @@ class Checked(msgspec.Struct, frozen=True):
 
     foreign_files: list[str]
     check_position: CheckPosition
+
+
+class HiddenLog(msgspec.Struct, frozen=True):
+    """A log file that a base file of no completed instant hides from Hudi's readers, by the instant of that."""
+
+    live_from: Micros
+    partition_path: str
+    file_id: str
+    hidden_by: Micros
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -214,6 +224,15 @@ async def has_live_files(
     """Whether files of these schema versions were live at a time."""
     named = {"table_id": table_id, "time": time, "schema_versions": list(schema_versions)}
     return bool((await statements.execute(connection, _HAS_LIVE_FILES, named)).scalar_one())
+
+
+async def find_hidden_log(
+    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, *, live_only: bool = False
+) -> HiddenLog | None:
+    """The first hidden log file of those that became live in a range, or of all that are live."""
+    named = {"table_id": table_id, "after": after, "until": until, "live_only": live_only}
+    row = (await statements.execute(connection, _HIDDEN_LOG, named)).one_or_none()
+    return None if row is None else HiddenLog(*row)
 
 
 async def page_of_events(

@@ -128,6 +128,46 @@ def test_a_late_file_of_the_schema_before_a_rename_pauses(table: PublishedTable)
     assert table.hudi_rows() == []
 
 
+def test_publication_waits_while_a_pending_base_file_would_hide_a_log_file(
+    client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = PublishedTable(client, tmp_path / "lake", type=TableType.MERGE_ON_READ)
+    pending = table.table.begin()
+    pending.mark(*table.markers(table.files(pending.requested_time, [row(1)])))
+    table.append(row(2), bucket=1)
+    table.publish()
+    table.append(row(1))
+    with pytest.raises(errors.NotPublished, match=pending.requested_time):
+        table.publish()
+    table.append(row(2), bucket=1)
+
+    pending.rollback()
+    assert table.publish().lag_versions == 0
+    assert table.hudi_rows() == [row(1), row(2)]
+
+
+def test_publication_waits_while_an_undone_base_file_would_hide_a_log_file(
+    client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = PublishedTable(client, tmp_path / "lake", type=TableType.MERGE_ON_READ)
+    table.write(row(1))
+    savepoint = table.table.savepoint()
+    undone = table.write(row(2), bucket=1)
+    table.publish()
+    table.table.restore(savepoint.requested_time)
+    table.append(row(1))
+    table.publish()
+    table.append(row(2), bucket=1)
+    with pytest.raises(errors.NotPublished, match=undone):
+        table.publish()
+
+    table.table.release_savepoint(savepoint.requested_time)
+    table.append(row(1))
+    table.table.clean(retain_commits=1)
+    assert table.publish().lag_versions == 0
+    assert table.hudi_rows() == [row(1), row(2)]
+
+
 def test_a_rename_is_refused_if_the_table_is_to_be_published(client: chronolake.Client, tmp_path: Path) -> None:
     table = PublishedTable(client, tmp_path / "lake", properties={"hudi.publish": "true"})
     with pytest.raises(errors.IncompatibleSchema, match=r"hudi\.publish"):
