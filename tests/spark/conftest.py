@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.spark.prices import BUCKETS, priced
 
 # The client compiler alone and one collector thread: the best for a JVM that lives for minutes on two cores.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_PYTHON_WORKERS = Path(__file__).parent / "python_workers"
 _NUMBERS = itertools.count(1)
 
 
@@ -32,17 +34,20 @@ _NUMBERS = itertools.count(1)
 def spark() -> Iterator[SparkSession]:
     """A local session with two cores, which gives each task four attempts, as clusters do."""
     quiet = chronolake_spark.sessions.SETTINGS["spark.driver.extraJavaOptions"]
-    session = chronolake_spark.session(
-        "tests",
-        master="local[2,4]",
-        memory="1g",
-        settings={
-            "spark.sql.shuffle.partitions": "4",
-            "spark.default.parallelism": "2",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.driver.extraJavaOptions": f"{quiet} {_JVM}",
-        },
-    )
+    # The JVM keeps this path, and the daemons of Python workers get it from there.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(_PYTHON_WORKERS), prepend=os.pathsep)
+        session = chronolake_spark.session(
+            "tests",
+            master="local[2,4]",
+            memory="1g",
+            settings={
+                "spark.sql.shuffle.partitions": "4",
+                "spark.default.parallelism": "2",
+                "spark.sql.adaptive.enabled": "false",
+                "spark.driver.extraJavaOptions": f"{quiet} {_JVM}",
+            },
+        )
     yield session
     session.stop()
 
