@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import io
 import itertools
-import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +27,7 @@ from chronolake_hudi.log_files import BlockType, LogBlock
 from chronolake_model.file_names import bucket_file_id, generation_of
 from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
-from chronolake_model.record_keys import escape
+from chronolake_model.record_keys import DEFAULT_PARTITION, escape
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import TableType
 from tests.hudi.hudi_spark import HudiSpark
@@ -73,6 +72,7 @@ class KeyedTable(PublishedTable):
         properties = {"hudi.table-version": str(version), **definition.pop("properties", {})}
         super().__init__(client, folder, type=table_type, properties=properties, **definition)
         self.requested_times: list[str] = []
+        self.is_in_other_order = False
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -89,31 +89,31 @@ class KeyedTable(PublishedTable):
         """Write the files of an upsert: their write stats."""
         slices = self.slices()
         stats: list[Any] = []
-        for (day, bucket), own in _by_group(rows).items():
-            file_slice = slices.get((day, bucket))
+        for (path, bucket), own in _by_group(rows).items():
+            file_slice = slices.get((path, bucket))
             if file_slice is not None and self.is_merge_on_read:
-                stats.append(self.log_file(requested, day, bucket, [self.data_block(requested, own, blocks)]))
+                stats.append(self.log_file(requested, path, bucket, [self.data_block(requested, own, blocks)]))
                 continue
             kept = {} if file_slice is None else self._kept(file_slice)
             for row in own:
                 _apply(kept, str(row["id"]), self._entry(row))
-            stats.append(self._base(requested, day, bucket, kept))
+            stats.append(self._base(requested, path, bucket, kept))
         return stats
 
     def delete(self, *rows: Row) -> str:
         """Delete the keys of rows; in an event-time table, up to the ordering values of the rows."""
         with self.table.begin(operation=Operation.DELETE) as write:
             requested, slices = write.requested_time, self.slices()
-            for (day, bucket), own in _by_group(rows).items():
+            for (path, bucket), own in _by_group(rows).items():
                 if self.is_merge_on_read:
                     self.add(
-                        write, [self.log_file(requested, day, bucket, [self._delete_block(requested, own)])]
+                        write, [self.log_file(requested, path, bucket, [self._delete_block(requested, own)])]
                     )
                     continue
-                kept = self._kept(slices[day, bucket])
+                kept = self._kept(slices[path, bucket])
                 for row in own:
                     kept.pop(str(row["id"]), None)
-                self.add(write, [self._base(requested, day, bucket, kept)])
+                self.add(write, [self._base(requested, path, bucket, kept)])
         return self._completed(write)
 
     def plan_compaction(self) -> str | None:
@@ -144,21 +144,22 @@ class KeyedTable(PublishedTable):
         before = self.slices(write.requested_time)
         places = {(group.partition_path, _bucket(group.file_id)) for group in write.instant.plan.file_groups}
         return [
-            self._base(write.requested_time, day, bucket, self._kept(file_slice))
-            for (day, bucket), file_slice in before.items()
-            if (_path(day), bucket) in places
+            self._base(write.requested_time, path, bucket, self._kept(file_slice))
+            for (path, bucket), file_slice in before.items()
+            if (path, bucket) in places
         ]
 
     def cluster(self, day: str) -> str:
         """Rewrite the file groups of a day as new ones with the same rows."""
-        before = self._of_day(day)
+        path = partition_path(day)
+        before = self._of_path(path)
         groups = [FileGroupName(part.partition_path, part.file_id) for part in before.values()]
         plan = self.table.plan(Action.CLUSTERING, groups)
         with self.table.execute(plan.requested_time) as write:
             for bucket, file_slice in before.items():
                 generation = generation_of(file_slice.file_id) + 1
                 kept = self._kept(file_slice)
-                self.add(write, [self._base(write.requested_time, day, bucket, kept, generation)])
+                self.add(write, [self._base(write.requested_time, path, bucket, kept, generation)])
             for group in groups:
                 write.replace(group)
         return self._completed(write)
@@ -166,14 +167,15 @@ class KeyedTable(PublishedTable):
     def overwrite(self, day: str, *rows: Row) -> str:
         """Replace the rows of a day; without rows, delete the partition."""
         operation = Operation.INSERT_OVERWRITE if rows else Operation.DELETE_PARTITION
-        before = self._of_day(day)
+        path = partition_path(day)
+        before = self._of_path(path)
         with self.table.begin(action=Action.REPLACECOMMIT, operation=operation) as write:
             for file_slice in before.values():
                 write.replace(FileGroupName(file_slice.partition_path, file_slice.file_id))
             for (_, bucket), own in _by_group(rows).items():
                 kept = {str(row["id"]): self._entry(row) for row in own}
-                generation = self._generation(day, bucket) + (bucket in before)
-                self.add(write, [self._base(write.requested_time, day, bucket, kept, generation)])
+                generation = self._generation(path, bucket) + (bucket in before)
+                self.add(write, [self._base(write.requested_time, path, bucket, kept, generation)])
         return self._completed(write)
 
     def add(self, write: chronolake.Write, stats: Iterable[Any]) -> None:
@@ -196,10 +198,9 @@ class KeyedTable(PublishedTable):
         return completed
 
     def slices(self, as_of: str | None = None) -> dict[tuple[str, int], FileSlice]:
-        """The file slices that Chronolake serves, by day and bucket."""
+        """The file slices that Chronolake serves, by partition path and bucket."""
         return {
-            (urllib.parse.unquote(part.partition_path.removeprefix("day=")), _bucket(part.file_id)): part
-            for part in self.table.snapshot(as_of).slices
+            (part.partition_path, _bucket(part.file_id)): part for part in self.table.snapshot(as_of).slices
         }
 
     def own_rows(self, as_of: str | None = None) -> list[tuple[str, ...]]:
@@ -243,48 +244,47 @@ class KeyedTable(PublishedTable):
         ]
         return sorted((tuple(_text(row.get(name)) for name in names) for row in rows), key=lambda row: row[1:])
 
-    def log_file(self, requested: str, day: str, bucket: int, blocks: Sequence[LogBlock]) -> Any:
+    def log_file(self, requested: str, path: str, bucket: int, blocks: Sequence[LogBlock]) -> Any:
         """Write a log file: its write stat."""
-        partition = _path(day)
-        file_id = bucket_file_id(bucket, self._generation(day, bucket))
+        file_id = bucket_file_id(bucket, self._generation(path, bucket))
         name = f".{file_id}_{requested}.log.1_0-0-0"
         content = b"".join(map(log_files.encode, blocks))
-        (self.folder / partition).mkdir(parents=True, exist_ok=True)
-        (self.folder / partition / name).write_bytes(content)
-        return chronolake.WriteStat(
-            partition, file_id, name, len(content), records=1, updates=1, has_field_ids=True
-        )
+        (self.folder / path).mkdir(parents=True, exist_ok=True)
+        (self.folder / path / name).write_bytes(content)
+        return chronolake.WriteStat(path, file_id, name, len(content), records=1, updates=1, has_field_ids=True)
 
-    def _generation(self, day: str, bucket: int) -> int:
+    def _generation(self, path: str, bucket: int) -> int:
         """Of the live file group of a bucket, or else behind its replaced ones."""
-        live = self.slices().get((day, bucket))
+        live = self.slices().get((path, bucket))
         if live is not None:
             return generation_of(live.file_id)
         groups = self.table.replaced_file_groups().file_groups
         replaced = [
             generation_of(group.file_id)
             for group in groups
-            if group.partition_path == _path(day) and _bucket(group.file_id) == bucket
+            if group.partition_path == path and _bucket(group.file_id) == bucket
         ]
         return max(replaced, default=-1) + 1
 
     def _base(
-        self, requested: str, day: str, bucket: int, kept: Mapping[str, Kept], generation: int | None = None
+        self, requested: str, path: str, bucket: int, kept: Mapping[str, Kept], generation: int | None = None
     ) -> Any:
         rows = [entry.row for entry in kept.values() if entry.row is not None]
-        generation = self._generation(day, bucket) if generation is None else generation
-        [stat] = self.files(requested, rows, bucket, generation, partition=_path(day))
+        generation = self._generation(path, bucket) if generation is None else generation
+        [stat] = self.files(requested, rows, bucket, generation, partition=path)
         return stat
 
     @override
     def _table(self, requested_time: str, partition: str, name: str, rows: Sequence[Row]) -> pa.Table:
         table = super()._table(requested_time, partition, name, rows)
+        if self.is_in_other_order:
+            table = table.select(table.column_names[::-1])
         return table.cast(field_ids.with_field_ids(table.schema, self.table.definition.schema))
 
     def data_block(self, requested: str, rows: Sequence[Row], blocks: Blocks) -> LogBlock:
         """A block with rows of one partition."""
         schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
-        records = self._table(requested, _path(rows[0]["day"]), "", rows)
+        records = self._table(requested, partition_path(rows[0]["day"]), "", rows)
         if blocks is Blocks.AVRO:
             return log_blocks.avro_block(requested, schema, records.to_pylist())
         content = io.BytesIO()
@@ -293,7 +293,9 @@ class KeyedTable(PublishedTable):
 
     def _delete_block(self, requested: str, rows: Sequence[Row]) -> LogBlock:
         schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
-        deleted = [DeletedRecord(str(row["id"]), _path(row["day"]), self._ordering_value(row)) for row in rows]
+        deleted = [
+            DeletedRecord(str(row["id"]), partition_path(row["day"]), self._ordering_value(row)) for row in rows
+        ]
         return log_blocks.delete_block(requested, schema, deleted)
 
     def _ordering_value(self, row: Row) -> OrderingValue | None:
@@ -337,8 +339,8 @@ class KeyedTable(PublishedTable):
             rows = pq.read_table(io.BytesIO(block.content)).to_pylist()
         return [(row[RECORD_KEY], self._entry(row)) for row in rows]
 
-    def _of_day(self, day: str) -> dict[int, FileSlice]:
-        return {bucket: part for (own_day, bucket), part in self.slices().items() if own_day == day}
+    def _of_path(self, path: str) -> dict[int, FileSlice]:
+        return {bucket: part for (own_path, bucket), part in self.slices().items() if own_path == path}
 
     def _completed(self, write: chronolake.Write) -> str:
         self.requested_times.append(write.requested_time)
@@ -404,14 +406,22 @@ def changes_of_java(spark: HudiSpark, table: KeyedTable, after: str, until: str)
     return table.of_java(spark, **options)
 
 
-def _path(day: str) -> str:
-    return f"day={escape(day)}"
+def partition_path(day: Any) -> str:
+    """The partition path of a value."""
+    match day:
+        case None:
+            text = DEFAULT_PARTITION
+        case bool():
+            text = str(day).lower()
+        case _:
+            text = escape(str(day))
+    return f"day={text}"
 
 
 def _by_group(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
     groups: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["day"], row["id"] % BUCKETS), []).append(row)
+        groups.setdefault((partition_path(row["day"]), row["id"] % BUCKETS), []).append(row)
     return groups
 
 

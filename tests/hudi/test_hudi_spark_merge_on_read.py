@@ -20,6 +20,7 @@ from tests.hudi.keyed_table import (
     assert_history_agrees,
     assert_readers_agree,
     changes_of_java,
+    partition_path,
 )
 from tests.hudi.written_tables import Blocks
 from tests.published import Row
@@ -289,7 +290,9 @@ def append_only(table: KeyedTable, *rows: Row) -> str:
     write = table.table.begin()
     time = write.requested_time
     stats = [
-        table.log_file(time, seen["day"], seen["id"] % 2, [table.data_block(time, [seen], Blocks.PARQUET)])
+        table.log_file(
+            time, partition_path(seen["day"]), seen["id"] % 2, [table.data_block(time, [seen], Blocks.PARQUET)]
+        )
         for seen in rows
     ]
     return table.complete(write, stats)
