@@ -67,7 +67,7 @@ class PublishedTable:
         self.folder = folder
         self.table = client.create_table(
             name,
-            base_path=str(folder),
+            base_path=definition.pop("base_path", str(folder)),
             schema=fields,
             record_key_fields=definition.pop("record_key_fields", ["id"]),
             partition_fields=definition.pop("partition_fields", ["day"]),
