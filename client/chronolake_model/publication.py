@@ -17,6 +17,8 @@ PUBLISHER_PROPERTY: Final = "hudi.publisher"
 """Who publishes a table; see ``Publisher``."""
 TABLE_VERSION_PROPERTY: Final = "hudi.table-version"
 """The version of the Hudi table: 8 (the default, read by Hudi 1.0.2 and later) or 9 (Hudi 1.1 and later)."""
+PUBLICATION_LEASE_SECONDS_MAX: Final = 300
+"""The longest lease of a publisher: while it is silent, other publishers, compactions and cleans may wait."""
 FOREIGN_FILES_MAX: Final = 100
 """Foreign files that a report names."""
 
@@ -82,7 +84,12 @@ class TakePublicationLease(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
     publisher: PublisherName
     lease_seconds: Annotated[
-        int, Meta(ge=1, le=86_400, description="How long the publisher may stay silent, in seconds.")
+        int,
+        Meta(
+            ge=1,
+            le=PUBLICATION_LEASE_SECONDS_MAX,
+            description="How long the publisher may stay silent, in seconds. A live lease is not extended.",
+        ),
     ] = LEASE_SECONDS_DEFAULT
 
 

@@ -30,7 +30,14 @@ async def publish(
     """The answer of ``AsyncTable.publish``."""
     lease = await transport.send(calls.publication.take_lease(table, body))
     publisher = _Publisher(transport, location, lease.table)
-    await concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+    try:
+        await concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+    except Exception:
+        # Others need not wait for the end of the lease. The position stays: it never moves back.
+        with contextlib.suppress(errors.ChronolakeError):
+            report = ReportPublication(lease.publisher, lease.epoch, lease.published_version, release=True)
+            await transport.send(calls.publication.report(lease.table, report))
+        raise
     assert publisher.publication is not None, "the protocol ends with a report"
     return publisher.publication
 

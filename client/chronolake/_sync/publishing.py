@@ -29,7 +29,14 @@ def publish(transport: Transport, location: Location, table: str, body: TakePubl
     """The answer of ``Table.publish``."""
     lease = transport.send(calls.publication.take_lease(table, body))
     publisher = _Publisher(transport, location, lease.table)
-    concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+    try:
+        concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+    except Exception:
+        # Others need not wait for the end of the lease. The position stays: it never moves back.
+        with contextlib.suppress(errors.ChronolakeError):
+            report = ReportPublication(lease.publisher, lease.epoch, lease.published_version, release=True)
+            transport.send(calls.publication.report(lease.table, report))
+        raise
     assert publisher.publication is not None, "the protocol ends with a report"
     return publisher.publication
 

@@ -42,7 +42,7 @@ STEPS_BYTES_MAX: Final = 16 * 1024 * 1024
 PARTITIONS_MAX: Final = 1_000
 """The partitions of a page, which is what one check compares."""
 REPORT_LEASE_SECONDS: Final = 60
-"""A report renews the lease for so long."""
+"""A report that moves the position forwards extends the lease to so long from now."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -134,11 +134,13 @@ async def take_lease(database: Database, table_name: str, body: wire.TakePublica
         position = await _unpaused(connection, table, progress.position, now)
         is_new = position.publisher != body.publisher
         if position.paused_version is None:
+            # Only a report with progress extends a lease: taking it again does not.
+            is_live = position.is_leased(now)
             position = msgspec.structs.replace(
                 position,
                 epoch=position.epoch + is_new,
                 publisher=body.publisher,
-                lease_expires_at=lease_end(now, body.lease_seconds),
+                lease_expires_at=(position.lease_expires_at if is_live else lease_end(now, body.lease_seconds)),
             )
         await stored.save(connection, table.table_id, position)
     if position.paused_reason is not None:

@@ -7,7 +7,12 @@ SET published_version = greatest(p.published_version, %(version)s),
     ),
     published_at = moment(%(now)s),
     hidden_until = CASE WHEN p.hidden_until > greatest(p.published_version, %(version)s) THEN p.hidden_until END,
-    lease_expires_at = CASE WHEN %(release)s THEN NULL ELSE moment(%(lease_expires_at)s) END,
+    -- A publisher that makes no progress keeps nobody waiting: its lease ends when it was to end.
+    lease_expires_at = CASE
+        WHEN %(release)s THEN NULL
+        WHEN %(version)s > p.published_version THEN greatest(p.lease_expires_at, moment(%(lease_expires_at)s))
+        ELSE p.lease_expires_at
+    END,
     foreign_files = coalesce(%(foreign_files)s::text::jsonb, p.foreign_files),
     check_position = coalesce(%(check_position)s::text::jsonb, p.check_position),
     checked_at = CASE WHEN %(foreign_files)s::text IS NULL THEN p.checked_at ELSE moment(%(now)s) END,
