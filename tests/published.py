@@ -130,16 +130,22 @@ class PublishedTable:
             columns[field.name] = pa.array([row.get(field.name) for row in rows], _ARROW[field.type])
         return pa.table(columns)
 
-    def append(self, *rows: Row, bucket: int = 0) -> str:
-        """Complete a delta commit that appends a log file with these rows, of one day: its requested time."""
+    def append(self, *rows: Row, bucket: int = 0, avro: bool = False) -> str:
+        """Complete a delta commit that appends a log file with these rows, of one day: its requested time.
+
+        The block of the file is Parquet or Avro.
+        """
         with self.table.begin() as write:
             time, file_id = write.requested_time, bucket_file_id(bucket)
             partition = f"day={rows[0]['day']}"
             name = f".{file_id}_{time}.log.1_0-0-0"
+            written = self._table(time, partition, name, rows)
             content = pa.BufferOutputStream()
-            pq.write_table(self._table(time, partition, name, rows), content)
+            pq.write_table(written, content)
             schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
             block = log_blocks.parquet_block(time, schema, content.getvalue().to_pybytes())
+            if avro:
+                block = log_blocks.avro_block(time, schema, written.to_pylist())
             encoded = log_files.encode(block)
             (self.folder / partition / name).write_bytes(encoded)
             write.add(

@@ -19,6 +19,8 @@ TABLE_VERSION_PROPERTY: Final = "hudi.table-version"
 """The version of the Hudi table: 8 (the default, read by Hudi 1.0.2 and later) or 9 (Hudi 1.1 and later)."""
 PUBLICATION_LEASE_SECONDS_MAX: Final = 300
 """The longest lease of a publisher: while it is silent, other publishers, compactions and cleans may wait."""
+LOG_BLOCKS_PROPERTY: Final = "hudi.log-blocks"
+"""What the data blocks of all log files are: ``avro``, or ``parquet`` (the default) if there may be others."""
 FOREIGN_FILES_MAX: Final = 100
 """Foreign files that a report names."""
 

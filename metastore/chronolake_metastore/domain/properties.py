@@ -19,6 +19,7 @@ from chronolake_model import storage
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.publication import (
+    LOG_BLOCKS_PROPERTY,
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
     TABLE_VERSION_PROPERTY,
@@ -86,6 +87,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     PUBLISH_PROPERTY: _one_of("true", "false"),
     PUBLISHER_PROPERTY: _one_of(*Publisher),
     TABLE_VERSION_PROPERTY: _one_of("8", "9"),
+    LOG_BLOCKS_PROPERTY: _one_of("avro", "parquet"),
     ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},

@@ -17,7 +17,13 @@ from chronolake_metastore.domain.events import HudiFilesFound
 from chronolake_model import column_types, nested_fields
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType
-from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, CheckPosition, Publisher
+from chronolake_model.publication import (
+    LOG_BLOCKS_PROPERTY,
+    PUBLISH_PROPERTY,
+    PUBLISHER_PROPERTY,
+    CheckPosition,
+    Publisher,
+)
 from chronolake_model.tables import Field, NestedField, SchemaField
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time
 from chronolake_model.vocabulary import TableType
@@ -145,7 +151,7 @@ def publisher_of(table: Publishable) -> Publisher:
 
 def refuse_unreadable(table: Publishable) -> None:
     """Raise ``InvalidTable`` when the table is to be published, by its property, and Hudi cannot read it."""
-    reason = obstacle(table) if is_demanded(table) else None
+    reason = (obstacle(table) or log_obstacle(table)) if is_demanded(table) else None
     if reason is not None:
         raise errors.InvalidTable(f"{PUBLISH_PROPERTY} is true, but {reason}", property=PUBLISH_PROPERTY)
 
@@ -164,23 +170,28 @@ def obstacle(table: Publishable) -> str | None:
                 f"it is partitioned by the timestamp_ntz {name!r}, and Hudi's readers fail on such tables; "
                 "partition by a timestamp, a date or a string"
             )
-    return _ordering_obstacle(table)
+    return None
 
 
-def _ordering_obstacle(table: Publishable) -> str | None:
+def log_obstacle(table: Publishable) -> str | None:
+    """Why Hudi's readers cannot read log files of a table of this definition; None if they can.
+
+    A merge-on-read table without log files is read rightly: only the merge compares ordering values.
+    """
     if table.type is not TableType.MERGE_ON_READ or table.ordering_field is None:
         return None
     field = next(field for field in table.schema if field.name == table.ordering_field)
-    if field.type.strip().lower() == "string":
+    if field.type.strip().lower() == "string" and table.properties.get(LOG_BLOCKS_PROPERTY) != "avro":
         return (
-            f"it is merge-on-read, and its ordering field {field.name!r} is a string: Hudi's readers lose "
-            "updates; use a number, a date or a timestamp"
+            f"it has log files, and its ordering field {field.name!r} is a string: Hudi's readers lose updates "
+            f"that are in Parquet blocks; use a number, a date or a timestamp, or write Avro blocks and set "
+            f"{LOG_BLOCKS_PROPERTY} to avro"
         )
     # Hudi has read its own table with such a column before.
     if field.nullable and ADOPTED_PROPERTY not in table.properties:
         return (
-            f"it is merge-on-read, and its ordering field {field.name!r} is nullable: Hudi's readers fail at a "
-            "null; create the table with the column as not nullable"
+            f"it has log files, and its ordering field {field.name!r} is nullable: Hudi's readers fail at a "
+            "null, or take it for 0; compact all log files, and create tables with the column as not nullable"
         )
     return None
 

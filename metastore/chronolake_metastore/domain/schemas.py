@@ -82,7 +82,8 @@ def _refuse_unreadable(table: Table, fields: Sequence[SchemaField]) -> None:
     """Raise ``IncompatibleSchema`` when Hudi must be able to read the table, and could not."""
     if not publication.is_demanded(table.definition):
         return
-    reason = publication.obstacle(msgspec.structs.replace(table.definition, schema=list(fields)))
+    changed = msgspec.structs.replace(table.definition, schema=list(fields))
+    reason = publication.obstacle(changed) or publication.log_obstacle(changed)
     renamed = publication.unreadable_versions(fields, {0: table.definition.schema})
     if reason is None and renamed:
         reason = f"Hudi's readers would show wrong values of {renamed[0]!r} in the files from before"

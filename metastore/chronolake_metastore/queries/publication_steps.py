@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from chronolake_metastore.domain import actions, events, publication, tables
+from chronolake_metastore.domain import actions, events, publication, published_partitions, tables
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
 from chronolake_metastore.domain.lists import ListName
 from chronolake_metastore.domain.publication_steps import (
@@ -20,7 +20,7 @@ from chronolake_metastore.domain.publication_steps import (
     WrittenFile,
 )
 from chronolake_metastore.domain.tables import Definition, Table
-from chronolake_metastore.store import publication as stored, schemas
+from chronolake_metastore.store import partitions, publication as stored, schemas
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.publication import HiddenLog
 from chronolake_model.file_names import FileKind, relative_path
@@ -68,8 +68,15 @@ async def load(connection: Reader, table: Table, after: int, hidden_until: int) 
     definitions = await _definitions(connection, table, until)
     pause = await _find_pause(connection, table, page, definitions, hidden_until)
     pause = await _find_pause_of_logs(connection, table, page, hidden_until, pause)
-    read = [event for event in page if pause is None or event.version < pause.version]
-    return Page(await _material(connection, table, definitions, read), pause)
+    material = await _material(connection, table, definitions, _before(page, pause))
+    by_files = _find_unreadable_files(material, hidden_until)
+    if by_files is None:
+        return Page(material, pause)
+    return Page(msgspec.structs.replace(material, events=_before(page, by_files)), by_files)
+
+
+def _before(page: Sequence[LogEvent], pause: Pause | None) -> list[LogEvent]:
+    return [event for event in page if pause is None or event.version < pause.version]
 
 
 async def definitions_behind(connection: Reader, table: Table, version: int) -> list[Definition]:
@@ -92,7 +99,28 @@ async def head_reason(connection: Reader, table: Table, time: Micros) -> str | N
     if await _has_live_files(connection, table, time, unreadable):
         return publication.pause_reason(next(iter(unreadable.values())))
     hidden = await _find_hidden_log(connection, table, time, time, live_only=True)
-    return None if hidden is None else _reason_of_hidden(hidden)
+    if hidden is not None:
+        return _reason_of_hidden(hidden)
+    return await _reason_of_logs(connection, table, time, table.definition) or await _reason_of_partitions(
+        connection, table, time
+    )
+
+
+async def _reason_of_logs(connection: Reader, table: Table, time: Micros, definition: Definition) -> str | None:
+    reason = publication.log_obstacle(definition)
+    if reason is None or not await stored.has_live_logs(connection, table.table_id, time):
+        return None
+    return reason
+
+
+async def _reason_of_partitions(connection: Reader, table: Table, time: Micros) -> str | None:
+    """Why Hudi's readers cannot read one of the partitions of a state that is published at once."""
+    if not table.definition.partition_fields:
+        return None
+    paths = await partitions.paths(connection, table.table_id, "")
+    unreadable = [path for path in paths if published_partitions.obstacle(table.definition, path)]
+    live = await stored.first_live_partition(connection, table.table_id, time, unreadable)
+    return None if live is None else published_partitions.obstacle(table.definition, live)
 
 
 async def _definitions(connection: Reader, table: Table, until: int) -> list[tuple[int, Definition]]:
@@ -147,6 +175,7 @@ async def _find_pause(
             case events.TableCreated() | events.TableAltered() | events.TableSchemaChanged():
                 present = by_version[event.version]
                 reason = publication.obstacle(present)
+                reason = reason or await _reason_of_logs(connection, table, event.time, present)
                 if reason is not None:
                     return Pause(event.version, reason)
                 unreadable = publication.unreadable_versions(present.schema, versions)
@@ -189,6 +218,23 @@ async def _find_hidden_log(
 def _reason_of_hidden(hidden: HiddenLog) -> str:
     group = relative_path(hidden.partition_path, hidden.file_id)
     return publication.reason_of_hidden_log(group, hidden.hidden_by)
+
+
+def _find_unreadable_files(material: Material, hidden_until: int) -> Pause | None:
+    """The first event of a page that writes a file where Hudi's readers cannot read it."""
+    for event in material.events:
+        if event.version <= hidden_until or not isinstance(event.payload, InstantCompleted):
+            continue
+        assert event.instant is not None
+        definition = next(made for at, made in reversed(material.definitions) if at <= event.version)
+        files = material.written.get(event.instant, ())
+        has_logs = any(file.kind is FileKind.LOG for file in files)
+        reason = publication.log_obstacle(definition) if has_logs else None
+        for path in sorted({file.partition_path for file in files if file.is_first}):
+            reason = reason or published_partitions.obstacle(definition, path)
+        if reason is not None:
+            return Pause(event.version, reason)
+    return None
 
 
 async def _has_live_files(connection: Reader, table: Table, time: Micros, versions: dict[int, str]) -> bool:

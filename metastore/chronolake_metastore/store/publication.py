@@ -49,6 +49,24 @@ _HAS_LIVE_FILES: Final = """
     )
 """
 _HIDDEN_LOG: Final = statements.load("publication/find_hidden_log")
+_HAS_LIVE_LOGS: Final = """
+    SELECT EXISTS (
+        SELECT
+        FROM file f
+        WHERE f.table_id = %(table_id)s
+            AND f.live_from <= moment(%(time)s)
+            AND (f.superseded_at IS NULL OR f.superseded_at > moment(%(time)s))
+            AND f.kind = 'log'
+    )
+"""
+_FIRST_LIVE_PARTITION: Final = """
+    SELECT min(f.partition_path)
+    FROM file f
+    WHERE f.table_id = %(table_id)s
+        AND f.live_from <= moment(%(time)s)
+        AND (f.superseded_at IS NULL OR f.superseded_at > moment(%(time)s))
+        AND f.partition_path = ANY (%(partition_paths)s::text[])
+"""
 _FACTS: Final = {
     "find_instants": statements.load("publication/find_instants"),
     "find_lists": statements.load("publication/find_lists"),
@@ -233,6 +251,22 @@ async def find_hidden_log(
     named = {"table_id": table_id, "after": after, "until": until, "live_only": live_only}
     row = (await statements.execute(connection, _HIDDEN_LOG, named)).one_or_none()
     return None if row is None else HiddenLog(*row)
+
+
+async def has_live_logs(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:
+    """Whether log files were live at a time."""
+    named = {"table_id": table_id, "time": time}
+    return bool((await statements.execute(connection, _HAS_LIVE_LOGS, named)).scalar_one())
+
+
+async def first_live_partition(
+    connection: AsyncConnection, table_id: UUID, time: Micros, partition_paths: Sequence[str]
+) -> str | None:
+    """The first of these partitions that had live files at a time."""
+    if not partition_paths:
+        return None
+    named = {"table_id": table_id, "time": time, "partition_paths": list(partition_paths)}
+    return (await statements.execute(connection, _FIRST_LIVE_PARTITION, named)).scalar_one_or_none()
 
 
 async def page_of_events(

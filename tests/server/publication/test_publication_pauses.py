@@ -26,15 +26,6 @@ UNREADABLE: dict[str, tuple[dict[str, Any], str]] = {
         {"schema": [*FIELDS, Field("at", "timestamp_ntz")], "partition_fields": ["at"]},
         "timestamp_ntz",
     ),
-    "a string that orders": ({"type": TableType.MERGE_ON_READ, "ordering_field": "day"}, "string"),
-    "a nullable ordering field": (
-        {
-            "type": TableType.MERGE_ON_READ,
-            "schema": [*FIELDS, Field("at", "bigint")],
-            "ordering_field": "at",
-        },
-        "nullable",
-    ),
 }
 
 

@@ -1,0 +1,61 @@
+"""Partition paths as Hudi's Spark reader reads them: it takes the values of partition columns from the path.
+
+What it takes from the path must be what the files hold. Paths that are spelled as in docs/writing.md are read
+rightly; a writer may have spelled others (docs/decisions/0044-partitions-for-hudi.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from chronolake_metastore.domain import literals, partition_values
+from chronolake_metastore.domain.literals import Kind
+from chronolake_metastore.domain.partition_values import NULL_PARTITION
+from chronolake_metastore.domain.publication import Publishable
+from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.tables import Field
+
+# The values in the range of 64 bits; Python's dates end at the year 9999.
+_INSTANT: Final = re.compile(r"[+-]?\d{4,6}-\d\d-\d\dT\d\d%3A\d\d%3A\d\d(\.\d{1,6})?Z", re.ASCII)
+_DATE: Final = re.compile(r"[+-]?\d{4,7}-\d\d-\d\d", re.ASCII)
+
+
+def obstacle(table: Publishable, partition_path: str) -> str | None:
+    """Why Hudi's readers take other values from the path than the files hold, and what to do; None if not.
+
+    The paths of an adopted table are Hudi's own.
+    """
+    if not table.partition_fields or ADOPTED_PROPERTY in table.properties:
+        return None
+    by_name = {field.name: field for field in table.schema}
+    fields = [by_name[name] for name in table.partition_fields]
+    return _obstacle(fields, partition_path)
+
+
+def _obstacle(fields: Sequence[Field], partition_path: str) -> str | None:
+    for field, folder in zip(fields, partition_path.split("/"), strict=True):
+        if not _is_readable(field, folder):
+            return (
+                f"Hudi's readers would not find the value of {field.name!r} in the partition path "
+                f"{partition_path[:200]!r}: spell it as docs/writing.md says; rewrite the files of the "
+                "partition, or set hudi.publish to false"
+            )
+    return None
+
+
+def _is_readable(field: Field, folder: str) -> bool:
+    kind = literals.kind_of(field.type)
+    text = folder.partition("=")[2]
+    if text == NULL_PARTITION:
+        # Hudi reads a null. In a column that has none, it is the empty string, or this text.
+        return field.nullable
+    if "%7D" in text:
+        # Hudi looks for the partition of a filter under a path with the character itself.
+        return False
+    if kind is Kind.TIMESTAMP:
+        return _INSTANT.fullmatch(text) is not None
+    if kind is Kind.DATE and _DATE.fullmatch(text):
+        return True
+    return partition_values.candidates(folder, field.name, kind) is not None
