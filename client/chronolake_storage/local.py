@@ -367,6 +367,10 @@ def _link(folder: int, part: str, name: str) -> bool:
 
 
 def _overwrite(folder: int, name: str, body: bytes) -> None:
+    # Hadoop keeps a checksum beside each file that it writes to a local disk, and fails if it is of another
+    # content. Without it nothing is compared.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f".{name}.crc", dir_fd=folder)
     os.rename(_write_part(folder, name, body), name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
 

@@ -53,13 +53,13 @@ class HudiSpark:
         self._process.stdout.close()
         self._log.close()
 
-    def read(self, path: Path, **options: str) -> list[dict[str, Any]]:
+    def read(self, path: Path, where: str = "true", **options: str) -> list[dict[str, Any]]:
         """The records that Hudi reads."""
-        return self._ask({"read": str(path), "options": _dotted(options)})
+        return self._ask({"read": str(path), "where": where, "options": _dotted(options)})
 
-    def rows(self, path: Path, **options: str) -> Rows:
+    def rows(self, path: Path, where: str = "true", **options: str) -> Rows:
         """The rows that Hudi reads, by id."""
-        records = self.read(path, **options)
+        records = self.read(path, where, **options)
         return sorted(([record[name] for name in COLUMNS] for record in records), key=lambda row: row[1])
 
     def write(self, path: Path, rows: Rows, operation: str = "upsert", **options: str) -> None:

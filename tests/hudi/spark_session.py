@@ -1,8 +1,8 @@
 """Hudi's Spark bundle as a process: one JSON document a line in, one out. It runs in an environment of its own.
 
-``python spark_session.py <bundle.jar>``. Requests: ``{"read": path, "options": {…}}`` gives rows,
-``{"write": path, "rows": […], "columns": "id bigint, …", "options": {…}}`` writes, ``{"sql": text}`` gives
-rows.
+``python spark_session.py <bundle.jar>``. Requests: ``{"read": path, "where": "id = 1", "options": {…}}`` gives
+rows, ``{"write": path, "rows": […], "columns": "id bigint, …", "options": {…}}`` writes, ``{"sql": text}``
+gives rows.
 An error is answered as ``{"error": text}``.
 """
 
@@ -40,7 +40,7 @@ def _answer(spark: SparkSession, request: dict[str, Any]) -> Any:
     if "sql" in request:
         return [row.asDict() for row in spark.sql(request["sql"]).collect()]
     if "read" in request:
-        frame = spark.read.format("hudi").options(**options).load(request["read"])
+        frame = spark.read.format("hudi").options(**options).load(request["read"]).where(request["where"])
         return [row.asDict() for row in frame.collect()]
     frame = spark.createDataFrame([tuple(row) for row in request["rows"]], request["columns"]).coalesce(1)
     frame.write.format("hudi").options(**options).mode("append").save(request["write"])

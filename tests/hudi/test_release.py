@@ -120,6 +120,20 @@ def test_a_write_during_the_release_is_not_lost(
     assert rows_by_hudi_rs(path)[-1] == NEW
 
 
+def test_checksums_of_former_properties_are_removed(
+    tmp_path: Path, client: chronolake.Client, namespace: str
+) -> None:
+    path = unpacked("cow9", tmp_path)
+    # Hadoop writes it on local disks, and its readers fail if it is of another content.
+    checksum = path / ".hoodie/.hoodie.properties.crc"
+    checksum.write_bytes(b"crc")
+    name = adopting.adopt(client, Options(name=f"{namespace}.orders", base_path=str(path))).table
+    assert not checksum.exists()
+    checksum.write_bytes(b"crc")
+    releasing.release(client, name)
+    assert not checksum.exists()
+
+
 def test_a_released_table_can_be_adopted_again(
     client: chronolake.Client, table: chronolake.Table, path: Path
 ) -> None:
