@@ -82,6 +82,9 @@ class Files(Protocol):
         A link counts as a file.
         """
 
+    def files_in(self, folder: str) -> list[StoredFile]:
+        """The files directly in a folder, which has few of them. A link counts as a file."""
+
     def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
         """Create empty files: False for a file that existed. Of several callers exactly one gets True."""
 

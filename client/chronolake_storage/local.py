@@ -72,6 +72,10 @@ class LocalFiles:
                 yield from files
                 unlisted += [path for path in reversed(below) if path != METADATA_FOLDER]
 
+    def files_in(self, folder: str) -> list[StoredFile]:
+        with self._opened(missing=True) as folders:
+            return _entries(folders, folder)[0]
+
     def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
         self.make_folder()
         with self._opened() as folders:

@@ -125,6 +125,18 @@ class ObjectFiles:
         except self._refusals as exc:
             raise failed(self._full(folder), exc) from exc
 
+    def files_in(self, folder: str) -> list[StoredFile]:
+        try:
+            listed = self._obstore.list_with_delimiter(self._store, f"{_checked(folder)}/")["objects"]
+        except self._refusals as exc:
+            raise failed(self._full(folder), exc) from exc
+        return [
+            StoredFile(
+                folder, entry["path"].rpartition("/")[2], entry["size"], entry["last_modified"].timestamp()
+            )
+            for entry in listed
+        ]
+
     def create_all_empty(self, paths: Iterable[str]) -> Iterator[bool]:
         return _in_threads(lambda path: self.create(path, b""), paths)
 

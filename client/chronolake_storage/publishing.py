@@ -23,11 +23,8 @@ PROPERTIES_PATH: Final = f"{METADATA_FOLDER}/hoodie.properties"
 TIMELINE_FOLDER: Final = f"{METADATA_FOLDER}/timeline"
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 PROPERTIES_BYTES_MAX: Final = 1024 * 1024
-HUDI_FILES: Final = (
-    f"{METADATA_FOLDER}/hoodie.properties.backup",
-    f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties",
-)
-"""Files outside of the timeline that only Hudi's writers make."""
+HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties"
+"""A file that only Hudi's writers make."""
 _READERS: Final = 16
 """Threads that compare files of one caller at a time."""
 _TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
@@ -157,10 +154,16 @@ def find(files: Files, owned: Owned) -> Found:
     stored = {path: listed[path] for path in owned.timeline if path in listed}
     removed = owned.removed.intersection(listed)
     others = [path for path in listed if path not in stored and path not in removed and not _is_temporary(path)]
+    # Earlier versions of Hudi write their instants directly into .hoodie.
+    others += [
+        file.path
+        for file in files.files_in(METADATA_FOLDER)
+        if file.path != PROPERTIES_PATH and not _is_temporary(file.path)
+    ]
     adopted_at = owned.adopted_at
     if adopted_at is None:
-        sizes = files.sizes(HUDI_FILES)
-        others += [path for path, size in zip(HUDI_FILES, sizes, strict=True) if size is not None]
+        [size_bytes] = files.sizes([HUDI_METADATA_TABLE])
+        others += [HUDI_METADATA_TABLE] if size_bytes is not None else []
     else:
         others = [path for path in others if not _is_of_hudi(path, adopted_at)]
     missing = [path for path in owned.timeline if path not in stored or not stored[path].size_bytes]
@@ -204,7 +207,10 @@ def put_right(
 
 
 def _is_of_hudi(path: str, adopted_at: str) -> bool:
+    """Whether Hudi wrote a file before the table was adopted: instants of later times are of other writers."""
     folder, _, name = path.rpartition("/")
+    if folder == METADATA_FOLDER:
+        return not name[:17].isdigit() or name[:17] <= adopted_at
     return folder != TIMELINE_FOLDER or name[:17] <= adopted_at
 
 

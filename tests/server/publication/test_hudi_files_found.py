@@ -16,9 +16,10 @@ from chronolake_model.checks import FindingKind
 from chronolake_model.publication import FOREIGN_FILES_MAX, PublicationLease
 from tests.fix_server import ServerProcess
 from tests.published import PUBLISHES, PublishedTable, row
-from tests.store.tampering import tamper
+from tests.store.tampering import rebuild, tamper, verify
 
 TIMELINE = ".hoodie/timeline"
+METADATA_TABLE = ".hoodie/metadata/.hoodie/hoodie.properties"
 FOREIGN = f"{TIMELINE}/20300101000000000.commit.requested"
 
 
@@ -187,3 +188,32 @@ def test_check_finds_nothing_wrong_where_a_publisher_is_behind(table: PublishedT
     table.write(row(3, day="newer"), bucket=2)
     assert lease.published_version
     assert [finding for finding in table.table.check().findings if "hudi" in finding.kind] == []
+
+
+def test_files_of_earlier_versions_of_hudi_are_found_beside_the_timeline(table: PublishedTable) -> None:
+    table.write(row(1))
+    table.publish()
+    foreign = [".hoodie/20300101000000000.commit", ".hoodie/hoodie.properties.backup"]
+    for path in foreign:
+        (table.folder / path).touch()
+    metadata_table = table.folder / ".hoodie/metadata/.hoodie"
+    metadata_table.mkdir(parents=True)
+    (metadata_table / "hoodie.properties").touch()
+    checked(table)
+    assert table.table.publication().foreign_files == sorted([*foreign, METADATA_TABLE])
+
+
+def test_a_log_with_foreign_files_is_verified_and_rebuilt(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.publish()
+        report(table, ["a"])
+        table.write(row(2), bucket=1)
+        assert len(found_events(client, table)) == 1
+    assert verify(dsn).findings == []
+    server.stop()
+    assert set(rebuild(dsn).repaired.values()) == {0}
