@@ -16,11 +16,9 @@ from typing_extensions import override
 from chronolake_model.publication import (
     FOREIGN_FILES_MAX,
     CheckPosition,
-    Publication,
     PublicationFiles,
     PublicationLease,
     PublicationPartitions,
-    PublicationState,
     PublicationSteps,
     PublishedFile,
     ReportPublication,
@@ -238,19 +236,19 @@ class Inspection:
             self.damaged.setdefault(file.path, reason)
 
 
-def inspect(publication: Publication, result: Inspection, *, reads_contents: bool) -> Protocol:
+def inspect(result: Inspection, *, is_paused: bool, reads_contents: bool) -> Protocol:
     """Compare the whole publication with storage, and change nothing. Publishers may run meanwhile."""
     owned = yield from read_owned()
     found = yield from Find(owned)
-    unreported: set[str] = set()
-    is_up_to_date = not publication.lag_versions
-    if publication.lag_versions and publication.state is PublicationState.PUBLISHING:
-        # What a publisher may have written, and not reported yet.
-        page = yield from ReadSteps(publication.published_version)
-        unreported = {file.path for step in page.steps for file in step.writes}
-        is_up_to_date = page.is_last
     # What was published or removed since the first reading.
     after = yield from read_owned()
+    unreported: set[str] = set()
+    is_up_to_date = False
+    if not is_paused:
+        # What a publisher may have written, and not reported yet.
+        page = yield from ReadSteps(after.version)
+        unreported = {file.path for step in page.steps for file in step.writes}
+        is_up_to_date = page.is_last
     result.foreign = sorted({*found.foreign} - {*after.timeline} - after.removed - unreported)
     stays = {path for path, version in owned.timeline.items() if after.timeline.get(path) == version}
     result.damaged |= {path: "it is missing or empty" for path in found.missing if path in stays}

@@ -106,13 +106,15 @@ def _is_there(files: Files, file: PublishedFile) -> bool:
 class Owned(msgspec.Struct):
     """What a publication has put into ``.hoodie``.
 
-    ``timeline`` has its files, each with the version of its step; ``removed`` are those that a step removed.
+    ``timeline`` has its files, each with the version of its step; ``removed`` are those that a step removed, up
+    to ``version``.
     ``properties`` is the content of ``hoodie.properties``; None while the table is hidden. For ``adopted_at``
     see ``PublicationFiles``.
     """
 
     timeline: dict[str, int] = {}
     removed: set[str] = set()
+    version: int = 0
     properties: bytes | None = None
     adopted_at: str | None = None
 
@@ -122,7 +124,7 @@ class Owned(msgspec.Struct):
             self.timeline.pop(path, None)
         self.timeline.update(page.written)
         self.removed = self.removed.union(page.removed).difference(page.written)
-        self.properties, self.adopted_at = page.properties, page.adopted_at
+        self.version, self.properties, self.adopted_at = page.version, page.properties, page.adopted_at
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from chronolake_model.publication import (
     Publication,
     PublicationFiles,
     PublicationPartitions,
+    PublicationState,
     PublicationSteps,
     PublishedFile,
     ReportPublication,
@@ -49,15 +50,25 @@ async def publish_if_possible(transport: AsyncTransport, location: Location, tab
 
 
 async def inspect(
-    transport: AsyncTransport, location: Location, publication: Publication, *, reads_contents: bool
-) -> Inspection:
-    """What differs from a publication. Nothing is changed."""
-    result = Inspection()
-    executor = _Publisher(transport, location, publication.table)
-    await concurrency.run_protocol(
-        publications.inspect(publication, result, reads_contents=reads_contents), executor
-    )
-    return result
+    transport: AsyncTransport, location: Location, table: str, *, reads_contents: bool
+) -> Inspection | None:
+    """What differs from a publication; None where nothing was published, or it is off. Nothing is changed."""
+    while True:
+        publication = await transport.send(calls.publication.get(table))
+        if publication.state is PublicationState.OFF or not publication.published_version:
+            return None
+        result, is_paused = Inspection(), publication.state is PublicationState.PAUSED
+        executor = _Publisher(transport, location, table)
+        try:
+            await concurrency.run_protocol(
+                publications.inspect(result, is_paused=is_paused, reads_contents=reads_contents), executor
+            )
+        except errors.NotPublished:
+            # It has paused, or was turned off, meanwhile.
+            if is_paused:
+                raise
+            continue
+        return result
 
 
 class _Publisher:

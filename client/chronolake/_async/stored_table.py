@@ -21,7 +21,7 @@ from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOr
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
-from chronolake_model.publication import Publication, PublicationState, TakePublicationLease
+from chronolake_model.publication import Publication, TakePublicationLease
 from chronolake_model.readers import BeginReading, ReaderLease
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
@@ -279,11 +279,8 @@ class AsyncStoredTable:
 
         Nothing is changed. Without ``reads_contents``, only the listing is compared. Raises ``StorageFailed``.
         """
-        publication = await self.publication()
-        if publication.state is PublicationState.OFF or not publication.published_version:
-            return None
         return await publishing.inspect(
-            self._transport, self._location, publication, reads_contents=reads_contents
+            self._transport, self._location, self.name, reads_contents=reads_contents
         )
 
     async def publish(

@@ -22,7 +22,7 @@ from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOr
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
-from chronolake_model.publication import Publication, PublicationState, TakePublicationLease
+from chronolake_model.publication import Publication, TakePublicationLease
 from chronolake_model.readers import BeginReading, ReaderLease
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
@@ -278,10 +278,7 @@ class StoredTable:
 
         Nothing is changed. Without ``reads_contents``, only the listing is compared. Raises ``StorageFailed``.
         """
-        publication = self.publication()
-        if publication.state is PublicationState.OFF or not publication.published_version:
-            return None
-        return publishing.inspect(self._transport, self._location, publication, reads_contents=reads_contents)
+        return publishing.inspect(self._transport, self._location, self.name, reads_contents=reads_contents)
 
     def publish(
         self, *, publisher: str | None = None, lease_seconds: int = LEASE_SECONDS_DEFAULT

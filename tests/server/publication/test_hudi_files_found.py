@@ -11,9 +11,11 @@ import psycopg
 import pytest
 
 import chronolake
+from chronolake.cli import checks
 from chronolake_hudi import partition_metadata
 from chronolake_model.checks import FindingKind
-from chronolake_model.publication import FOREIGN_FILES_MAX, PublicationLease
+from chronolake_model.publication import FOREIGN_FILES_MAX, PublicationLease, PublicationState
+from chronolake_model.schemas import RenameColumn
 from tests.fix_server import ServerProcess
 from tests.published import PUBLISHES, PublishedTable, row
 from tests.store.tampering import rebuild, tamper, verify
@@ -40,6 +42,12 @@ def report(table: PublishedTable, paths: list[str], total: int = 0) -> Publicati
     body = {"publisher": "liar", "epoch": lease.epoch, "version": lease.version, "release": True}
     table.post("publication", body | {"foreign_files": paths, "foreign_files_total": total})
     return lease
+
+
+def hudi_findings(table: PublishedTable) -> set[tuple[FindingKind, str]]:
+    """What ``chronolake check`` finds wrong with the publication."""
+    findings = table.table.check().findings
+    return {(finding.kind, finding.path) for finding in findings if "hudi" in finding.kind}
 
 
 def an_hour_later(server: ServerProcess, table: PublishedTable) -> None:
@@ -156,7 +164,7 @@ def test_check_reports_foreign_and_damaged_files_and_changes_nothing(table: Publ
     table.write(row(1), row(2, day="b"))
     table.write(row(3), bucket=1)
     table.publish()
-    assert [finding for finding in table.table.check().findings if "hudi" in finding.kind] == []
+    assert hudi_findings(table) == set()
     first, second, *_ = table.timeline()
     (table.folder / TIMELINE / first).unlink()
     content = (table.folder / TIMELINE / second).read_bytes()
@@ -167,9 +175,7 @@ def test_check_reports_foreign_and_damaged_files_and_changes_nothing(table: Publ
     (table.folder / FOREIGN).touch()
     before = table.timeline()
 
-    findings = {(finding.kind, finding.path) for finding in table.table.check().findings}
-
-    assert {finding for finding in findings if "hudi" in finding[0]} == {
+    assert hudi_findings(table) == {
         (FindingKind.FOREIGN_HUDI_FILE, FOREIGN),
         (FindingKind.WRONG_HUDI_FILE, f"{TIMELINE}/{first}"),
         (FindingKind.WRONG_HUDI_FILE, f"{TIMELINE}/{second}"),
@@ -178,16 +184,33 @@ def test_check_reports_foreign_and_damaged_files_and_changes_nothing(table: Publ
     assert table.timeline() == before
 
 
-def test_check_finds_nothing_wrong_where_a_publisher_is_behind(table: PublishedTable) -> None:
+def test_check_finds_nothing_wrong_where_a_publisher_has_not_reported_yet(
+    table: PublishedTable, shared_server: ServerProcess
+) -> None:
     table.write(row(1))
     table.publish()
+    published = table.table.publication().published_version
     table.write(row(2, day="new"), bucket=1)
-    lease = table.lease("busy")
-    # What the next publisher has written, and not reported yet.
-    table.table.publish(publisher="busy")
+    table.publish()
+    with psycopg.connect(shared_server.dsn) as connection:
+        connection.execute(
+            "UPDATE chronolake.publication SET published_version = %s WHERE table_id = %s",
+            [published, table.table.definition.table_id],
+        )
     table.write(row(3, day="newer"), bucket=2)
-    assert lease.published_version
-    assert [finding for finding in table.table.check().findings if "hudi" in finding.kind] == []
+    assert hudi_findings(table) == set()
+
+
+def test_check_compares_a_paused_publication_and_leaves_one_that_is_off(table: PublishedTable) -> None:
+    table.write(row(1))
+    table.publish()
+    table.table.change_schema([RenameColumn("name", "label")])
+    (table.folder / FOREIGN).touch()
+    for _ in ("pauses meanwhile", "paused"):
+        assert hudi_findings(table) == {(FindingKind.FOREIGN_HUDI_FILE, FOREIGN)}
+    assert table.table.publication().state is PublicationState.PAUSED
+    table.table.alter(set={"hudi.publish": "false"})
+    assert hudi_findings(table) == set()
 
 
 def test_files_of_earlier_versions_of_hudi_are_found_beside_the_timeline(table: PublishedTable) -> None:
@@ -217,3 +240,7 @@ def test_a_log_with_foreign_files_is_verified_and_rebuilt(
     assert verify(dsn).findings == []
     server.stop()
     assert set(rebuild(dsn).repaired.values()) == {0}
+
+
+def test_the_command_says_for_each_finding_what_to_do() -> None:
+    assert set(checks._ADVICE) == set(FindingKind)
