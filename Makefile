@@ -43,11 +43,12 @@ suite: $(STAMP)
 
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(if $(HUDI_JAR)$(wildcard .hudi-env),$(MAKE) --no-print-directory test-hudi EXAMPLES=50,@echo "The tests with real Hudi are left out: run make test-hudi")
 
 # Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.
-test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0: 0.5 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…)
+test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0: 0.5 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
-	$(BIN)/python -m pytest -m hudi_spark tests/hudi $(PYTEST_ARGS)
+	$(if $(EXAMPLES),HUDI_EXAMPLES=$(EXAMPLES) )$(BIN)/python -m pytest -m hudi_spark -rs tests/hudi $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py

@@ -386,14 +386,19 @@ def assert_as_of(spark: HudiSpark, table: KeyedTable, requested: str, completed:
 def assert_changes(spark: HudiSpark, table: KeyedTable, after: str, until: str) -> None:
     """The upserts between two completion times."""
     expected = table.upserts(after, until)
+    assert changes_of_hudi_rs(table, after, until) == expected
+    assert changes_of_java(spark, table, after, until) == expected
+
+
+def changes_of_hudi_rs(table: KeyedTable, after: str, until: str) -> list[tuple[str, ...]]:
+    """What hudi-rs returns of a range of completion times."""
     options = (
         hudi.HudiReadOptions()
         .with_query_type(hudi.HudiQueryType.Incremental)
         .with_start_timestamp(after)
         .with_end_timestamp(until)
     )
-    assert table.of_hudi_rs(options) == expected
-    assert changes_of_java(spark, table, after, until) == expected
+    return table.of_hudi_rs(options)
 
 
 def changes_of_java(spark: HudiSpark, table: KeyedTable, after: str, until: str) -> list[tuple[str, ...]]:

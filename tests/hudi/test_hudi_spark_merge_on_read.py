@@ -17,6 +17,7 @@ from tests.hudi.hudi_spark import HudiSpark
 from tests.hudi.keyed_table import (
     KeyedTable,
     assert_base_files_agree,
+    assert_changes,
     assert_history_agrees,
     assert_readers_agree,
     changes_of_java,
@@ -173,9 +174,45 @@ def test_a_log_that_was_requested_before_a_compaction_and_completed_after_it_is_
     assert_readers_agree(hudi_spark, table)
     table.complete(late, stats)
     assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["y", "late", "x"]
-    begin, end = table.completion_time(compaction), table.completion_time(late.requested_time)
-    expected = table.upserts(begin, end)
-    assert changes_of_java(hudi_spark, table, begin, end) == expected
+    end = table.completion_time(late.requested_time)
+    assert len(table.upserts(table.completion_time(compaction), end)) == 2
+    assert_changes(hudi_spark, table, table.completion_time(compaction), end)
+    first = table.completion_time(table.requested_times[0])
+    assert changes_of_java(hudi_spark, table, first, end) == table.upserts(first, end)
+
+
+def test_without_ordering_values_hudi_takes_the_later_requested_of_overlapping_writes(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1))
+    writes = [table.table.begin(), table.table.begin()]
+    stats = [
+        table.upserted(write.requested_time, [row(1, name)])
+        for write, name in zip(writes, ("first", "second"), strict=True)
+    ]
+    for number in (1, 0):
+        table.complete(writes[number], stats[number])
+    table.publish()
+    names = [table.own_rows(), table.of_hudi_rs(), table.of_java(hudi_spark)]
+    assert [seen[-1] for [seen] in names] == ["first", "second", "second"]
+
+
+@pytest.mark.parametrize("blocks", Blocks)
+def test_with_ordering_values_overlapping_writes_are_read_as_chronolake_reads_them(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable], blocks: Blocks
+) -> None:
+    table = new_table(ordering="bigint")
+    table.upsert(row(1, ts=1), row(3, ts=1))
+    writes = [table.table.begin(), table.table.begin()]
+    stats = [
+        table.upserted(writes[0].requested_time, [row(1, "late", ts=3), row(3, "late", ts=2)], blocks),
+        table.upserted(writes[1].requested_time, [row(1, "early", ts=2), row(3, "early", ts=3)], blocks),
+    ]
+    for number in (1, 0):
+        table.complete(writes[number], stats[number])
+        assert_readers_agree(hudi_spark, table)
+    assert [seen[-1] for seen in table.own_rows()] == ["late", "early"]
 
 
 def test_a_restore_takes_back_a_completed_compaction(
