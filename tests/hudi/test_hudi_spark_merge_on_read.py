@@ -77,6 +77,18 @@ def test_updates_and_deletes_go_by_the_ordering_value(
     assert len(assert_readers_agree(hudi_spark, table)) == 8
 
 
+def test_strings_order_in_avro_blocks(hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]) -> None:
+    table = new_table(ordering="string", properties={"hudi.log-blocks": "avro"})
+    table.upsert(*(row(number, ts="b") for number in range(3)))
+    table.upsert(row(0, "older", ts="a"), row(1, "newer", ts="c"), blocks=Blocks.AVRO)
+    table.upsert(row(1, "older", ts="b"), row(4, "new", ts="b"), blocks=Blocks.AVRO)
+    assert [seen[-1] for seen in assert_readers_agree(hudi_spark, table)] == ["x", "newer", "x", "new"]
+    table.delete(row(0, ts="c"), row(2, ts="a"))
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+    table.compact()
+    assert len(assert_readers_agree(hudi_spark, table)) == 3
+
+
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("blocks", Blocks)
 def test_without_ordering_values_the_later_write_wins(
