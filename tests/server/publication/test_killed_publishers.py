@@ -28,7 +28,7 @@ def make(shared_server: ServerProcess, store: Store, tmp_path: Path) -> Iterator
         yield table
 
 
-@pytest.mark.parametrize(("kills", "every"), [(15, 5), pytest.param(500, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "every"), [(8, 4), pytest.param(500, 1, marks=pytest.mark.slow)])
 def test_after_each_death_of_a_publisher_hudi_sees_a_state_that_the_table_had(
     make: Callable[[], StoredTable], shared_server: ServerProcess, kills: int, every: int
 ) -> None:
