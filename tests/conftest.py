@@ -15,6 +15,9 @@ settings.load_profile("chronolake")
 SHORT_MODULES = ("client", "docs", "domain")
 """Folders whose modules last seconds, but for those with Spark."""
 
+LONGEST_MODULES = ("test_covid_revisions", "test_covid_revisions_by_month")
+"""Modules that last for minutes."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _rank(item: pytest.Item) -> int:
     folder = item.path.parent.name
+    if item.path.stem in LONGEST_MODULES:
+        return -1
     if folder in ("spark", "history") or item.get_closest_marker("spark") is not None:
         return 0
     return 2 if folder in SHORT_MODULES else 1

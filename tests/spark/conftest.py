@@ -15,17 +15,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
-import chronolake_spark.sessions
+import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake.errors import TableNotFound
 from chronolake_spark import SparkTable, table as spark_table
 from tests.fix_server import ServerProcess
-from tests.spark import hudi_reader
+from tests.spark import hudi_reader, processes
 from tests.spark.ingest_runs import Ingest
 from tests.spark.prices import BUCKETS, priced
 
-# The client compiler alone and one collector thread: the best for a JVM that lives for minutes on two cores.
-_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PYTHON_WORKERS = Path(__file__).parent / "python_workers"
 _NUMBERS = itertools.count(1)
 
@@ -33,7 +31,6 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session with two cores, which gives each task four attempts, as clusters do."""
-    quiet = chronolake_spark.sessions.SETTINGS["spark.driver.extraJavaOptions"]
     # The JVM keeps this path, and the daemons of Python workers get it from there.
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", str(_PYTHON_WORKERS), prepend=os.pathsep)
@@ -42,10 +39,10 @@ def spark() -> Iterator[SparkSession]:
             master="local[2,4]",
             memory="1g",
             settings={
+                **processes.SHORT_LIVED,
                 "spark.sql.shuffle.partitions": "4",
                 "spark.default.parallelism": "2",
                 "spark.sql.adaptive.enabled": "false",
-                "spark.driver.extraJavaOptions": f"{quiet} {_JVM}",
             },
         )
     yield session
