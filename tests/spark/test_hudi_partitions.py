@@ -53,6 +53,7 @@ def test_a_partition_by_a_timestamp_is_the_instant_in_every_time_zone(
         number: f"at={path}" for number, path in enumerate(MOMENTS.values())
     }
     assert rows["price"].to_pylist() == [2] * len(MOMENTS)
+    assert table.metastore.check().findings == []
 
 
 @pytest.mark.parametrize(
