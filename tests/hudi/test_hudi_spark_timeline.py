@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import chronolake
 from chronolake_model.vocabulary import TableType
+from chronolake_storage import local
+from chronolake_storage.publishing import PARTITION_METADATA
 from tests.hudi.hudi_spark import HudiFailed, HudiSpark
 from tests.hudi.keyed_table import (
     KeyedTable,
@@ -208,6 +211,18 @@ def test_a_restore_takes_back_writes_and_replaces(
     table.publish()
     table.table.clean(retain_commits=1)
     assert len(assert_readers_agree(hudi_spark, table)) == 3
+
+
+def test_what_a_killed_publisher_left_in_a_partition_is_not_read(
+    hudi_spark: HudiSpark, new_table: Callable[..., KeyedTable]
+) -> None:
+    table = new_table()
+    table.upsert(row(1))
+    assert_readers_agree(hudi_spark, table)
+    folder = os.open(table.folder / "day=a", os.O_RDONLY)
+    local._write_part(folder, PARTITION_METADATA, b"")
+    os.close(folder)
+    assert len(assert_readers_agree(hudi_spark, table)) == 1
 
 
 @pytest.mark.parametrize("value", ["a b", "ü", "1.5", "50%", "x=y", "x/y", "2026-01-01 00:00:00"])
