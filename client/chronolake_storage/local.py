@@ -381,8 +381,8 @@ def _overwrite(folder: int, name: str, body: bytes) -> None:
 
 def _write_part(folder: int, name: str, body: bytes) -> str:
     """Write a temporary file durably; returns its name."""
-    # Hudi's Spark reader takes each file whose name begins with .hoodie_partition_metadata for that of a
-    # partition, and fails at a second one. So the name of the file does not come first.
+    # Where the metadata of a partition is missing, Hudi's Spark reader takes each file for it whose name begins
+    # with .hoodie_partition_metadata, and fails at a second one. So the name of the file does not come first.
     part = f".{uuid.uuid4().hex}.{name.removeprefix('.')}.part"
     with open(os.open(part, _NEW, 0o444, dir_fd=folder), "wb") as file:
         file.write(body)

@@ -218,9 +218,10 @@ def test_what_a_killed_publisher_left_in_a_partition_is_not_read(
 ) -> None:
     table = new_table()
     table.upsert(row(1))
-    assert_readers_agree(hudi_spark, table)
-    folder = os.open(table.folder / "day=a", os.O_RDONLY)
-    local._write_part(folder, PARTITION_METADATA, b"")
+    table.files(table.table.begin().requested_time, [row(2, "b")])
+    folder = os.open(table.folder / "day=b", os.O_RDONLY)
+    for _ in range(2):
+        local._write_part(folder, PARTITION_METADATA, b"")
     os.close(folder)
     assert len(assert_readers_agree(hudi_spark, table)) == 1
 
