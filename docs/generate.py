@@ -117,11 +117,11 @@ def _rest() -> list[str]:
 
 
 def _by_tag(openapi: Json) -> dict[str, list[tuple[str, str, Json]]]:
-    found: dict[str, list[tuple[str, str, Json]]] = {}
+    by_tag: dict[str, list[tuple[str, str, Json]]] = {}
     for path, methods in openapi["paths"].items():
         for method, operation in methods.items():
-            found.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
-    return found
+            by_tag.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
+    return by_tag
 
 
 def _handler_docstrings(app: Litestar) -> dict[tuple[str, str], str]:
@@ -138,14 +138,14 @@ def _handler_docstrings(app: Litestar) -> dict[tuple[str, str], str]:
 def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[str]:
     yield from ("", f"### `{method} {path}`", "", f"**{operation['summary']}** — {about}")
     if parameters := operation.get("parameters"):
-        rows = ((f"`{one['name']}`", one["in"], *_parameter(one)) for one in parameters)
+        rows = ((f"`{parameter['name']}`", parameter["in"], *_parameter(parameter)) for parameter in parameters)
         yield from ("", *_table(("parameter", "in", "form", "meaning"), rows))
     if body := operation.get("requestBody"):
         optional = "" if body["required"] else "; may be left out"
         yield from ("", f"Body: {_form(_content(body))}{optional}.")
     answers = (
-        (status, _forms(one), _meaning(status, one))
-        for status, one in sorted(operation["responses"].items())
+        (status, _forms(response), _meaning(status, response))
+        for status, response in sorted(operation["responses"].items())
         if status != "414"
     )
     yield from ("", *_table(("status", "answer", "when"), answers))
@@ -173,7 +173,7 @@ def _forms(answer: Json) -> str:
     content: Json = answer.get("content", {})
     return (
         " or ".join(
-            _form(one["schema"]) if name.endswith("json") else f"`{name}`" for name, one in content.items()
+            _form(media["schema"]) if name.endswith("json") else f"`{name}`" for name, media in content.items()
         )
         or "nothing"
     )
@@ -195,16 +195,16 @@ def _schema(name: str, schema: Json) -> Iterator[str]:
         return
     defaults = _defaults(name)
     rows = (
-        (f"`{field}`", _form(one), defaults.get(field, "required"), one.get("description", ""))
-        for field, one in _in_order(name, schema["properties"])
+        (f"`{field}`", _form(form), defaults.get(field, "required"), form.get("description", ""))
+        for field, form in _in_order(name, schema["properties"])
     )
     yield from ("", *_table(("field", "form", "default", "meaning"), rows))
 
 
 def _docstring(name: str) -> str:
     """What the class of this name says of itself, as one line per paragraph."""
-    found = _class(name)
-    return "" if found is None else _flowed(inspect.getdoc(found) or "")
+    model = _class(name)
+    return "" if model is None else _flowed(inspect.getdoc(model) or "")
 
 
 def _class(name: str) -> type | None:
@@ -213,11 +213,11 @@ def _class(name: str) -> type | None:
 
 def _in_order(name: str, properties: Mapping[str, Json]) -> Iterable[tuple[str, Json]]:
     """The fields in the order of the class, which is the order in which they are understood."""
-    found = _class(name)
-    if found is None or not issubclass(found, msgspec.Struct):
+    model = _class(name)
+    if model is None or not issubclass(model, msgspec.Struct):
         return properties.items()
-    tag = found.__struct_config__.tag_field
-    names = (*([] if tag is None else [tag]), *found.__struct_encode_fields__)
+    tag = model.__struct_config__.tag_field
+    names = (*([] if tag is None else [tag]), *model.__struct_encode_fields__)
     return ((field, properties[field]) for field in names)
 
 
@@ -228,7 +228,7 @@ def _form(schema: Json) -> str:
         return f"[{name}](#{name.lower()})"
     for several in ("oneOf", "anyOf", "allOf"):
         if several in schema:
-            return " or ".join(_form({**_bounds_of(schema), **one}) for one in schema[several])
+            return " or ".join(_form({**_bounds_of(schema), **variant}) for variant in schema[several])
     match schema.get("type"):
         case "array":
             return f"list of {_form(schema['items'])}"
@@ -255,10 +255,10 @@ def _bounds(schema: Json) -> str:
 
 def _defaults(name: str) -> dict[str, str]:
     """What each field that may be left out then is, by its name in the body."""
-    found = _class(name)
-    if found is None or not issubclass(found, msgspec.Struct):
+    model = _class(name)
+    if model is None or not issubclass(model, msgspec.Struct):
         return {}
-    return {field.encode_name: _default(field) for field in msgspec.structs.fields(found) if not field.required}
+    return {field.encode_name: _default(field) for field in msgspec.structs.fields(model) if not field.required}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
@@ -359,8 +359,8 @@ def _settings() -> list[str]:
     ]
     for name, command in _commands(typer.main.get_command(server_cli.app)):
         lines += ["", f"## `chronolake-metastore {name}`", "", _flowed(command.help)]
-        if flags := [_flag(one) for one in command.params]:
-            rows = ((one.usage, one.variable, one.default, one.help) for one in flags)
+        if flags := [_flag(parameter) for parameter in command.params]:
+            rows = ((flag.usage, flag.variable, flag.default, flag.help) for flag in flags)
             lines += ["", *_table(("flag", "variable", "default", "meaning"), rows)]
     return lines
 
@@ -377,7 +377,7 @@ def _cli() -> list[str]:
     ]
     for name, command in _commands(root):
         lines += ["", f"## `chronolake {name}`", "", _flowed(command.help)]
-        described = ((one.usage, one.default, one.help) for one in map(_flag, command.params))
+        described = ((flag.usage, flag.default, flag.help) for flag in map(_flag, command.params))
         lines += ["", *_table(("argument or option", "default", "meaning"), described)]
     return lines
 
@@ -386,7 +386,7 @@ def _commands(group: Any) -> Iterator[tuple[str, Any]]:
     """Every command below ``group``, by its full name; groups themselves are not commands."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from ((f"{name} {inner}", one) for inner, one in _commands(command))
+            yield from ((f"{name} {inner}", inner_command) for inner, inner_command in _commands(command))
         else:
             yield name, command
 
@@ -408,7 +408,7 @@ def _usage(parameter: Any) -> str:
         return ", ".join([names, *(f"`{name}`" for name in parameter.secondary_opts)])
     choices = parameter.type_descriptor.choices
     if choices:
-        return f"{names} " + " or ".join(f"`{_plain(one)}`" for one in choices)
+        return f"{names} " + " or ".join(f"`{_plain(choice)}`" for choice in choices)
     return f"{names} *{parameter.metavar or parameter.name.strip('_').replace('_', '-')}*"
 
 
@@ -472,8 +472,8 @@ def _python_form(form: msgspec.inspect.Type) -> str:
             return f"[{cls.__name__}](rest.md#{cls.__name__.lower()})"
         case msgspec.inspect.ListType(item_type=item):
             return f"list of {_python_form(item)}"
-        case msgspec.inspect.UnionType(types=(one, msgspec.inspect.NoneType())):
-            return f"{_python_form(one)}, or null"
+        case msgspec.inspect.UnionType(types=(form, msgspec.inspect.NoneType())):
+            return f"{_python_form(form)}, or null"
         case msgspec.inspect.UnionType(types=several):
             return " or ".join(map(_python_form, several))
         case _:

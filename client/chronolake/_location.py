@@ -151,7 +151,7 @@ class Location:
         with storages.storage_failures():
             publishing.execute(self.checked_storage.files, self.guard, steps, is_hidden=is_hidden)
 
-    def find_publication(self, owned: publishing.Owned) -> publishing.Found:
+    def find_publication(self, owned: publishing.Owned) -> publishing.Comparison:
         """List ``.hoodie``, see ``publishing.find``. Raises ``StorageFailed``."""
         with storages.storage_failures():
             return publishing.find(self.checked_storage.files, owned)
@@ -162,18 +162,18 @@ class Location:
             self.guard.remove_published(paths)
 
     def compare_publication(
-        self, expected: Sequence[PublishedFile], found: publishing.Found
+        self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
     ) -> list[PublishedFile]:
         """Find files that are missing or differ, see ``publishing.differing``. Raises ``StorageFailed``."""
         with storages.storage_failures():
-            return publishing.differing(self.checked_storage.files, expected, found.stored)
+            return publishing.differing(self.checked_storage.files, expected, comparison.stored)
 
     def put_publication_right(
-        self, expected: Sequence[PublishedFile], found: publishing.Found
+        self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
     ) -> list[PublishedFile]:
         """Write files that are missing or differ, see ``publishing.put_right``. Raises ``StorageFailed``."""
         with storages.storage_failures():
-            return publishing.put_right(self.checked_storage.files, expected, found.stored)
+            return publishing.put_right(self.checked_storage.files, expected, comparison.stored)
 
     def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """The files that are in storage. Raises ``StorageFailed``."""

@@ -63,7 +63,7 @@ class PlannedClean(msgspec.Struct, frozen=True):
 class CleanPreview(msgspec.Struct, frozen=True):
     """What a clean would delete now. The next clean may differ.
 
-    ``cleaned_before`` is the first completion time that the table would be served as of. ``more`` says that
+    ``cleaned_before`` is the first completion time that the table would be served as of. ``has_more`` says that
     files would be left for the next clean: one clean deletes at most 10,000.
     """
 
@@ -71,4 +71,4 @@ class CleanPreview(msgspec.Struct, frozen=True):
     cleaned_before: str | None
     files_to_delete: list[str]
     size_bytes: int
-    more: bool
+    has_more: bool

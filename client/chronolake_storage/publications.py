@@ -24,7 +24,7 @@ from chronolake_model.publication import (
     ReportPublication,
 )
 from chronolake_storage.protocols import Protocol, Step
-from chronolake_storage.publishing import PARTITION_METADATA, PROPERTIES_PATH, Found, Owned
+from chronolake_storage.publishing import PARTITION_METADATA, PROPERTIES_PATH, Comparison, Owned
 
 
 class Executor(typing.Protocol):
@@ -54,10 +54,10 @@ class Executor(typing.Protocol):
     def remove(self, paths: Sequence[str]) -> Any:
         """Remove files that a step has removed before."""
 
-    def compare(self, expected: Sequence[PublishedFile], found: Found) -> Any:
+    def compare(self, expected: Sequence[PublishedFile], comparison: Comparison) -> Any:
         """Find the files that are missing or differ, see ``publishing.differing``."""
 
-    def put_right(self, expected: Sequence[PublishedFile], found: Found) -> Any:
+    def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> Any:
         """Write files that are missing or differ, see ``publishing.put_right``."""
 
 
@@ -128,7 +128,7 @@ class ReadPartitions(Step[PublicationPartitions]):
 
 
 @dataclass(frozen=True)
-class Find(Step[Found]):
+class Find(Step[Comparison]):
     """List ``.hoodie``."""
 
     owned: Owned
@@ -154,11 +154,11 @@ class Compare(Step[list[PublishedFile]]):
     """Find the files that are missing or differ."""
 
     expected: Sequence[PublishedFile]
-    found: Found
+    comparison: Comparison
 
     @override
     def perform(self, executor: Executor) -> Any:
-        return executor.compare(self.expected, self.found)
+        return executor.compare(self.expected, self.comparison)
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ class PutRight(Step[list[PublishedFile]]):
     """Write files that are missing or differ; the answer is what was written."""
 
     expected: Sequence[PublishedFile]
-    found: Found
+    comparison: Comparison
 
     @override
     def perform(self, executor: Executor) -> Any:
-        return executor.put_right(self.expected, self.found)
+        return executor.put_right(self.expected, self.comparison)
 
 
 def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
@@ -201,22 +201,22 @@ def _check(lease: PublicationLease, version: int) -> Protocol:
     """
     position = lease.check_position
     owned = yield from read_owned()
-    found = yield from Find(owned)
-    if found.removed:
-        yield from Remove(found.removed)
+    comparison = yield from Find(owned)
+    if comparison.removed:
+        yield from Remove(comparison.removed)
     if owned.properties is not None:
-        yield from PutRight([PublishedFile(PROPERTIES_PATH, owned.properties)], found)
-    yield from _put_right_suspects(owned, found, position)
-    content_version = yield from _put_right_contents(owned, found, position.content_version, version)
+        yield from PutRight([PublishedFile(PROPERTIES_PATH, owned.properties)], comparison)
+    yield from _put_right_suspects(owned, comparison, position)
+    content_version = yield from _put_right_contents(owned, comparison, position.content_version, version)
     partitions = yield from ReadPartitions(position.partition)
-    yield from PutRight(partitions.files, found)
-    checked = CheckPosition(version, found.changed_at, content_version, partitions.last)
+    yield from PutRight(partitions.files, comparison)
+    checked = CheckPosition(version, comparison.changed_at, content_version, partitions.last)
     report = ReportPublication(
         lease.publisher,
         lease.epoch,
         version,
-        found.foreign[:FOREIGN_FILES_MAX],
-        foreign_files_total=len(found.foreign),
+        comparison.foreign[:FOREIGN_FILES_MAX],
+        foreign_files_total=len(comparison.foreign),
         release=True,
         check_position=checked,
     )
@@ -239,7 +239,7 @@ class Inspection:
 def inspect(result: Inspection, *, is_paused: bool, reads_contents: bool) -> Protocol:
     """Compare the whole publication with storage, and change nothing. Publishers may run meanwhile."""
     owned = yield from read_owned()
-    found = yield from Find(owned)
+    comparison = yield from Find(owned)
     # What was published or removed since the first reading.
     after = yield from read_owned()
     unreported: set[str] = set()
@@ -249,34 +249,37 @@ def inspect(result: Inspection, *, is_paused: bool, reads_contents: bool) -> Pro
         page = yield from ReadSteps(after.version)
         unreported = {file.path for step in page.steps for file in step.writes}
         is_up_to_date = page.is_last
-    result.foreign = sorted({*found.foreign} - {*after.timeline} - after.removed - unreported)
+    result.foreign = sorted({*comparison.foreign} - {*after.timeline} - after.removed - unreported)
     stays = {path for path, version in owned.timeline.items() if after.timeline.get(path) == version}
-    result.damaged |= {path: "it is missing or empty" for path in found.missing if path in stays}
-    result.damaged |= {path: "it was removed, and is there again" for path in found.removed}
+    result.damaged |= {path: "it is missing or empty" for path in comparison.missing if path in stays}
+    result.damaged |= {path: "it was removed, and is there again" for path in comparison.removed}
     if owned.properties is not None and owned.properties == after.properties:
         properties = PublishedFile(PROPERTIES_PATH, owned.properties)
-        result.add((yield from Compare([properties], found)), "it was changed")
+        result.add((yield from Compare([properties], comparison)), "it was changed")
     if reads_contents:
-        yield from _inspect_contents(owned, found, stays, result)
+        yield from _inspect_contents(owned, comparison, stays, result)
     if is_up_to_date:
-        yield from _inspect_partitions(found, unreported, result)
+        yield from _inspect_partitions(comparison, unreported, result)
 
 
-def _inspect_contents(owned: Owned, found: Found, stays: Container[str], result: Inspection) -> Protocol:
+def _inspect_contents(
+    owned: Owned, comparison: Comparison, stays: Container[str], result: Inspection
+) -> Protocol:
     version = min(owned.timeline.values(), default=1) - 1
     while version < max(owned.timeline.values(), default=0):
         page = yield from ReadSteps(version)
-        result.add((yield from Compare(_owned_files(page, owned, stays), found)), "it was changed")
+        result.add((yield from Compare(_owned_files(page, owned, stays), comparison)), "it was changed")
         version = page.version
 
 
-def _inspect_partitions(found: Found, unreported: Container[str], result: Inspection) -> Protocol:
+def _inspect_partitions(comparison: Comparison, unreported: Container[str], result: Inspection) -> Protocol:
     after: str | None = ""
     while after is not None:
         page = yield from ReadPartitions(after)
         files = [file for file in page.files if file.path not in unreported]
         result.add(
-            (yield from Compare(files, found)), "it is missing: Hudi's Java readers leave the partition out"
+            (yield from Compare(files, comparison)),
+            "it is missing: Hudi's Java readers leave the partition out",
         )
         after = page.last or None
 
@@ -292,12 +295,12 @@ def read_owned() -> Generator[Step[Any], Any, Owned]:
     return owned
 
 
-def _put_right_suspects(owned: Owned, found: Found, position: CheckPosition) -> Protocol:
+def _put_right_suspects(owned: Owned, comparison: Comparison, position: CheckPosition) -> Protocol:
     """Compare files that are missing or empty, or that were changed since they were seen by a check."""
-    suspects = set(found.missing)
+    suspects = set(comparison.missing)
     suspects |= {
         path
-        for path, file in found.stored.items()
+        for path, file in comparison.stored.items()
         # Stores may count in whole seconds. What was published since the last check is not suspect.
         if owned.timeline[path] <= position.version and file.changed_at >= position.changed_at
     }
@@ -305,17 +308,19 @@ def _put_right_suspects(owned: Owned, found: Found, position: CheckPosition) -> 
     for version in sorted(owned.timeline[path] for path in suspects):
         if version > compared:
             page = yield from ReadSteps(version - 1)
-            yield from PutRight(_owned_files(page, owned, suspects), found)
+            yield from PutRight(_owned_files(page, owned, suspects), comparison)
             compared = page.version
 
 
-def _put_right_contents(owned: Owned, found: Found, after: int, until: int) -> Generator[Step[Any], Any, int]:
+def _put_right_contents(
+    owned: Owned, comparison: Comparison, after: int, until: int
+) -> Generator[Step[Any], Any, int]:
     """Compare the files of one page of steps; returns the version behind which the next check goes on."""
     first = min(owned.timeline.values(), default=until) - 1
     page = yield from ReadSteps(after if first <= after < until else first)
     expected = _owned_files(page, owned, owned.timeline)
     expected += [file for step in page.steps for file in step.writes if file.path.endswith(PARTITION_METADATA)]
-    yield from PutRight(expected, found)
+    yield from PutRight(expected, comparison)
     return page.version if page.version < until else 0
 
 

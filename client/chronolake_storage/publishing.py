@@ -84,7 +84,7 @@ def _write(files: Files, written: Sequence[PublishedFile], *, in_order: bool) ->
     """Write files; those that are there with the same content are done. ``hoodie.properties`` comes last."""
     new = [file for file in written if file.path != PROPERTIES_PATH]
     created = files.create_all([(file.path, file.content) for file in new], in_order=in_order) if new else []
-    # Whoever wrote the metadata of a partition first: readers need only the depth.
+    # Another writer may have made the metadata of a partition before: readers need only the depth.
     others = [
         file
         for file, is_new in zip(new, created, strict=True)
@@ -127,7 +127,7 @@ class Owned(msgspec.Struct):
         self.version, self.properties, self.adopted_at = page.version, page.properties, page.adopted_at
 
 
-class Found(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True):
     """What ``.hoodie`` has, by its listing.
 
     ``foreign`` are files that no publisher wrote; ``missing`` files of the timeline that are not there, or
@@ -146,7 +146,7 @@ class Found(msgspec.Struct, frozen=True):
         return max((file.changed_at for file in self.stored.values()), default=0.0)
 
 
-def find(files: Files, owned: Owned) -> Found:
+def find(files: Files, owned: Owned) -> Comparison:
     """List ``.hoodie``, and compare the names with what is published.
 
     Of an adopted table, what Hudi wrote of times up to the adoption, its archive and its metadata table are not
@@ -169,7 +169,7 @@ def find(files: Files, owned: Owned) -> Found:
     else:
         others = [path for path in others if not _is_of_hudi(path, adopted_at)]
     missing = [path for path in owned.timeline if path not in stored or not stored[path].size_bytes]
-    return Found(sorted(others), missing, sorted(removed, reverse=True), stored)
+    return Comparison(sorted(others), missing, sorted(removed, reverse=True), stored)
 
 
 def differing(
@@ -186,7 +186,7 @@ def differing(
     def differs(file: PublishedFile) -> bool:
         size_bytes = sizes[file.path]
         if file.path.endswith(PARTITION_METADATA):
-            # Whoever wrote it first, Hudi among them: its time may be another one, and with it the size.
+            # Another writer, such as Hudi, may have made it first, with another time and another size.
             return not size_bytes
         if size_bytes != len(file.content):
             return True

@@ -60,12 +60,12 @@ def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolak
     instant = publish(table)
 
     first = cli("events", table.name, "--limit", "2", "--json").json
-    rest = cli("events", table.name, "--after", first["cursor"], "--json").json
+    second = cli("events", table.name, "--after", first["cursor"], "--json").json
     shown = cli("events", table.name, "--limit", "2").out
 
     assert [event["type"] for event in first["events"]] == ["TableCreated", "InstantRequested"]
-    assert [event["type"] for event in rest["events"]] == ["InstantCompleted"]
-    assert (first["caught_up"], rest["caught_up"]) == (False, True)
+    assert [event["type"] for event in second["events"]] == ["InstantCompleted"]
+    assert (first["caught_up"], second["caught_up"]) == (False, True)
     assert instant.requested_time in shown
     assert f"There are more events; continue with --after {first['cursor']}" in shown
     assert cli("events", "--limit", "1", "--json").json["events"][0]["type"] == "NamespaceCreated"

@@ -108,7 +108,7 @@ def test_a_preview_deletes_nothing(local: Stored) -> None:
     shown = local.table.preview_clean(retain_versions=1)
 
     assert set(shown.files_to_delete) == before - seen(local)
-    assert (shown.cleaned_before, shown.more, in_storage(local)) == (time_of(last), False, before)
+    assert (shown.cleaned_before, shown.has_more, in_storage(local)) == (time_of(last), False, before)
     with pytest.raises(ValueError, match="one of them"):
         local.table.preview_clean(retain_versions=1, retain_hours=1)
 

@@ -95,5 +95,5 @@ def test_hudi_returns_the_values_of_all_types_from_base_and_log_files(tmp_path: 
     commit(tmp_path, in_log, "20260101000000004", f".{FILE_ID}_{in_log}.log.1_0-0-0", log_files.encode(block))
 
     batches = hudi.HudiTable(str(tmp_path)).read()
-    found = [values for batch in batches for values in batch.to_pylist(maps_as_pydicts="strict")]
-    assert sorted(found, key=lambda values: str(values["key"])) == [rows[0], *changed]
+    read_rows = [values for batch in batches for values in batch.to_pylist(maps_as_pydicts="strict")]
+    assert sorted(read_rows, key=lambda values: str(values["key"])) == [rows[0], *changed]

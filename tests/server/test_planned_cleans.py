@@ -136,7 +136,7 @@ def test_a_preview_lists_the_files_to_delete_and_changes_nothing(table: Table) -
     seen = preview(table, retain_commits=1)
 
     assert seen["files_to_delete"] == [name_of(first)]
-    assert (seen["cleaned_before"], seen["size_bytes"], seen["more"]) == (
+    assert (seen["cleaned_before"], seen["size_bytes"], seen["has_more"]) == (
         second["completion_time"],
         1_000,
         False,

@@ -174,11 +174,11 @@ def test_a_page_has_the_first_matching_slices_for_any_batch_size(
     pruned: PrunedTable, wanted: Filter | None, limit: int, at_once: int, start: int
 ) -> None:
     after = sorted(pruned.slices)[start]
-    rest = [
+    expected = [
         key for key in (sorted(pruned.slices) if wanted is None else pruned.expected(wanted)) if key > after
     ]
 
-    assert pruned.kept(wanted, None, after, limit, at_once) == rest[:limit]
+    assert pruned.kept(wanted, None, after, limit, at_once) == expected[:limit]
 
 
 @settings(max_examples=150)

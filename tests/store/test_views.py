@@ -209,17 +209,17 @@ def test_partitions_total_their_live_files(viewed: ViewedTables) -> None:
     viewed.finish(gone, replaced=tuple(FileGroupName("c", bucket_file_id(bucket)) for bucket in (0, 1)))
 
     page = viewed.partitions(limit=1)
-    rest = viewed.partitions(limit=2, cursor=page.next_cursor)
+    next_page = viewed.partitions(limit=2, cursor=page.next_cursor)
 
     assert viewed.partitions(first.requested_time).partitions == []
     assert viewed.partitions(first.completion_time).partitions == [
         Partition(path, 2, 2, 200, 20) for path in "abc"
     ]
-    assert [*page.partitions, *rest.partitions] == [
+    assert [*page.partitions, *next_page.partitions] == [
         Partition("a", 2, 2, 200, 20),
         Partition("b", 2, 2, 107, 20),
     ]
-    assert rest.next_cursor is None
+    assert next_page.next_cursor is None
 
 
 def test_a_partition_that_is_empty_by_now_does_not_end_the_pages(viewed: ViewedTables) -> None:
@@ -230,8 +230,8 @@ def test_a_partition_that_is_empty_by_now_does_not_end_the_pages(viewed: ViewedT
     viewed.finish(gone, replaced=tuple(FileGroupName(path, bucket_file_id(0)) for path in "abd"))
 
     page = viewed.partitions(limit=1)
-    rest = viewed.partitions(limit=1, cursor=page.next_cursor)
-    end = viewed.partitions(limit=1, cursor=rest.next_cursor)
+    next_page = viewed.partitions(limit=1, cursor=page.next_cursor)
+    end = viewed.partitions(limit=1, cursor=next_page.next_cursor)
 
-    assert [partition.partition_path for partition in (*page.partitions, *rest.partitions)] == ["c", "e"]
+    assert [partition.partition_path for partition in (*page.partitions, *next_page.partitions)] == ["c", "e"]
     assert (end.partitions, end.next_cursor) == ([], None)

@@ -22,7 +22,7 @@ from chronolake_model.publication import (
 )
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
-from chronolake_storage.publishing import Found, Owned
+from chronolake_storage.publishing import Comparison, Owned
 
 
 async def publish(
@@ -98,14 +98,14 @@ class _Publisher:
     async def read_partitions(self, after: str) -> PublicationPartitions:
         return await self._transport.send(calls.publication.partitions(self._table, after))
 
-    async def find(self, owned: Owned) -> Found:
+    async def find(self, owned: Owned) -> Comparison:
         return await concurrency.run_blocking(self._location.find_publication, owned)
 
     async def remove(self, paths: Sequence[str]) -> None:
         await concurrency.run_blocking(self._location.remove_publication, paths)
 
-    async def compare(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
-        return await concurrency.run_blocking(self._location.compare_publication, expected, found)
+    async def compare(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
+        return await concurrency.run_blocking(self._location.compare_publication, expected, comparison)
 
-    async def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
-        return await concurrency.run_blocking(self._location.put_publication_right, expected, found)
+    async def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
+        return await concurrency.run_blocking(self._location.put_publication_right, expected, comparison)

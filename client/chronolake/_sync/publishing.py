@@ -23,7 +23,7 @@ from chronolake_model.publication import (
 )
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
-from chronolake_storage.publishing import Found, Owned
+from chronolake_storage.publishing import Comparison, Owned
 
 
 def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
@@ -95,14 +95,14 @@ class _Publisher:
     def read_partitions(self, after: str) -> PublicationPartitions:
         return self._transport.send(calls.publication.partitions(self._table, after))
 
-    def find(self, owned: Owned) -> Found:
+    def find(self, owned: Owned) -> Comparison:
         return concurrency.run_blocking(self._location.find_publication, owned)
 
     def remove(self, paths: Sequence[str]) -> None:
         concurrency.run_blocking(self._location.remove_publication, paths)
 
-    def compare(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
-        return concurrency.run_blocking(self._location.compare_publication, expected, found)
+    def compare(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
+        return concurrency.run_blocking(self._location.compare_publication, expected, comparison)
 
-    def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
-        return concurrency.run_blocking(self._location.put_publication_right, expected, found)
+    def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
+        return concurrency.run_blocking(self._location.put_publication_right, expected, comparison)

@@ -87,7 +87,7 @@ def _print_preview(console: Console, preview: CleanPreview) -> None:
         console.print(path, soft_wrap=True, markup=False)
     if files > _SHOWN:
         console.print(f"… and {files - _SHOWN:,} more", markup=False)
-    further_files = "; later cleans delete more" if preview.more else ""
+    further_files = "; later cleans delete more" if preview.has_more else ""
     served = "" if preview.cleaned_before is None else f"; served from {preview.cleaned_before} on"
     console.print(
         f"{preview.table}: {output.count(files, 'file')} ({output.count(preview.size_bytes, 'byte')}) to delete"

@@ -252,10 +252,10 @@ async def _load_state(
     return State(loaded), now.result, known.result
 
 
-def _missing(named: Sequence[Names], tables: Sequence[Table], found: FoundInstants) -> set[str]:
+def _missing(named: Sequence[Names], tables: Sequence[Table], loaded: FoundInstants) -> set[str]:
     """The names that have no table, or not all instants that are named: the table may have been renamed."""
     table_ids = {table.name: table.table_id for table in tables}
-    present = {(table_id, instant.requested_time) for table_id, instant in found.instants}
+    present = {(table_id, instant.requested_time) for table_id, instant in loaded.instants}
     missing = {name for names in named for name in names.tables if name not in table_ids}
     for names in named:
         missing.update(name for name, time in names.instants if (table_ids.get(name), time) not in present)

@@ -124,13 +124,13 @@ def refuse_unpublished(
 def record_files(last: FoundFiles | None, command: RecordHudiFiles, now: Micros) -> HudiFilesFound | None:
     """The event of foreign files; None when the last one says the same, or is less than an hour old.
 
-    So publishers cannot fill the log, whatever they report.
+    So publishers cannot fill the log by their reports.
     """
-    found = HudiFilesFound(paths=command.paths, total=max(command.total, len(command.paths)))
+    event = HudiFilesFound(paths=command.paths, total=max(command.total, len(command.paths)))
     if last is None:
-        return found if found.total else None
-    is_known = (last.paths, last.total) == (found.paths, found.total)
-    return None if is_known or now - last.time < FOUND_SECONDS_MIN * MICROS_PER_SECOND else found
+        return event if event.total else None
+    is_known = (last.paths, last.total) == (event.paths, event.total)
+    return None if is_known or now - last.time < FOUND_SECONDS_MIN * MICROS_PER_SECOND else event
 
 
 def is_off(table: Publishable) -> bool:

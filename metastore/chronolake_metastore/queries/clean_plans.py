@@ -27,5 +27,5 @@ async def preview(database: Database, table_name: str, policy: CleanPolicy) -> C
         cleaned_before=None if plan is None else format_if(plan.cleaned_before, table.definition.tick),
         files_to_delete=[file.path for file in deletable_files[:FILES_TO_CLEAN_MAX]],
         size_bytes=sum(file.size_bytes for file in deletable_files[:FILES_TO_CLEAN_MAX]),
-        more=len(deletable_files) > FILES_TO_CLEAN_MAX,
+        has_more=len(deletable_files) > FILES_TO_CLEAN_MAX,
     )

@@ -217,10 +217,10 @@ async def report(
     connection: AsyncConnection, table_id: UUID, reported: Mapping[str, object], checked: Checked | None
 ) -> bool:
     """Move the position forwards; False when the publisher has lost the table to another."""
-    found: dict[str, str | None] = {"foreign_files": None, "check_position": None}
+    encoded: dict[str, str | None] = {"foreign_files": None, "check_position": None}
     if checked is not None:
-        found = {name: msgspec.json.encode(getattr(checked, name)).decode() for name in found}
-    named = {**reported, **found, "table_id": table_id}
+        encoded = {name: msgspec.json.encode(getattr(checked, name)).decode() for name in encoded}
+    named = {**reported, **encoded, "table_id": table_id}
     return bool((await statements.execute(connection, _REPORT, named)).rowcount)
 
 

@@ -39,7 +39,7 @@ from chronolake_model.publication import (
     TakePublicationLease,
 )
 from chronolake_storage import protocols, publications
-from chronolake_storage.publishing import Found, Owned
+from chronolake_storage.publishing import Comparison, Owned
 
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
@@ -148,9 +148,9 @@ class Publisher:
         if time.monotonic() - self._searched_at >= SEARCH_SECONDS:
             # The end before the search: what happens during it is read as a new event.
             self._end = await queries.end_of_log(self._database)
-            found = await queries.find_work(self._database)
+            tables_with_work = await queries.find_work(self._database)
             self._searched_at = time.monotonic()
-            return found
+            return tables_with_work
         changed: dict[UUID, None] = {}
         while True:
             page = await queries.changed_tables(self._database, self._end, EVENTS_MAX)
@@ -284,20 +284,20 @@ class _Execution:
     async def read_partitions(self, after: str) -> PublicationPartitions:
         return await queries.partitions(self._database, self._place.table, after)
 
-    async def find(self, owned: Owned) -> Found:
-        found = await self._files.find_publication(owned)
+    async def find(self, owned: Owned) -> Comparison:
+        comparison = await self._files.find_publication(owned)
         self.is_checked = True
-        self._counts.foreign_files += len(found.foreign)
-        if found.foreign:
-            _log.warning("foreign files in .hoodie", table=self._place.table, files=found.foreign[:10])
-        return found
+        self._counts.foreign_files += len(comparison.foreign)
+        if comparison.foreign:
+            _log.warning("foreign files in .hoodie", table=self._place.table, files=comparison.foreign[:10])
+        return comparison
 
     async def remove(self, paths: Sequence[str]) -> None:
         await self._files.remove_publication(paths)
         self._log_repair(paths)
 
-    async def put_right(self, expected: Sequence[PublishedFile], found: Found) -> list[PublishedFile]:
-        written = await self._files.put_publication_right(expected, found)
+    async def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
+        written = await self._files.put_publication_right(expected, comparison)
         if written:
             self._log_repair([file.path for file in written])
         return written

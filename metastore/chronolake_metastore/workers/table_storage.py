@@ -134,7 +134,7 @@ class TableFiles:
         if steps:
             await _run(lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden))
 
-    async def find_publication(self, owned: publishing.Owned) -> publishing.Found:
+    async def find_publication(self, owned: publishing.Owned) -> publishing.Comparison:
         """List ``.hoodie``, see ``publishing.find``."""
         return await _run(lambda: publishing.find(self._files, owned))
 
@@ -143,10 +143,10 @@ class TableFiles:
         await _run(lambda: self._guard.remove_published(paths))
 
     async def put_publication_right(
-        self, expected: Sequence[PublishedFile], found: publishing.Found
+        self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
     ) -> list[PublishedFile]:
         """Write files that are missing or differ, see ``publishing.put_right``."""
-        return await _run(lambda: publishing.put_right(self._files, expected, found.stored))
+        return await _run(lambda: publishing.put_right(self._files, expected, comparison.stored))
 
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""

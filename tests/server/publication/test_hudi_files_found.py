@@ -37,7 +37,7 @@ def checked(table: PublishedTable) -> None:
 
 
 def report(table: PublishedTable, paths: list[str], total: int = 0) -> PublicationLease:
-    """Report foreign files, whatever is there."""
+    """Report foreign files, which need not exist."""
     lease = table.lease("liar")
     body = {"publisher": "liar", "epoch": lease.epoch, "version": lease.version, "release": True}
     table.post("publication", body | {"foreign_files": paths, "foreign_files_total": total})
@@ -67,8 +67,8 @@ def test_foreign_files_are_an_event_of_the_log_that_publishes_nothing(
     names = table.timeline()
     (table.folder / FOREIGN).touch()
     checked(table)
-    [found] = found_events(client, table)
-    assert (found["paths"], found["total"]) == ([FOREIGN], 1)
+    [event] = found_events(client, table)
+    assert (event["paths"], event["total"]) == ([FOREIGN], 1)
     publication = table.table.publication()
     assert publication.lag_versions == 0
     assert publication.published_version == publication.version
@@ -103,13 +103,13 @@ def test_other_files_are_the_next_event_after_an_hour_and_their_end_is_one(
     table.publish()
     report(table, ["a"])
     report(table, ["b"])
-    assert [found["paths"] for found in found_events(client, table)] == [["a"]]
+    assert [event["paths"] for event in found_events(client, table)] == [["a"]]
     an_hour_later(shared_server, table)
     report(table, ["b"], total=7)
-    assert [found["total"] for found in found_events(client, table)] == [1, 7]
+    assert [event["total"] for event in found_events(client, table)] == [1, 7]
     an_hour_later(shared_server, table)
     report(table, [])
-    assert [found["total"] for found in found_events(client, table)] == [1, 7, 0]
+    assert [event["total"] for event in found_events(client, table)] == [1, 7, 0]
 
 
 def test_reports_that_change_every_time_leave_one_event_and_no_outcomes(
@@ -156,8 +156,8 @@ def test_a_server_records_foreign_files(
         table.write(row(3), bucket=2)
         table.published()
         table.wait_for(lambda _: bool(found_events(client, table)))
-        [found] = found_events(client, table)
-        assert found["paths"] == [FOREIGN]
+        [event] = found_events(client, table)
+        assert event["paths"] == [FOREIGN]
 
 
 def test_check_reports_foreign_and_damaged_files_and_changes_nothing(table: PublishedTable) -> None:

@@ -1,4 +1,4 @@
-"""The check of a publication: what differs from the log is put right, whatever damaged it."""
+"""The check of a publication: what differs from the log is put right after any damage."""
 
 from __future__ import annotations
 

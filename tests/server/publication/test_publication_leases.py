@@ -136,15 +136,15 @@ def test_a_publisher_that_dies_between_any_two_files_leaves_a_state_that_the_tab
     states = with_history(table)
     steps = steps_of(table, shared_server.url)
     operations = 0
-    found: list[Rows | None] = []
+    rows_seen: list[Rows | None] = []
     while not execute(table, steps, operations, is_hidden=False):
         rows = seen(table)
         assert rows is None or rows in states
-        found.append(rows)
+        rows_seen.append(rows)
         operations += 1
     assert seen(table) == states[-1]
     # Each run begins at the first step again, and found what the runs before had written.
-    assert len(found) > len(states)
+    assert len(rows_seen) > len(states)
 
 
 def test_a_hidden_table_is_not_seen_before_all_of_it_is_there(

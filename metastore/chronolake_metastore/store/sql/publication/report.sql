@@ -7,7 +7,7 @@ SET published_version = greatest(p.published_version, %(version)s),
     ),
     published_at = moment(%(now)s),
     hidden_until = CASE WHEN p.hidden_until > greatest(p.published_version, %(version)s) THEN p.hidden_until END,
-    -- A publisher that makes no progress keeps nobody waiting: its lease ends when it was to end.
+    -- A publisher without progress does not extend its lease.
     lease_expires_at = CASE
         WHEN %(release)s THEN NULL
         WHEN %(version)s > p.published_version THEN greatest(p.lease_expires_at, moment(%(lease_expires_at)s))
