@@ -117,6 +117,7 @@ def _rows(ids: Iterable[int], ts: int) -> list[Row]:
 
 
 PARTITIONED = {"hoodie__datasource__write__partitionpath__field": "day"}
+PLAIN = {**PARTITIONED, "hoodie__datasource__write__hive_style_partitioning": "false"}
 MERGE_ON_READ = {
     "hoodie__datasource__write__table__type": "MERGE_ON_READ",
     "hoodie__compact__inline": "false",
@@ -146,6 +147,12 @@ def copy_on_write(table: HudiTable) -> None:
     table.write(_rows([7, 11], 6))
 
 
+def upserted(table: HudiTable) -> None:
+    """An insert and an upsert."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+
+
 def archived(table: HudiTable) -> None:
     """Enough commits that some of them are archived, and their files cleaned."""
     table.write(_rows(range(6), 1), "insert")
@@ -166,15 +173,13 @@ def merge_on_read(table: HudiTable) -> None:
 
 def pending(table: HudiTable) -> None:
     """A write that did not complete: its file is there."""
-    table.write(_rows(range(6), 1), "insert")
-    table.write(_rows([2, 3], 2))
+    upserted(table)
     table.unpublish("commit")
 
 
 def pending_compaction(table: HudiTable) -> None:
     """A compaction that waits, with logs behind it, and a deltacommit that did not complete."""
-    table.write(_rows(range(6), 1), "insert")
-    table.write(_rows([2, 3], 2))
+    upserted(table)
     table.call("run_compaction", op="'schedule'", options=AT_ONCE)
     table.write(_rows([3, 4], 3))
     table.write(_rows([0], 4))
@@ -183,8 +188,7 @@ def pending_compaction(table: HudiTable) -> None:
 
 def compacted(table: HudiTable) -> None:
     """Merge-on-read without a log that is not compacted."""
-    table.write(_rows(range(6), 1), "insert")
-    table.write(_rows([2, 3], 2))
+    upserted(table)
     table.call("run_compaction", op="'scheduleAndExecute'", options=AT_ONCE)
 
 
@@ -199,6 +203,7 @@ Recipe = tuple[int, dict[str, str], Callable[[HudiTable], None]]
 RECIPES: dict[str, Recipe] = {
     "cow8": (8, PARTITIONED, copy_on_write),
     "cow9": (9, {}, copy_on_write),
+    "plain8": (8, PLAIN, upserted),
     "cow6": (6, PARTITIONED, copy_on_write),
     "archived8": (8, ARCHIVED, archived),
     "archived6": (6, ARCHIVED, archived),

@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import chronolake
 from chronolake.cli import main
-from chronolake.hudi import adopting, history, releasing, stored
+from chronolake.hudi import adopting, history, releasing, requirements, stored
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.history import CannotAdopt, Options
 from chronolake_hudi import java_properties, properties
@@ -292,6 +293,19 @@ def test_a_table_that_cannot_be_adopted_is_refused_with_the_reason(
     path = unpacked("cow9", tmp_path)
     state(path, **changes)
     assert reason in reasons(adopt, path)
+
+
+def test_a_table_without_field_names_in_its_partition_paths_is_refused(adopt: Adopt, tmp_path: Path) -> None:
+    assert "hive_style_partitioning is false" in reasons(adopt, unpacked("plain8", tmp_path))
+
+
+def test_partition_paths_with_characters_that_should_be_escaped_are_refused(tmp_path: Path) -> None:
+    table = stored.read(open_files(str(unpacked("cow8", tmp_path))))
+    assert not list(requirements.obstacles(table))
+    file, name = table.data_files[0]
+    unescaped = msgspec.structs.replace(file, partition_path="day=a:b")
+    [obstacle] = requirements.obstacles(msgspec.structs.replace(table, data_files=[(unescaped, name)]))
+    assert "urlencode is false, and the partition path 'day=a:b'" in obstacle
 
 
 def test_a_damaged_file_of_the_timeline_is_refused(adopt: Adopt, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
 from chronolake_hudi.properties import MergeMode
 from chronolake_hudi.timeline_files import Layout
+from chronolake_model import record_keys
 from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, State
@@ -136,6 +137,7 @@ def _of_keys(table: StoredTable) -> Iterator[str]:
     if typed:
         yield f"the partition field {typed[0]!r} has a key generator of its own"
     yield from _of_partitions(table)
+    yield from _of_partition_paths(table)
 
 
 def _of_partitions(table: StoredTable) -> Iterator[str]:
@@ -150,6 +152,32 @@ def _of_partitions(table: StoredTable) -> Iterator[str]:
                 "ways than Chronolake's, which would write a record again into another partition; partition "
                 "the table by a date or a string with Hudi"
             )
+
+
+def _of_partition_paths(table: StoredTable) -> Iterator[str]:
+    config = table.config
+    if not config.partition_fields:
+        return
+    if not config.hive_style_partitioning:
+        yield (
+            "hoodie.datasource.write.hive_style_partitioning is false: its partition paths lack the names of "
+            "the partition fields, and Chronolake's have them, which would write a record again into another "
+            "partition; rewrite the table with Hudi with true"
+        )
+    elif not config.url_encode_partitioning:
+        paths = sorted({file.partition_path for file, _ in table.data_files})
+        special = next((path for path in paths if _has_special_characters(path)), None)
+        if special is not None:
+            yield (
+                f"hoodie.datasource.write.partitionpath.urlencode is false, and the partition path {special!r} "
+                "has characters that Chronolake escapes, which would write a record again into another "
+                "partition; rewrite the table with Hudi with true"
+            )
+
+
+def _has_special_characters(partition_path: str) -> bool:
+    values = (part.partition("=")[2] for part in partition_path.split("/"))
+    return any(record_keys.escape(value) != value for value in values)
 
 
 def _of_merging(table: StoredTable) -> Iterator[str]:
