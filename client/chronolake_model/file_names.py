@@ -13,6 +13,8 @@ import re
 
 import msgspec
 
+LOG_VERSION_MAX = 2**31 - 1
+"""The largest ``<n>`` in the name of a log file: Hudi keeps it in 32 bits."""
 PATH_BYTES_MAX = 1_024
 """Bytes of a data file's path: object stores take no longer names, and PostgreSQL no longer keys."""
 
@@ -21,7 +23,7 @@ _BASE = re.compile(
     re.ASCII,
 )
 _LOG = re.compile(
-    r"\.(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<time>\d{17}(?:\d{3})?)\.log\.(?P<n>\d+)_(?P<token>\d+-\d+-\d+)",
+    r"\.(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<time>\d{17}(?:\d{3})?)\.log\.(?P<n>\d{1,10})_(?P<token>\d+-\d+-\d+)",
     re.ASCII,
 )
 _BUCKET = re.compile(r"[0-9]{8}(?![0-9])")
@@ -63,12 +65,12 @@ def parse_file_name(name: str) -> DataFileName:
     """What ``name`` says; raises ``ValueError`` when it is no data file's name."""
     if match := _BASE.fullmatch(name):
         kind = FileKind.BASE
-    elif match := _LOG.fullmatch(name):
+    elif (match := _LOG.fullmatch(name)) and int(match["n"]) <= LOG_VERSION_MAX:
         kind = FileKind.LOG
     else:
         raise ValueError(
             f"{name!r} is neither <fileId>_<writeToken>_<requested>.parquet "
-            "nor .<fileId>_<requested>.log.<n>_<writeToken>"
+            f"nor .<fileId>_<requested>.log.<n>_<writeToken>, with <n> up to {LOG_VERSION_MAX}"
         )
     return DataFileName(kind, match["file_id"], match["token"], match["time"])
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from chronolake_model.file_names import (
+    LOG_VERSION_MAX,
     FileKind,
     base_file_name,
     bucket_file_id,
@@ -34,6 +35,11 @@ def test_a_log_files_name_is_read() -> None:
     assert (name.kind, name.requested_time, bucket_of(name.file_id)) == (FileKind.LOG, "20260203040506789", 7)
 
 
+def test_the_version_of_a_log_file_has_32_bits() -> None:
+    name = parse_file_name(f".{bucket_file_id(7)}_20260203040506789.log.{LOG_VERSION_MAX}_1-2-0")
+    assert name.kind is FileKind.LOG
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -45,6 +51,8 @@ def test_a_log_files_name_is_read() -> None:
         "00000001_1-2-3_20260203040506789.parquet.tmp",
         "00000001_1-2-3_20260203040506789.parquet\n",
         ".00000001_20260203040506789.log._1-2-3",
+        ".00000001_20260203040506789.log.2147483648_1-2-3",
+        ".00000001_20260203040506789.log.99999999999_1-2-3",
     ],
 )
 def test_an_invalid_data_file_name_is_refused(name: str) -> None:

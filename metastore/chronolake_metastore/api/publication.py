@@ -114,7 +114,7 @@ async def list_publication_partitions(
     """The `.hoodie_partition_metadata` of each partition, up to 1,000 a page: without it, Hudi's Java readers
     leave the partition out.
     """
-    return await queries.partitions(database, parameters.table(table), after)
+    return await queries.partitions(database, parameters.table(table), parameters.plain_text("after", after))
 
 
 @post(

@@ -123,7 +123,8 @@ class Builder:
 
     def __init__(self, material: Material) -> None:
         self._material = material
-        self._schemas: dict[int, str] = {}
+        self._schemas: dict[tuple[str, int], str] = {}
+        """By the name of the table, which is part of a schema, and the version."""
 
     def steps(self, hidden_until: int | None) -> Iterator[PublicationStep]:
         """The steps in the order of the log, without the empty ones.
@@ -264,11 +265,11 @@ class Builder:
     def _commit(
         self, definition: Definition, operation: Operation, extra_metadata: Mapping[str, str]
     ) -> CommitMetadata:
-        version = definition.schema_version
-        if version not in self._schemas:
-            self._schemas[version] = schema_of(definition)
+        named_version = (definition.name, definition.schema_version)
+        if named_version not in self._schemas:
+            self._schemas[named_version] = schema_of(definition)
         return CommitMetadata(
-            extra_metadata={**extra_metadata, metadata.SCHEMA_KEY: self._schemas[version]},
+            extra_metadata={**extra_metadata, metadata.SCHEMA_KEY: self._schemas[named_version]},
             operation_type=metadata.operation_type(operation),
         )
 

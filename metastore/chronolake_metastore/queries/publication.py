@@ -326,11 +326,11 @@ async def files_to_record(
     return None if event is None else command
 
 
-async def fail(database: Database, table_name: str, failure: str) -> None:
-    """Record why a server could not publish a table; raises ``TableNotFound``."""
+async def fail(database: Database, table_name: str, publisher: str, failure: str) -> None:
+    """Record why a server could not publish a table, and end its lease; raises ``TableNotFound``."""
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
-        await stored.fail(connection, table.table_id, table.created_at, failure)
+        await stored.fail(connection, table.table_id, table.created_at, publisher, failure)
 
 
 def document_of_lease(lease: Lease) -> wire.PublicationLease:

@@ -29,9 +29,12 @@ _LOCK_CLOCK: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s FO
 _SAVE: Final = statements.load("publication/save")
 _REPORT: Final = statements.load("publication/report")
 _PAUSE: Final = statements.load("publication/pause")
-_FAIL: Final = (
-    "UPDATE publication SET failure = %(failure)s, lease_expires_at = NULL WHERE table_id = %(table_id)s"
-)
+_FAIL: Final = """
+    UPDATE publication
+    SET failure = %(failure)s,
+        lease_expires_at = CASE WHEN publisher IS DISTINCT FROM %(publisher)s THEN lease_expires_at END
+    WHERE table_id = %(table_id)s
+"""
 _EVENTS: Final = statements.load("publication/page_of_events")
 _CHANGES: Final = statements.load("publication/find_changes_of_table")
 _WORK: Final = statements.load("publication/find_work")
@@ -230,10 +233,14 @@ async def pause(connection: AsyncConnection, table_id: UUID, version: int, reaso
     await statements.execute(connection, _PAUSE, named)
 
 
-async def fail(connection: AsyncConnection, table_id: UUID, created_at: Micros, failure: str) -> None:
-    """Record why a server could not publish. Its lease ends."""
+async def fail(
+    connection: AsyncConnection, table_id: UUID, created_at: Micros, publisher: str, failure: str
+) -> None:
+    """Record why a publisher could not publish. Its lease ends, if it has one."""
     await statements.execute(connection, _INSERT, {"table_id": table_id, "created_at": created_at})
-    await statements.execute(connection, _FAIL, {"table_id": table_id, "failure": failure[:4_096]})
+    await statements.execute(
+        connection, _FAIL, {"table_id": table_id, "publisher": publisher, "failure": failure[:4_096]}
+    )
 
 
 async def has_live_files(

@@ -209,7 +209,7 @@ class Publisher:
             # Once, for a table may be out of reach for as long as it exists.
             self._failures[place.table_id] = reason
             _log.warning("table cannot be published", table=place.table, reason=reason, pause_seconds=seconds)
-            await queries.fail(self._database, place.table, reason)
+        await queries.fail(self._database, place.table, self.name, reason)
 
     async def _open(self, place: Place) -> TableFiles:
         opened = self._opened.get(place.table_id)

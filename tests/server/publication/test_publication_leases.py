@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import msgspec
+import psycopg
 import pytest
 from typing_extensions import override
 
@@ -198,6 +199,26 @@ def test_a_publisher_whose_lease_another_took_over_cannot_report(table: Publishe
     assert table.report(second, 1).published_version == 1
 
 
+def test_the_same_log_gives_the_same_bytes_on_every_page(
+    table: PublishedTable, shared_server: ServerProcess
+) -> None:
+    table.write(row(1))
+    table.table.alter(name=f"{table.table.name}_renamed")
+    table.write(row(2), bucket=1)
+    url = f"{shared_server.url}/v1/tables/{table.table.name}/publication/steps"
+    whole = chronolake_steps(httpx.get(url)).steps
+    for step in whole:
+        page = chronolake_steps(httpx.get(url, params={"after": step.version - 1})).steps
+        assert page[0] == step
+
+
+def test_a_partition_behind_which_a_page_begins_has_no_nul(
+    table: PublishedTable, shared_server: ServerProcess
+) -> None:
+    url = f"{shared_server.url}/v1/tables/{table.table.name}/publication/partitions"
+    assert httpx.get(url, params={"after": "\0"}).status_code == 400
+
+
 def test_a_report_never_moves_the_position_back(table: PublishedTable) -> None:
     table.write(row(1))
     lease = table.lease("one")
@@ -266,6 +287,28 @@ def test_a_server_says_why_it_cannot_publish(
         # The first file makes the folder, and the next event brings the server back.
         table.write(row(1))
         assert table.published().failure is None
+
+
+def test_a_failure_stays_in_the_status_and_holds_no_lease(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        folder = table.folder / ".hoodie"
+        folder.mkdir(parents=True)
+        (folder / "hoodie.properties").write_text("hoodie.table.name=theirs\n")
+        table.write(row(1))
+        table.wait_for(lambda publication: "another Hudi table" in str(publication.failure))
+        # It is recorded at each attempt, also for the same reason.
+        with psycopg.connect(dsn) as connection:
+            connection.execute("UPDATE chronolake.publication SET failure = NULL")
+        table.write(row(2), bucket=1)
+        table.wait_for(lambda publication: publication.failure is not None)
+        table.wait_for(lambda publication: publication.lease_expires_at is None)
+        with pytest.raises(errors.StorageFailed, match="of another Hudi table"):
+            table.publish()
+        assert table.table.publication().failure is not None
 
 
 def test_a_table_in_an_object_store_is_published(

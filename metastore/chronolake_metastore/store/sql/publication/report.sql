@@ -16,5 +16,8 @@ SET published_version = greatest(p.published_version, %(version)s),
     foreign_files = coalesce(%(foreign_files)s::text::jsonb, p.foreign_files),
     check_position = coalesce(%(check_position)s::text::jsonb, p.check_position),
     checked_at = CASE WHEN %(foreign_files)s::text IS NULL THEN p.checked_at ELSE moment(%(now)s) END,
-    failure = NULL
+    -- A report without progress may be that of a publisher that has failed.
+    failure = CASE
+        WHEN %(version)s <= p.published_version AND %(foreign_files)s::text IS NULL THEN p.failure
+    END
 WHERE p.table_id = %(table_id)s AND p.epoch = %(epoch)s AND p.publisher = %(publisher)s
