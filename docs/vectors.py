@@ -6,6 +6,7 @@ Run by `make docs`. The tests compare the file with the client, with Spark, and 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from decimal import Decimal
@@ -15,7 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from chronolake import _keys
+from chronolake_model import partition_paths
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
+from chronolake_model.partition_paths import Spelling
 
 FILE: Final = Path(__file__).parent.parent / "examples" / "writers" / "vectors.json"
 BUCKETS: Final = (1, 4, 7, 64, 100_000)
@@ -94,6 +97,8 @@ _PARTITIONS: Final = (
     "[x]^{y}",
     "\x1f\x7f",
 )
+_PARTITIONS_SPELLED: Final = (None, "", "x", "a:b [c]", "a/b", "50%", "a=b", "\\", "..", ".hoodie")
+_SPELLINGS: Final = (Spelling(hive_style=False), Spelling(url_encode=False), Spelling(False, False))
 _TIMES: Final = (
     *(
         "-377705116800000000",
@@ -192,7 +197,17 @@ def _partition_paths() -> list[Json]:
     vectors = [{"fields": fields, "values": list(row), "path": _path(fields, row)} for row in rows]
     times = [["at", "timestamp"], ["local", "timestamp_ntz"]]
     vectors += [{"fields": times, "values": [value] * 2, "path": _path(times, [value] * 2)} for value in _TIMES]
+    vectors += [_path_in(spelling, value) for spelling in _SPELLINGS for value in _PARTITIONS_SPELLED]
     return [*vectors, {"fields": [], "values": [], "path": ""}]
+
+
+def _path_in(spelling: Spelling, value: str | None) -> Json:
+    fields = [["r:n", "string"], ["day", "date"]]
+    path = None
+    with contextlib.suppress(ValueError):
+        names = [name for name, _ in fields]
+        path = partition_paths.partition_path(names, [value, "2021-01-01"], spelling)
+    return {"fields": fields, "properties": spelling.properties, "values": [value, "18628"], "path": path}
 
 
 def _path(fields: list[list[str]], values: Sequence[Any]) -> str:

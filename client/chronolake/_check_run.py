@@ -21,6 +21,7 @@ from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind
 from chronolake_model.file_names import bucket_of, parse_file_name
 from chronolake_model.files import DataFile, FileSlice
 from chronolake_model.orphans import Orphan, OrphanReason
+from chronolake_model.partition_paths import Spelling
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
@@ -283,4 +284,5 @@ def _layout_of(table: Table, schemas: Iterable[TableSchema]) -> Layout:
         [fields[name] for name in table.partition_fields],
         table.index.buckets if table.index.type is IndexType.BUCKET else None,
         {schema.schema_version: schema.fields for schema in schemas},
+        Spelling.of(table.properties),
     )

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from chronolake import _keys, field_ids
 from chronolake_model import meta_columns as meta
 from chronolake_model.checks import Finding, FindingKind
+from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 from chronolake_model.tables import Field, SchemaField
 
 EXAMPLES_MAX: Final = 3
@@ -52,6 +53,7 @@ class Layout:
     partition_fields: Sequence[Field]
     buckets: int | None
     columns: Mapping[int, Sequence[SchemaField]]
+    spelling: Spelling = DEFAULT_SPELLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,8 @@ class _Rows:
         fields = self._layout.partition_fields
         try:
             values = [_keys.partition_texts(table[field.name], field.type) for field in fields]
-            paths = _keys.partition_paths([field.name for field in fields], values)
+            names = [field.name for field in fields]
+            paths = _keys.partition_paths(names, values, self._layout.spelling)
         except pa.ArrowInvalid as exc:
             self._tally.of_file(FindingKind.WRONG_TYPE, str(exc))
             return

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, HASH_SEED, NULL_KEY, escape
+from chronolake_model import partition_paths as partition_spelling
+from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
+from chronolake_model.record_keys import EMPTY_KEY, HASH_SEED, NULL_KEY
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -86,14 +88,21 @@ def record_keys(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:
     return pc.if_else(allowed, pc.binary_join_element_wise(*pairs, _literal(",")), None)
 
 
-def partition_paths(names: Sequence[str], fields: Sequence[pa.Array]) -> pa.Array:
-    """The partition paths ``a=1/b=2`` of partition fields with these texts; there is at least one field."""
+def partition_paths(
+    names: Sequence[str], fields: Sequence[pa.Array], spelling: Spelling = DEFAULT_SPELLING
+) -> pa.Array:
+    """The partition paths of partition fields with these texts, of which there is at least one.
+
+    A value that no path of the spelling can have is spelled nevertheless.
+    """
     parts = []
     for name, field in zip(names, fields, strict=True):
         encoded = field.dictionary_encode()
-        spelled = pa.array([escape(value) or DEFAULT_PARTITION for value in encoded.dictionary.to_pylist()])
-        values = pc.fill_null(spelled.cast(pa.large_string()).take(encoded.indices), DEFAULT_PARTITION)
-        parts.append(pc.binary_join_element_wise(_literal(f"{escape(name)}="), values, _literal("")))
+        spelled = [partition_spelling.spelled(value, spelling) for value in encoded.dictionary.to_pylist()]
+        values = pa.array(spelled, pa.large_string()).take(encoded.indices)
+        values = pc.fill_null(values, partition_spelling.spelled(None, spelling))
+        before = _literal(partition_spelling.prefix(name, spelling))
+        parts.append(pc.binary_join_element_wise(before, values, _literal("")))
     return pc.binary_join_element_wise(*parts, _literal("/"))
 
 

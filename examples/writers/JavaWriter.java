@@ -164,14 +164,33 @@ public class JavaWriter {
         return key.toString();
     }
 
-    /** a=1/b=2, or the empty text without partition fields. */
-    static String partitionPath(String[] names, String[] texts) {
+    /** a=1/b=2, or 1/2 unless in hive style; the empty text without partition fields. */
+    static String partitionPath(String[] names, String[] texts, JsonNode properties) {
+        boolean hiveStyle = !textOf(properties, "partition-paths.hive-style", "true").equals("false");
+        boolean urlEncode = !textOf(properties, "partition-paths.url-encode", "true").equals("false");
         String[] parts = new String[names.length];
         for (int i = 0; i < names.length; i++) {
             boolean missing = texts[i] == null || texts[i].isEmpty();
-            parts[i] = escape(names[i]) + "=" + (missing ? "__HIVE_DEFAULT_PARTITION__" : escape(texts[i]));
+            if (!missing && !isWritable(texts[i], hiveStyle, urlEncode)) {
+                throw new IllegalArgumentException("the partition paths of this table cannot have " + texts[i]);
+            }
+            String value = missing ? "__HIVE_DEFAULT_PARTITION__" : urlEncode ? escape(texts[i]) : texts[i];
+            parts[i] = hiveStyle ? (urlEncode ? escape(names[i]) : names[i]) + "=" + value : value;
         }
         return String.join("/", parts);
+    }
+
+    /** Whether a partition path can have the value: it would not be another path, or read as another value. */
+    static boolean isWritable(String text, boolean hiveStyle, boolean urlEncode) {
+        if (!hiveStyle && (text.equals(".") || text.equals("..") || text.equals(".hoodie"))) {
+            return false;
+        }
+        boolean refused = false;
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            refused = refused || c < ' ' || "/\\%\u007f".indexOf(c) >= 0 || (!hiveStyle && c == '=');
+        }
+        return urlEncode || !refused;
     }
 
     /** Percent and two hexadecimal digits in place of each special character. */
@@ -497,7 +516,7 @@ public class JavaWriter {
                 for (int j = 0; j < partitions.length; j++) {
                     values[j] = partitionText(at(row, partitions[j]), this.typeOf(partitions[j]));
                 }
-                String path = partitionPath(partitions, values);
+                String path = partitionPath(partitions, values, at(this.table, "properties"));
                 String name = groupName(bucketOf(texts, this.buckets), path);
                 if (!groups.containsKey(name)) {
                     groups.put(name, new LinkedHashMap<String, JsonNode>());
@@ -974,7 +993,12 @@ public class JavaWriter {
                 JsonNode field = at(at(vector, "fields"), j);
                 values[j] = partitionText(at(at(vector, "values"), j), at(field, 1).asText());
             }
-            vector.put("path", partitionPath(fieldNames(vector), values));
+            JsonNode properties = vector.has("properties") ? at(vector, "properties") : JSON.createObjectNode();
+            try {
+                vector.put("path", partitionPath(fieldNames(vector), values, properties));
+            } catch (IllegalArgumentException refused) {
+                vector.putNull("path");
+            }
         }
         for (int i = 0; i < at(vectors, "names").size(); i++) {
             computeNames((ObjectNode) at(at(vectors, "names"), i));

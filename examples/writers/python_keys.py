@@ -90,10 +90,26 @@ def record_key(names: Sequence[str], texts: Sequence[str | None]) -> str:
     return ",".join(f"{name}:{value}" for name, value in zip(names, values, strict=True))
 
 
-def partition_path(names: Sequence[str], texts: Sequence[str | None]) -> str:
-    """``a=1/b=2``, or the empty text without partition fields."""
-    values = (escape(text) if text else "__HIVE_DEFAULT_PARTITION__" for text in texts)
-    return "/".join(f"{escape(name)}={value}" for name, value in zip(names, values, strict=True))
+def partition_path(
+    names: Sequence[str], texts: Sequence[str | None], *, hive_style: bool = True, url_encode: bool = True
+) -> str:
+    """``a=1/b=2``, or ``1/2`` unless in hive style; empty without partition fields. Raises ``ValueError``."""
+    parts = []
+    for name, text in zip(names, texts, strict=True):
+        if text and not is_writable(text, hive_style=hive_style, url_encode=url_encode):
+            raise ValueError(f"the partition paths of this table cannot have the value {text!r}")
+        spell = escape if url_encode else str
+        value = spell(text) if text else "__HIVE_DEFAULT_PARTITION__"
+        parts.append(f"{spell(name)}={value}" if hive_style else value)
+    return "/".join(parts)
+
+
+def is_writable(text: str, *, hive_style: bool, url_encode: bool) -> bool:
+    """Whether a partition path can have the value: it would not be another path, or read as another value."""
+    if not hive_style and text in (".", "..", ".hoodie"):
+        return False
+    refused = "/\\%\x7f" if hive_style else "/\\%\x7f="
+    return url_encode or not any(char < " " or char in refused for char in text)
 
 
 def escape(text: str) -> str:

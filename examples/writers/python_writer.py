@@ -224,11 +224,12 @@ class Attempt:
     def file_groups(self, rows: Sequence[Json]) -> dict[tuple[str, int], dict[str, Json]]:
         """The rows by partition path and bucket, in there by record key: one row per key."""
         keys, partitions = self.table["record_key_fields"], self.table["partition_fields"]
+        style = spelling(self.table["properties"])
         groups: dict[tuple[str, int], dict[str, Json]] = {}
         for row in rows:
             texts = [key_text(row[name], self.types[name]) for name in keys]
             values = [partition_text(row[name], self.types[name]) for name in partitions]
-            path = partition_path(partitions, values)
+            path = partition_path(partitions, values, **style)
             group = groups.setdefault((path, bucket_of(texts, self.table["index"]["buckets"])), {})
             key = record_key(keys, texts)
             if key in group and self.operation == "insert":
@@ -501,6 +502,14 @@ def physical(values: pa.ChunkedArray) -> list[Any]:
     return [None if value != value else value for value in values.to_pylist()]  # noqa: PLR0124
 
 
+def spelling(properties: dict[str, str]) -> dict[str, bool]:
+    """How the table spells its partition paths."""
+    return {
+        "hive_style": properties.get("partition-paths.hive-style") != "false",
+        "url_encode": properties.get("partition-paths.url-encode") != "false",
+    }
+
+
 # ---- the command line
 
 
@@ -527,7 +536,11 @@ def _computed_key(vector: Json) -> Json:
 def _computed_path(vector: Json) -> Json:
     pairs = zip(vector["values"], vector["fields"], strict=True)
     texts = [partition_text(value, type_) for value, (_, type_) in pairs]
-    return {**vector, "path": partition_path([name for name, _ in vector["fields"]], texts)}
+    style = spelling(vector.get("properties", {}))
+    answer = {**vector, "path": None}
+    with contextlib.suppress(ValueError):
+        answer["path"] = partition_path([name for name, _ in vector["fields"]], texts, **style)
+    return answer
 
 
 def _computed_names(vector: Json) -> Json:

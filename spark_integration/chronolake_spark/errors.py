@@ -4,6 +4,7 @@
     └── SparkIntegrationError
         ├── SchemaMismatch        a frame's columns do not fit the table
         ├── InvalidRecordKey      a row's record key is missing or ambiguous
+        ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
         ├── RequiredValueMissing  null in a column that is not nullable
         ├── DuplicateKeys         an insert has keys that exist already
         ├── BaseFileDamaged       a base file in storage is not as on the timeline
@@ -66,6 +67,12 @@ class InvalidRecordKey(SparkIntegrationError):
     """A row's record key is null, empty, or ambiguous."""
 
     CODE = "invalid-record-key"
+
+
+class InvalidPartitionValue(SparkIntegrationError):
+    """A row has a value in a partition field that the spelling of the table's partition paths cannot have."""
+
+    CODE = "invalid-partition-value"
 
 
 class RequiredValueMissing(SparkIntegrationError):

@@ -13,7 +13,9 @@ from typing import Final
 
 from pyspark.sql import Column, functions as sf
 
-from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY, escape
+from chronolake_model import partition_paths
+from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
+from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY
 from chronolake_model.tables import Field
 from chronolake_spark import errors
 from chronolake_spark.schema import quoted
@@ -29,9 +31,7 @@ def record_key(fields: Sequence[Field]) -> Column:
     """
     texts = [_text(field) for field in fields]
     if len(fields) == 1:
-        return sf.when(
-            _is_missing(texts[0]), _refused(errors.missing_key([field.name for field in fields]))
-        ).otherwise(texts[0])
+        return sf.when(_is_missing(texts[0]), _refused(_no_key(fields))).otherwise(texts[0])
     pairs = [
         sf.concat(
             sf.lit(f"{field.name}:"),
@@ -42,16 +42,30 @@ def record_key(fields: Sequence[Field]) -> Column:
     all_missing = functools.reduce(operator.and_, map(_is_missing, texts))
     ambiguous = functools.reduce(operator.or_, (_is_ambiguous(text, fields) for text in texts))
     return (
-        sf.when(all_missing, _refused(errors.missing_key([field.name for field in fields])))
+        sf.when(all_missing, _refused(_no_key(fields)))
         .when(ambiguous, _refused(_ambiguous(fields)))
         .otherwise(sf.concat_ws(",", *pairs))
     )
 
 
-def partition_path(fields: Sequence[Field]) -> Column:
-    """The partition path, ``a=1/b=2``; the empty string for no fields."""
-    parts = [sf.concat(sf.lit(f"{escape(field.name)}="), _escaped(_partition_text(field))) for field in fields]
-    return sf.concat_ws("/", *parts) if parts else sf.lit("")
+def partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLING) -> Column:
+    """The partition path, ``a=1/b=2`` in hive style; the empty string for no fields.
+
+    Evaluating it raises ``InvalidPartitionValue`` for a row whose values have no path in the table's spelling.
+    """
+    texts = [_partition_text(field) for field in fields]
+    parts = [
+        sf.concat(sf.lit(partition_paths.prefix(field.name, spelling)), _spelled(text, spelling))
+        for field, text in zip(fields, texts, strict=True)
+    ]
+    path = sf.concat_ws("/", *parts) if parts else sf.lit("")
+    pattern = partition_paths.unwritable(spelling)
+    if pattern is None or not fields:
+        return path
+    tests = (sf.coalesce(text.rlike(pattern), sf.lit(False)) for text in texts)
+    refused = functools.reduce(operator.or_, tests)
+    message = partition_paths.unwritable_message([field.name for field in fields])
+    return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
 
 
 def bucket(fields: Sequence[Field], buckets: int) -> Column:
@@ -89,6 +103,12 @@ def _partition_text(field: Field) -> Column:
     return sf.when(micros.isNotNull(), text)
 
 
+def _spelled(text: Column, spelling: Spelling) -> Column:
+    if not spelling.url_encode:
+        return sf.when(_is_missing(text), DEFAULT_PARTITION).otherwise(text)
+    return _escaped(text)
+
+
 def _escaped(text: Column) -> Column:
     special = sf.lit(ESCAPED)
     chars = sf.transform(
@@ -113,13 +133,17 @@ def _is_ambiguous(text: Column, fields: Sequence[Field]) -> Column:
     return sf.coalesce(functools.reduce(operator.or_, likenesses), sf.lit(False))
 
 
-def _ambiguous(fields: Sequence[Field]) -> str:
+def _no_key(fields: Sequence[Field]) -> errors.InvalidRecordKey:
+    return errors.InvalidRecordKey(errors.missing_key([field.name for field in fields]))
+
+
+def _ambiguous(fields: Sequence[Field]) -> errors.InvalidRecordKey:
     names = ", ".join(field.name for field in fields)
-    return (
+    return errors.InvalidRecordKey(
         f"the record key ({names}): there are rows with a value like {NULL_KEY!r}, or like "
         f"',{fields[-1].name}:', which gives different records the same key text; change those values"
     )
 
 
-def _refused(message: str) -> Column:
-    return sf.raise_error(sf.lit(errors.encoded(errors.InvalidRecordKey(message))))
+def _refused(error: errors.SparkIntegrationError) -> Column:
+    return sf.raise_error(sf.lit(errors.encoded(error)))

@@ -72,7 +72,7 @@ class SparkTable:
         """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
 
         Which of several rows of one key ``drop`` inserts is decided as in ``upsert``.
-        Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``.
+        Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``InvalidPartitionValue``, ``RequiredValueMissing``.
         """
         existing = _EXISTING.get(duplicates)
         if existing is None:

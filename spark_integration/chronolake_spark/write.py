@@ -27,6 +27,7 @@ from chronolake.errors import StorageFailed
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
+from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import (
@@ -83,9 +84,10 @@ def tagged(
             f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
         ) from exc
     key_fields = _fields(table, table.record_key_fields)
+    path = keys.partition_path(_fields(table, table.partition_fields), Spelling.of(table.properties))
     return rows.select(
         keys.record_key(key_fields).alias(columns.RECORD_KEY),
-        keys.partition_path(_fields(table, table.partition_fields)).alias(columns.PARTITION_PATH),
+        path.alias(columns.PARTITION_PATH),
         keys.bucket(key_fields, table.index.buckets).alias(columns.BUCKET),
         columns.DELETE,
         *order_columns,

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 import chronolake
 from chronolake_model.file_names import base_file_name
+from chronolake_model.partition_paths import Spelling, partition_path
 from chronolake_model.vocabulary import Operation
 
 TABLES = Path(__file__).parent / "tables"
-COPY_ON_WRITE = ("cow8", "cow9", "archived8", "evolved9")
+COPY_ON_WRITE = ("cow8", "cow9", "plain8", "archived8", "evolved9")
 MERGE_ON_READ = ("mor8", "mor9")
 VERSION_6 = ("cow6", "archived6", "compacted6")
 COLUMNS = ("day", "id", "name", "price", "ts")
@@ -85,9 +86,31 @@ def slices_by_snapshot(table: chronolake.Table) -> dict[str, tuple[str | None, l
 
 def insert(table: chronolake.Table, path: Path, rows: Rows) -> str:
     """Write rows of the first day as a new file group, as any writer could: the requested time."""
-    with table.begin(operation=Operation.INSERT) as write:
-        partition = "day=2026-01-01" if table.definition.partition_fields else ""
-        file_id = f"{uuid.uuid4()}-0"
+    return _write(table, path, rows, Operation.INSERT, f"{uuid.uuid4()}-0")
+
+
+def upsert(table: chronolake.Table, path: Path, row: list[Any]) -> str:
+    """Update one row of the first day, in the file group that has it, or insert it: the requested time."""
+    partition = partition_of(table)
+    for slice_ in table.snapshot().slices:
+        if slice_.partition_path == partition and slice_.base_file is not None:
+            stored = pq.ParquetFile(path / slice_.base_file.path).read().select(COLUMNS).to_pylist()
+            others = [[kept[name] for name in COLUMNS] for kept in stored if kept["id"] != row[1]]
+            if len(others) < len(stored):
+                return _write(table, path, [*others, row], Operation.UPSERT, slice_.file_id)
+    return insert(table, path, [row])
+
+
+def partition_of(table: chronolake.Table) -> str:
+    """The partition path of the first day."""
+    definition = table.definition
+    fields = definition.partition_fields
+    return partition_path(fields, ["2026-01-01"] * len(fields), Spelling.of(definition.properties))
+
+
+def _write(table: chronolake.Table, path: Path, rows: Rows, operation: Operation, file_id: str) -> str:
+    with table.begin(operation=operation) as write:
+        partition = partition_of(table)
         name = base_file_name(file_id, "0-0-0", write.requested_time)
         meta = {
             "_hoodie_commit_time": write.requested_time,

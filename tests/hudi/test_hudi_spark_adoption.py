@@ -10,6 +10,7 @@ import pytest
 import chronolake
 from chronolake.hudi import adopting, releasing
 from chronolake.hudi.history import Options
+from chronolake_model.partition_paths import Spelling
 from tests.hudi import stored_tables
 from tests.hudi.hudi_spark import HudiFailed, HudiSpark
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
@@ -49,7 +50,9 @@ def test_hudi_reads_an_adopted_table_as_before(
     assert hudi_spark.rows(path) == rows_of_hudi(name)
 
 
-@pytest.mark.parametrize("name", ["cow8", "cow9", "archived8", "cow6", "archived6", "mor9", "compacted6"])
+@pytest.mark.parametrize(
+    "name", ["cow8", "cow9", "plain8", "archived8", "cow6", "archived6", "mor9", "compacted6"]
+)
 def test_a_table_goes_from_hudi_to_chronolake_and_back(
     hudi_spark: HudiSpark,
     client: chronolake.Client,
@@ -75,16 +78,31 @@ def test_a_table_goes_from_hudi_to_chronolake_and_back(
     assert f"hoodie.table.version={released.table_version}" in (path / ".hoodie/hoodie.properties").read_text()
 
 
+def test_hudi_reads_a_record_once_that_was_updated_in_a_plain_partition_path(
+    hudi_spark: HudiSpark, adopt: Callable[[Path], chronolake.Table], tmp_path: Path
+) -> None:
+    path = unpacked("plain8", tmp_path)
+    table = adopt(path)
+    changed = ["2026-01-01", 3, "changed", 9.0, 99]
+    stored_tables.upsert(table, path, changed)
+    table.publish()
+    expected = sorted(
+        [changed, *(row for row in rows_of_hudi("plain8") if row[1] != 3)], key=lambda row: row[1]
+    )
+    assert hudi_spark.rows(path) == rows_by_hudi_rs(path) == expected
+
+
 def written_with(table: chronolake.Table) -> dict[str, str]:
     """The settings with which Hudi writes a table that comes from Chronolake."""
     definition = table.definition
+    spelling = Spelling.of(definition.properties)
     return {
         "hoodie__table__name": definition.name.rpartition(".")[2],
         "hoodie__datasource__write__recordkey__field": ",".join(definition.record_key_fields),
         "hoodie__datasource__write__partitionpath__field": ",".join(definition.partition_fields),
         "hoodie__datasource__write__precombine__field": "ts",
         "hoodie__datasource__write__table__type": definition.type.name,
-        "hoodie__datasource__write__hive_style_partitioning": "true",
+        "hoodie__datasource__write__hive_style_partitioning": str(spelling.hive_style).lower(),
         "hoodie__index__type": "SIMPLE",
         "hoodie__write__table__version": definition.properties["hudi.table-version"],
         "hoodie__write__auto__upgrade": "false",

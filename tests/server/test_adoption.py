@@ -272,6 +272,19 @@ def test_properties_that_no_hudi_table_has_are_refused(shared_http: httpx.Client
     refused(adopt(shared_http, request), 422, "invalid-table")
 
 
+def test_an_adopted_table_must_spell_its_partition_paths_as_hudi_did(shared_http: httpx.Client) -> None:
+    hudi = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version=8\n"
+    properties = {"hudi.adopted": hudi, "partition-paths.url-encode": "false"}
+    plain = {**properties, "partition-paths.hive-style": "false"}
+    first = commit(T[1], T[2], stat(T[1], partition_path="2026-01-01"))
+    by_day = {"partition_fields": ["day"]}
+
+    request = body(shared_http, first, table={**by_day, "properties": properties})
+    problem = refused(adopt(shared_http, request), 422, "invalid-table")
+    assert "partition-paths.hive-style=false" in problem["detail"]
+    succeeded(adopt(shared_http, body(shared_http, first, table={**by_day, "properties": plain})))
+
+
 def test_an_adopted_table_is_written_verified_and_rebuilt(dsn: str, new_server: Any, tmp_path: Any) -> None:
     server: ServerProcess = new_server(dsn)
     with rest.connect(server.url) as http:

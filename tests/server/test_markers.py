@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from tests.fix_server import ServerProcess
@@ -99,6 +100,29 @@ def test_of_a_list_with_one_bad_marker_none_is_created(table: Table, bad: Json) 
 
     assert problem["detail"].startswith("markers[1]: ")
     assert table.markers(instant) == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "right", "wrong"),
+    [
+        ({}, "day=2026-01-01", "2026-01-01"),
+        ({"partition-paths.hive-style": "false"}, "2026-01-01", "day=2026-01-01"),
+    ],
+)
+def test_a_partition_path_in_another_style_than_the_tables_is_refused(
+    shared_http: httpx.Client, properties: Json, right: str, wrong: str
+) -> None:
+    table = rest.make_table(shared_http, partition_fields=["day"], properties=properties)
+    instant = table.begun()
+    markers = [marker(instant, 1, right), marker(instant, 0, wrong)]
+
+    problem = refused(table.mark(instant, *markers), 422, "invalid-marker")
+    assert problem["context"]["index"] == 1
+    assert table.markers(instant) == []
+    stat = write_stat(instant, 0, wrong)
+    refused(table.stage(instant, stat), 422, "invalid-write-stat")
+    refused(table.complete(instant, stat), 422, "invalid-write-stat")
+    assert table.marked(instant, marker(instant, 1, right)) == ["created"]
 
 
 # ---------------------------------------------------------------------------------- of a pending instant only

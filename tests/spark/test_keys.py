@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
+from chronolake_model.partition_paths import Spelling
 from chronolake_model.record_keys import escape
 from chronolake_model.tables import Field
 from chronolake_spark import errors, keys
@@ -110,7 +111,13 @@ def test_spark_spells_every_partition_path_of_the_file(any_mode: SparkSession):
         fields = [Field(*field) for field in vector["fields"]]
         frame = frame_of(any_mode, fields or [A], [vector["values"] or ["x"]])
 
-        assert frame.select(keys.partition_path(fields)).first()[0] == vector["path"]
+        path = keys.partition_path(fields, Spelling.of(vector.get("properties", {})))
+        if vector["path"] is not None:
+            assert frame.select(path).first()[0] == vector["path"]
+            continue
+        with pytest.raises(PySparkException) as caught:
+            frame.select(path).collect()
+        assert isinstance(errors.decoded(str(caught.value)), errors.InvalidPartitionValue)
 
 
 def frame_of(spark: SparkSession, fields: list[Field], rows: list[list[Any]]) -> DataFrame:

@@ -18,6 +18,7 @@ from chronolake_model.adoption import ADOPTED_PROPERTY, AdoptedInstant, AdoptTab
 from chronolake_model.file_names import DataFileName, FileKind, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
+from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 from chronolake_model.publication import PUBLISH_PROPERTY, TABLE_VERSION_PROPERTY
 from chronolake_model.tables import CreateTable, NewBucketIndex, NewField
 from chronolake_model.times import Micros, format_time
@@ -391,12 +392,19 @@ class _History:
                 # A table that Hudi could not read behind its adoption is refused, unless told otherwise.
                 PUBLISH_PROPERTY: "true",
                 **options.properties,
+                **self._spelling().properties,
                 ADOPTED_PROPERTY: self._kept_properties(),
                 # Readers that know the table's version go on; version 6 becomes the first that we write.
                 TABLE_VERSION_PROPERTY: str(max(config.version, TableVersion.EIGHT).value),
             },
             reuse_base_path=options.reuse_base_path,
         )
+
+    def _spelling(self) -> Spelling:
+        config = self._table.config
+        if not config.partition_fields:
+            return DEFAULT_SPELLING
+        return Spelling(config.hive_style_partitioning, config.url_encode_partitioning)
 
     def _kept_properties(self) -> str:
         text = self._table.text.decode("latin-1")

@@ -11,7 +11,6 @@ from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
 from chronolake_hudi.properties import MergeMode
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model import record_keys
 from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, State
@@ -155,29 +154,24 @@ def _of_partitions(table: StoredTable) -> Iterator[str]:
 
 
 def _of_partition_paths(table: StoredTable) -> Iterator[str]:
-    config = table.config
-    if not config.partition_fields:
-        return
-    if not config.hive_style_partitioning:
-        yield (
-            "hoodie.datasource.write.hive_style_partitioning is false: its partition paths lack the names of "
-            "the partition fields, and Chronolake's have them, which would write a record again into another "
-            "partition; rewrite the table with Hudi with true"
-        )
-    elif not config.url_encode_partitioning:
-        paths = sorted({file.partition_path for file, _ in table.data_files})
-        special = next((path for path in paths if _has_special_characters(path)), None)
-        if special is not None:
+    fields, is_hive_style = table.config.partition_fields, table.config.hive_style_partitioning
+    for path in sorted({file.partition_path for file, _ in table.data_files}):
+        parts = path.split("/") if path else []
+        if len(parts) != len(fields):
             yield (
-                f"hoodie.datasource.write.partitionpath.urlencode is false, and the partition path {special!r} "
-                "has characters that Chronolake escapes, which would write a record again into another "
-                "partition; rewrite the table with Hudi with true"
+                f"the partition path {path!r} has {len(parts)} parts, and the table {len(fields)} partition "
+                "fields: a value has a slash; rewrite the table with Hudi with "
+                "hoodie.datasource.write.partitionpath.urlencode=true"
             )
-
-
-def _has_special_characters(partition_path: str) -> bool:
-    values = (part.partition("=")[2] for part in partition_path.split("/"))
-    return any(record_keys.escape(value) != value for value in values)
+            return
+        for field, part in zip(fields, parts, strict=True):
+            if part.startswith(f"{field}=") is not is_hive_style:
+                yield (
+                    f"the partition path {path!r} is not spelled as hoodie.properties says, "
+                    f"hoodie.datasource.write.hive_style_partitioning={str(is_hive_style).lower()}, so a "
+                    "writer could put a record again into another partition; rewrite the table with Hudi"
+                )
+                return
 
 
 def _of_merging(table: StoredTable) -> Iterator[str]:

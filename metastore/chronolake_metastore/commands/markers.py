@@ -1,8 +1,8 @@
 """Creating markers: many requests at once, without the lock of any table (docs/decisions/0016).
 
 One statement, which is a transaction of its own, creates most of them. It leaves out markers whose instant
-takes none, or whose table detects conflicts early. These are handled table by table: refused with the reason,
-or created.
+takes none, whose table detects conflicts early, or whose partition path may not be one of the table. These are
+handled table by table: refused with the reason, or created.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ def _refusal(known: _Known, request: CreateMarkers, names: _Names) -> errors.Tim
     markers = request.request.markers
     try:
         domain.admit(table, instant, request)
+        domain.refuse_other_paths(table, request)
         if table.detects_early:
             domain.refuse_early(table, instant, markers, known.concurrent, known.marked, known.now)
     except errors.TimelineError as exc:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
+from chronolake_hudi import properties as hudi
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, files, lists
 from chronolake_metastore.domain.clock import CATALOG_ID
@@ -28,8 +29,10 @@ from chronolake_metastore.domain.instants import lease_end
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries
 from chronolake_metastore.domain.tables import CreateTable, FormerHolders, Table, evolve_created
 from chronolake_model import adoption as wire
-from chronolake_model.adoption import AdoptedInstant
+from chronolake_model.adoption import ADOPTED_PROPERTY, AdoptedInstant
 from chronolake_model.files import WriteStat
+from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling
+from chronolake_model.tables import CreateTable as CreateTableRequest
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import Action, IndexType, State
 
@@ -122,6 +125,21 @@ def _check_definition(request: wire.AdoptTable) -> None:
         raise errors.InvalidTable(
             f"an adopted table has the index {IndexType.SIMPLE}, not {definition.index.type}: the file groups "
             "of Hudi are not the buckets of Chronolake"
+        )
+    _check_spelling(definition)
+
+
+def _check_spelling(definition: CreateTableRequest) -> None:
+    """Refuse a table whose writers would spell partition paths in another way than Hudi did."""
+    before = definition.properties.get(ADOPTED_PROPERTY)
+    if before is None or not definition.partition_fields:
+        return
+    config = hudi.decode(before.encode("latin-1"))
+    spelling = Spelling(config.hive_style_partitioning, config.url_encode_partitioning)
+    if spelling != Spelling.of(definition.properties):
+        stated = ", ".join(f"{name}={text}" for name, text in spelling.properties.items()) or "neither of them"
+        raise errors.InvalidTable(
+            f"{HIVE_STYLE_PROPERTY} and {URL_ENCODE_PROPERTY} must be those of the Hudi table: give {stated}"
         )
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import column_stats, digests
+from chronolake_metastore.domain import column_stats, digests, partition_paths
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import (
@@ -138,13 +138,11 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -
         raise _invalid(index, stat, "a copy-on-write table has no log files")
     try:
         check_partition_path(stat.partition_path)
+        partition_paths.check(table, stat.partition_path)
     except ValueError as exc:
         raise _invalid(index, stat, str(exc)) from exc
     if len(f"{stat.partition_path}/{stat.file_name}".encode()) > PATH_BYTES_MAX:
         raise _invalid(index, stat, f"partition path and file name have more than {PATH_BYTES_MAX} bytes")
-    parts = stat.partition_path.count("/") + 1 if stat.partition_path else 0
-    if parts != len(table.definition.partition_fields):
-        raise _invalid(index, stat, "the partition path must have one part for each partition field")
     _check_bucket(table, index, stat)
     return name.kind
 

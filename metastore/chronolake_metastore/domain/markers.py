@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain import conflicts, partition_paths
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.conflicts import COMPLETED, ConcurrentInstant, GroupChange, LostConflict, Rule
 from chronolake_metastore.domain.files import FileGroup
@@ -50,12 +50,7 @@ def check(command: CreateMarkers) -> None:
                     )
                 times.add(name.requested_time)
         except ValueError as exc:
-            raise errors.InvalidMarker(
-                f"markers[{index}]: {exc}",
-                index=index,
-                file_name=marker.file_name,
-                partition_path=marker.partition_path,
-            ) from exc
+            raise _invalid(index, marker, exc) from exc
 
 
 def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
@@ -69,6 +64,24 @@ def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
     if instant.lease_expires_at is None:
         raise illegal(table, instant, "its plan waits and has no executor; take it inflight to execute it")
     refuse_another(instant, command.request.writer)
+
+
+def refuse_other_paths(table: Table, command: CreateMarkers) -> None:
+    """Raise ``InvalidMarker`` for a marker in a partition path that cannot be one of the table."""
+    for index, marker in enumerate(command.request.markers):
+        try:
+            partition_paths.check(table, marker.partition_path)
+        except ValueError as exc:
+            raise _invalid(index, marker, exc) from exc
+
+
+def _invalid(index: int, marker: Marker, why: ValueError) -> errors.InvalidMarker:
+    return errors.InvalidMarker(
+        f"markers[{index}]: {why}",
+        index=index,
+        file_name=marker.file_name,
+        partition_path=marker.partition_path,
+    )
 
 
 def refuse_pending(table: Table, instant: Instant) -> None:

@@ -17,6 +17,7 @@ from chronolake_metastore.domain.literals import Value
 from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Test
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.filters import PARTS_MAX
+from chronolake_model.partition_paths import Spelling
 
 
 class PartitionSet(msgspec.Struct, frozen=True):
@@ -42,7 +43,8 @@ def residual(condition: Condition, table: Table, partition_path: str) -> Conditi
     """The condition that remains for the records of a partition; True or False if its path decides."""
     folders = partition_path.split("/")
     fields = len(table.definition.partition_fields)
-    return _residual(condition, partial(_could_pass, folders=folders, fields=fields))
+    spelling = Spelling.of(table.definition.properties)
+    return _residual(condition, partial(_could_pass, folders=folders, fields=fields, spelling=spelling))
 
 
 def prune(condition: Condition, table: Table, partition_paths: Iterable[str]) -> list[PartitionSet]:
@@ -89,11 +91,11 @@ def _parts(condition: Condition | bool) -> int:
             return sum(map(_parts, condition.parts))
 
 
-def _could_pass(test: Test, *, folders: Sequence[str], fields: int) -> bool:
+def _could_pass(test: Test, *, folders: Sequence[str], fields: int, spelling: Spelling) -> bool:
     place = test.column.partition
     if place is None or len(folders) != fields:
         return True
-    values = partition_values.candidates(folders[place], test.column.name, test.column.kind)
+    values = partition_values.candidates(folders[place], test.column.name, test.column.kind, spelling)
     return values is None or any(pruning.passes(test, _only(value), records=1) for value in values)
 
 

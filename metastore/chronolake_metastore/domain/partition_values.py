@@ -1,7 +1,7 @@
 """The values of partition columns in a partition path.
 
-Paths are in hive style, ``month=2026-02/country=DE``, escaped like Hive's, as ``chronolake_spark.keys`` writes
-them. A path of another form says nothing, so every test could be true of it.
+Paths are in hive style, ``month=2026-02/country=DE``, and escaped like Hive's, unless the table's properties
+say otherwise. A path of another form says nothing, so every test could be true of it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from chronolake_metastore.domain.literals import Kind, Value, parse
+from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -23,21 +24,32 @@ _INTEGER: Final = re.compile(r"-?\d{1,19}", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def candidates(folder: str, column: str, kind: Kind) -> Candidates | None:
+def candidates(
+    folder: str, column: str, kind: Kind, spelling: Spelling = DEFAULT_SPELLING
+) -> Candidates | None:
     """The values of the column in a folder of a partition path; None if the folder does not show them."""
-    name, equals, text = folder.partition("=")
-    if not equals or _unescaped(name) != column:
+    text = text_of(folder, column, spelling)
+    if text is None:
         return None
     if text == NULL_PARTITION:
         # A null, an empty string, and the string with this text have one folder.
         return (None, "", NULL_PARTITION) if kind is Kind.STRING else (None,)
-    value = _unescaped(text)
-    if not value:
+    value = _unescaped(text) if spelling.url_encode else text
+    # A writer may have escaped it nevertheless.
+    if not value or (not spelling.url_encode and "%" in value):
         return None
     try:
         return (_READERS[kind](value),)
     except (ValueError, OverflowError, KeyError):
         return None
+
+
+def text_of(folder: str, column: str, spelling: Spelling = DEFAULT_SPELLING) -> str | None:
+    """What a folder has for the value of the column; None if it has another column, or is in another style."""
+    if not spelling.hive_style:
+        return folder
+    name, equals, text = folder.partition("=")
+    return text if equals and column in (name, _unescaped(name)) else None
 
 
 def _unescaped(text: str) -> str | None:

@@ -18,6 +18,7 @@ from chronolake_metastore import errors
 from chronolake_model import storage
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY
 from chronolake_model.publication import (
     LOG_BLOCKS_PROPERTY,
     PUBLISH_PROPERTY,
@@ -40,6 +41,8 @@ class Change(enum.Enum):
     """Pending instants use the value at their begin, or do not depend on it."""
     WITHOUT_PENDING = enum.auto()
     """While no instant of the table is pending: its writer would go on with the value before."""
+    NEVER = enum.auto()
+    """It says how the files are written, from the first one on."""
 
 
 class Property(msgspec.Struct, frozen=True):
@@ -50,8 +53,8 @@ class Property(msgspec.Struct, frozen=True):
     change: Change = Change.ALWAYS
 
 
-def _one_of(*values: str) -> Property:
-    return Property(" or ".join(values), frozenset(values).__contains__)
+def _one_of(*values: str, change: Change = Change.ALWAYS) -> Property:
+    return Property(" or ".join(values), frozenset(values).__contains__, change)
 
 
 def _is_grace(text: str) -> bool:
@@ -88,7 +91,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     PUBLISHER_PROPERTY: _one_of(*Publisher),
     TABLE_VERSION_PROPERTY: _one_of("8", "9"),
     LOG_BLOCKS_PROPERTY: _one_of("avro", "parquet"),
-    ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi),
+    ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi, Change.NEVER),
+    HIVE_STYLE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
+    URL_ENCODE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }
@@ -110,6 +115,13 @@ def check(properties: Mapping[str, str]) -> None:
 
 def held_by_pending(names: Iterable[str]) -> list[str]:
     """Those of the properties that may not change while an instant is pending."""
-    return sorted(
-        name for name in names if name in PROPERTIES and PROPERTIES[name].change is Change.WITHOUT_PENDING
-    )
+    return _that_change(names, Change.WITHOUT_PENDING)
+
+
+def fixed(names: Iterable[str]) -> list[str]:
+    """Those of the properties that a table has from its creation, or never."""
+    return _that_change(names, Change.NEVER)
+
+
+def _that_change(names: Iterable[str], change: Change) -> list[str]:
+    return sorted(name for name in names if name in PROPERTIES and PROPERTIES[name].change is change)

@@ -23,6 +23,7 @@ from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
+from chronolake_model.partition_paths import Spelling
 from chronolake_model.publication import TABLE_VERSION_PROPERTY, PublicationStep, PublishedFile
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, TableType
@@ -311,6 +312,7 @@ def config_of(table_id: str, definition: Definition) -> TableConfig:
     before = definition.properties.get(ADOPTED_PROPERTY)
     if before is not None:
         return properties.adopted(before, table_id, version, mode)
+    spelling = Spelling.of(definition.properties)
     return TableConfig(
         name=name,
         type=definition.type,
@@ -319,7 +321,8 @@ def config_of(table_id: str, definition: Definition) -> TableConfig:
         partition_fields=tuple(definition.partition_fields),
         ordering_fields=ordering,
         merge_mode=mode,
-        url_encode_partitioning=True,
+        hive_style_partitioning=spelling.hive_style,
+        url_encode_partitioning=spelling.url_encode,
         key_generator_class=properties.GUARD_CLASS,
         others={properties.TABLE_ID_KEY: table_id, DATABASE_KEY: namespace},
     )

@@ -15,6 +15,7 @@ from chronolake_metastore.domain.literals import Kind
 from chronolake_metastore.domain.partition_values import NULL_PARTITION
 from chronolake_metastore.domain.publication import Publishable
 from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field
 
 # The values in the range of 64 bits; Python's dates end at the year 9999.
@@ -31,12 +32,12 @@ def obstacle(table: Publishable, partition_path: str) -> str | None:
         return None
     by_name = {field.name: field for field in table.schema}
     fields = [by_name[name] for name in table.partition_fields]
-    return _obstacle(fields, partition_path)
+    return _obstacle(fields, partition_path, Spelling.of(table.properties))
 
 
-def _obstacle(fields: Sequence[Field], partition_path: str) -> str | None:
+def _obstacle(fields: Sequence[Field], partition_path: str, spelling: Spelling) -> str | None:
     for field, folder in zip(fields, partition_path.split("/"), strict=True):
-        if not _is_readable(field, folder):
+        if not _is_readable(field, folder, spelling):
             return (
                 f"Hudi's readers would not find the value of {field.name!r} in the partition path "
                 f"{partition_path[:200]!r}: spell it as docs/writing.md says; rewrite the files of the "
@@ -45,9 +46,9 @@ def _obstacle(fields: Sequence[Field], partition_path: str) -> str | None:
     return None
 
 
-def _is_readable(field: Field, folder: str) -> bool:
+def _is_readable(field: Field, folder: str, spelling: Spelling) -> bool:
     kind = literals.kind_of(field.type)
-    text = folder.partition("=")[2]
+    text = partition_values.text_of(folder, field.name, spelling) or ""
     if text == NULL_PARTITION:
         # Hudi reads a null. In a column that has none, it is the empty string, or this text.
         return field.nullable
@@ -58,4 +59,4 @@ def _is_readable(field: Field, folder: str) -> bool:
         return _INSTANT.fullmatch(text) is not None
     if kind is Kind.DATE and _DATE.fullmatch(text):
         return True
-    return partition_values.candidates(folder, field.name, kind) is not None
+    return partition_values.candidates(folder, field.name, kind, spelling) is not None

@@ -17,7 +17,6 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableAdopted, TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import base_paths as keys, column_types, nested_fields, record_keys, tables as wire
-from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType, StructType
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
@@ -216,11 +215,10 @@ def _check_change(table: Table, request: wire.AlterTable) -> None:
     if request.name is None and not request.set and not request.unset:
         raise errors.InvalidTable(f"nothing of {table.name!r} would change; give name, set or unset")
     named = [*request.set, *request.unset]
-    if ADOPTED_PROPERTY in named:
+    for fixed in properties.fixed(named):
         raise errors.InvalidTable(
-            f"the property {ADOPTED_PROPERTY} says how Hudi has written the files of {table.name!r}, and "
-            "cannot change",
-            property=ADOPTED_PROPERTY,
+            f"the property {fixed} says how the files of {table.name!r} are written, and cannot change",
+            property=fixed,
         )
     if len(set(named)) != len(named):
         twice = next(name for name in request.unset if named.count(name) > 1)

@@ -94,7 +94,6 @@ PATHS: dict[str, tuple[Field, str]] = {
     "microseconds": (Field("at", "timestamp"), "at=1767225607000000"),
     "no zone": (Field("at", "timestamp"), "at=2026-01-01 00%3A00%3A07"),
     "no number": (Field("at", "int"), "at=one"),
-    "no name of the column": (Field("at", "string"), "one"),
     "null in a column without nulls": (Field("at", "string", nullable=False), "at=__HIVE_DEFAULT_PARTITION__"),
     "a brace that Hudi does not escape": (Field("at", "string"), "at=%7D"),
 }

@@ -2,21 +2,29 @@
 -- A transaction that ends an instant updates the row of the instant. So either it waits until these markers are durable,
 -- or this statement waits for it, reads the row again, and leaves the instant out. The lock is exclusive, so waiting
 -- transactions queue: with a shared lock, a steady flow of markers would starve a rollback. Tables with early conflict
--- detection are left out: their markers are checked first, and then created by markers/insert.sql.
+-- detection are left out, and requests with a path whose first part does not begin with the name of the first partition
+-- field: their markers are checked first, and then created by markers/insert.sql.
 WITH requested AS MATERIALIZED (
-    SELECT n.number, t.table_id, moment(n.requested_time) AS requested_time, n.writer
+    SELECT n.number, t.table_id, moment(n.requested_time) AS requested_time, n.writer, t.first_part
     FROM unnest(
         %(namespaces)s::text[], %(tables)s::text[], %(table_ids)s::uuid[], %(requested_times)s::bigint[],
         %(writers)s::text[]
     ) WITH ORDINALITY AS n (namespace, name, table_id, requested_time, writer, number)
     CROSS JOIN LATERAL (
-        SELECT live.table_id
+        SELECT live.table_id, (live.definition -> 'partition_fields' ->> 0) || '=' AS first_part
         FROM lake_table live
         WHERE live.namespace = n.namespace AND live.name = n.name AND live.dropped_at IS NULL
             AND live.table_id = coalesce(n.table_id, live.table_id)
             AND live.definition -> 'properties' ->> 'markers.early-conflict-detection' IS DISTINCT FROM 'true'
+            AND live.definition -> 'properties' ->> 'partition-paths.hive-style' IS DISTINCT FROM 'false'
         OFFSET 0
     ) AS t
+),
+doubtful AS MATERIALIZED (
+    SELECT DISTINCT m.number
+    FROM unnest(%(numbers)s::integer[], %(partition_paths)s::text[]) AS m (number, partition_path)
+    JOIN requested a ON a.number = m.number
+    WHERE NOT coalesce(starts_with(m.partition_path, a.first_part), m.partition_path = '')
 ),
 held AS MATERIALIZED (
     SELECT i.table_id, i.requested_time, i.writer
@@ -33,7 +41,8 @@ admitted AS MATERIALIZED (
     SELECT a.number, a.table_id, a.requested_time
     FROM requested a
     JOIN held h ON h.table_id = a.table_id AND h.requested_time = a.requested_time
-    WHERE a.writer IS NULL OR a.writer = h.writer
+    WHERE (a.writer IS NULL OR a.writer = h.writer)
+        AND NOT EXISTS (SELECT FROM doubtful d WHERE d.number = a.number)
 ),
 now AS MATERIALIZED (
     SELECT moment(now_us()) AS time
