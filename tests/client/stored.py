@@ -28,12 +28,12 @@ class Stored:
     def write_file(self, requested_time: str, bucket: int, attempt: int = 0) -> WriteStat:
         """Write a base file as Spark's executors do."""
         name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, attempt), requested_time)
-        path = f"day=1/{name}"
+        path = f"name=1/{name}"
         schema = layouts.file_schema(ROWS.schema, FIELDS)
         rows = pa.table([pa.nulls(2, pa.string())] * 5 + ROWS.columns, schema=schema)
         size = base_files.write(self._folder, path, schema, [rows])
         return WriteStat(
-            "day=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2, has_field_ids=True
+            "name=1", bucket_file_id(bucket), name, size_bytes=size, records=2, inserts=2, has_field_ids=True
         )
 
     def publish(self, *buckets: int) -> chronolake.Instant:
@@ -47,13 +47,13 @@ class Stored:
         return [(orphan.path, orphan.reason) for orphan in self.table.orphans().orphans]
 
 
-def base(write: chronolake.Write | chronolake.AsyncWrite, bucket: int, partition: str = "day=1") -> Marker:
+def base(write: chronolake.Write | chronolake.AsyncWrite, bucket: int, partition: str = "name=1") -> Marker:
     name = base_file_name(bucket_file_id(bucket), write_token(bucket, 1, 0), write.requested_time)
     return Marker(partition, name, CREATE)
 
 
 def log(write: chronolake.Write, bucket: int) -> Marker:
-    return Marker("day=2/a b", f".{bucket_file_id(bucket)}_{write.requested_time}.log.1_0-1-0", APPEND)
+    return Marker("name=2/a b", f".{bucket_file_id(bucket)}_{write.requested_time}.log.1_0-1-0", APPEND)
 
 
 def written(

@@ -126,11 +126,11 @@ def test_an_unexecuted_rollback_is_finished_by_another_client(marked: Stored) ->
 def test_a_rollback_that_names_files_of_another_instant_is_refused(stored: Stored) -> None:
     write, kept = stored.table.begin(writer="gone"), stored.publish(3)
     own = stored.write_file(write.requested_time, 0)
-    stored.storage.create_all_empty(["day=1/notes", "elsewhere"])
+    stored.storage.create_all_empty(["name=1/notes", "elsewhere"])
     before = in_storage(stored)
     [published] = [path for path in before if kept.requested_time in path]
 
-    named = [file_of(own).path, published, "day=1/notes", "elsewhere"]
+    named = [file_of(own).path, published, "name=1/notes", "elsewhere"]
     with pytest.raises(errors.InvalidPlan, match="3 of files_to_delete are not data files") as caught:
         stored.table.rollback(write.requested_time, writer="gone", files_to_delete=named, execute=True)
 

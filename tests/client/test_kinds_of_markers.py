@@ -64,7 +64,7 @@ def test_a_marker_is_looked_up_by_its_whole_name(marked: chronolake.Table) -> No
 
     assert marked.has_marker(write.requested_time, marker)
     assert not marked.has_marker(write.requested_time, Marker(marker.partition_path, marker.file_name, MERGE))
-    assert not marked.has_marker(write.requested_time, base(write, 0, "day=2"))
+    assert not marked.has_marker(write.requested_time, base(write, 0, "name=2"))
     with pytest.raises(ValueError, match="APPEND"):
         marked.has_marker(write.requested_time, Marker("", marker.file_name, APPEND))
 

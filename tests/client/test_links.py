@@ -14,7 +14,7 @@ from tests.client.stored import base
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "victim" / "day=1").mkdir(parents=True)
+    (tmp_path / "victim" / "name=1").mkdir(parents=True)
     (tmp_path / "victim" / "precious").write_bytes(b"precious")
     (tmp_path / "orders").mkdir()
     return tmp_path
@@ -46,7 +46,7 @@ def test_a_linked_folder_of_direct_markers_is_not_followed(orders: chronolake.Ta
 
     assert waiting.state is State.REQUESTED
     assert (root / "victim" / "precious").read_bytes() == b"precious"
-    assert sorted(path.name for path in (root / "victim").iterdir()) == ["day=1", "precious"]
+    assert sorted(path.name for path in (root / "victim").iterdir()) == ["name=1", "precious"]
 
 
 def test_a_linked_partition_folder_is_not_followed(orders: chronolake.Table, root: Path) -> None:
@@ -55,14 +55,14 @@ def test_a_linked_partition_folder_is_not_followed(orders: chronolake.Table, roo
     write.mark(marker)
     behind = root / "victim" / marker.file_name
     behind.write_bytes(b"of another")
-    (root / "orders" / "day=1").symlink_to(root / "victim")
+    (root / "orders" / "name=1").symlink_to(root / "victim")
 
     waiting = rolled_back(write, orders)
 
     assert waiting.state is State.REQUESTED
     assert list(orders.deletions(waiting.requested_time)) == []
     assert behind.exists()
-    (root / "orders" / "day=1").unlink()
+    (root / "orders" / "name=1").unlink()
     assert [rollback.state for rollback in orders.finish_rollbacks()] == [State.COMPLETED]
     assert behind.exists()
 

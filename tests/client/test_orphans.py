@@ -30,7 +30,7 @@ def test_a_table_that_was_written_only_through_chronolake_has_none(stored: Store
     savepoint = stored.table.savepoint()
     stored.publish(0)
     with stored.table.begin(action=chronolake.Action.REPLACECOMMIT) as write:
-        write.replace(FileGroupName("day=1", bucket_file_id(1)))
+        write.replace(FileGroupName("name=1", bucket_file_id(1)))
     stored.table.restore(savepoint.requested_time)
     stored.publish(2)
     marked = stored.table.begin(markers=MarkersType.DIRECT)
@@ -52,7 +52,7 @@ def test_each_orphan_has_its_reason(stored: Stored) -> None:
     stored.table.rollback(given_up.requested_time, writer=given_up.instant.writer, execute=False)
     running = stored.write_file(pending.requested_time, 1)
     foreign = stored.write_file("20200101000000000", 1)
-    stored.storage.create_all_empty(["_SUCCESS", "day=1/notes.txt"])
+    stored.storage.create_all_empty(["_SUCCESS", "name=1/notes.txt"])
 
     report = stored.table.orphans()
 
@@ -86,7 +86,7 @@ def test_only_files_that_can_never_be_published_are_deleted(stored: Stored) -> N
     given_up.rollback()
     running = stored.write_file(pending.requested_time, 1)
     foreign = stored.write_file("20200101000000000", 1)
-    stored.storage.create_empty("day=1/notes.txt")
+    stored.storage.create_empty("name=1/notes.txt")
 
     done = stored.table.delete_orphans(stored.table.orphans())
 
@@ -95,11 +95,11 @@ def test_only_files_that_can_never_be_published_are_deleted(stored: Stored) -> N
     assert left == {kept.file_name, running.file_name, foreign.file_name, "notes.txt"}
     pending.complete([running])
     assert stored.orphans() == [
-        ("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE),
-        (f"day=1/{foreign.file_name}", OrphanReason.UNKNOWN_INSTANT),
+        ("name=1/notes.txt", OrphanReason.NOT_A_DATA_FILE),
+        (f"name=1/{foreign.file_name}", OrphanReason.UNKNOWN_INSTANT),
     ]
     stored.table.delete_orphans(stored.table.orphans(), unknown_instants=True)
-    assert stored.orphans() == [("day=1/notes.txt", OrphanReason.NOT_A_DATA_FILE)]
+    assert stored.orphans() == [("name=1/notes.txt", OrphanReason.NOT_A_DATA_FILE)]
 
 
 def test_a_file_published_while_storage_is_listed_is_no_orphan(
@@ -118,7 +118,7 @@ def test_a_file_published_while_storage_is_listed_is_no_orphan(
 
     monkeypatch.setattr(arrow, "stream", begun_before)
 
-    assert stored.orphans() == [(f"day=1/{stat.file_name}", OrphanReason.PENDING)]
+    assert stored.orphans() == [(f"name=1/{stat.file_name}", OrphanReason.PENDING)]
 
 
 def test_a_file_of_an_instant_whose_lease_has_ended_is_not_deleted(stored: Stored) -> None:
@@ -211,7 +211,7 @@ def test_a_refusal_by_the_store_is_shown_at_the_terminal(
     assert cli("orphans", name, "--unknown-instants").code == output.USAGE
 
 
-@pytest.mark.parametrize(("old", "new"), [("", ""), ("/day=1", ""), ("", "/day=1")])
+@pytest.mark.parametrize(("old", "new"), [("", ""), ("/name=1", ""), ("", "/name=1")])
 def test_no_file_of_a_dropped_table_goes_from_the_folder_that_was_taken_over(
     store: Store, server_url: str, namespace: str, cli: Cli, old: str, new: str
 ) -> None:

@@ -97,7 +97,7 @@ def test_a_file_that_is_there_after_its_clean_is_an_orphan(local: Stored) -> Non
     late = local.write_file(first.requested_time, 0)
 
     [(path, reason)] = local.orphans()
-    assert (path, reason) == (DeletedFile("day=1", late.file_name).path, chronolake.OrphanReason.NOT_NAMED)
+    assert (path, reason) == (DeletedFile("name=1", late.file_name).path, chronolake.OrphanReason.NOT_NAMED)
 
 
 def test_a_preview_deletes_nothing(local: Stored) -> None:

@@ -14,16 +14,16 @@ from chronolake_storage import objects
 from tests.fix_s3 import S3, Fault
 from tests.fix_stores import Store
 
-PATHS = ["day=1/a b.parquet", "day=1/hour=2/.c.log.1_0-0-0", "top.parquet"]
+PATHS = ["name=1/a b.parquet", "name=1/hour=2/.c.log.1_0-0-0", "top.parquet"]
 
 
 def test_a_file_is_made_once(store: Store) -> None:
     storage = store.open()
 
-    assert storage.size_bytes("day=1/a") is None
-    assert storage.create_empty("day=1/a")
-    assert not storage.create_empty("day=1/a")
-    assert [storage.size_bytes(path) for path in ("day=1/a", "day=1", "day=1/b")] == [0, None, None]
+    assert storage.size_bytes("name=1/a") is None
+    assert storage.create_empty("name=1/a")
+    assert not storage.create_empty("name=1/a")
+    assert [storage.size_bytes(path) for path in ("name=1/a", "name=1", "name=1/b")] == [0, None, None]
 
 
 def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
@@ -37,14 +37,14 @@ def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
 def test_everything_below_the_base_path_is_listed_but_hudis_own_folder(store: Store) -> None:
     storage = store.open()
     assert list(storage.listing()) == []
-    assert storage.create_all_empty([*PATHS, ".hoodie/.temp/1/m", "day=1/.hoodie/n"]) == [True] * 5
+    assert storage.create_all_empty([*PATHS, ".hoodie/.temp/1/m", "name=1/.hoodie/n"]) == [True] * 5
 
     files = list(storage.listing())
 
-    [empty] = [file for file in files if file.path == "day=1/hour=2/.c.log.1_0-0-0"]
-    assert (empty.partition_path, empty.size_bytes) == ("day=1/hour=2", 0)
+    [empty] = [file for file in files if file.path == "name=1/hour=2/.c.log.1_0-0-0"]
+    assert (empty.partition_path, empty.size_bytes) == ("name=1/hour=2", 0)
     assert empty.changed_at > 0
-    assert sorted(file.path for file in files) == sorted([*PATHS, "day=1/.hoodie/n"])
+    assert sorted(file.path for file in files) == sorted([*PATHS, "name=1/.hoodie/n"])
     assert [file.path for file in storage.listing(".hoodie/.temp")] == [".hoodie/.temp/1/m"]
 
 
@@ -59,7 +59,7 @@ def test_a_missing_file_counts_as_deleted(store: Store) -> None:
     assert list(storage.listing()) == []
 
 
-@pytest.mark.parametrize("path", ["../orders2/a", "day=1/../../b", "/etc/passwd", "day=1//a"])
+@pytest.mark.parametrize("path", ["../orders2/a", "name=1/../../b", "/etc/passwd", "name=1//a"])
 def test_nothing_outside_the_base_path_is_touched(store: Store, path: str) -> None:
     storage = store.open()
 

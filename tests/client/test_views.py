@@ -122,8 +122,8 @@ def test_a_file_group_is_shown_with_its_history(cli: Cli, table: chronolake.Tabl
 
     document = cli("file-group", table.name, FIRST, "--json").json
     shown = cli("file-group", table.name, FIRST)
-    other = cli("file-group", table.name, FIRST, "--partition", "day=1")
+    other = cli("file-group", table.name, FIRST, "--partition", "name=1")
 
     assert [file_slice["base_instant_time"] for file_slice in document["slices"]] == [first.requested_time]
     assert f"replaced by {done.requested_time}" in shown.out
-    assert f"there is no file group day=1/{FIRST}" in other.out
+    assert f"there is no file group name=1/{FIRST}" in other.out

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import chronolake
 from chronolake.cli import main
-from chronolake.hudi import adopting, history, releasing, requirements, stored
+from chronolake.hudi import adopting, history, releasing, stored
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.history import CannotAdopt, Options
 from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
-from chronolake_model.checks import FindingKind
-from chronolake_model.file_names import base_file_name
-from chronolake_model.markers import Marker, MarkerKind
-from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY
-from chronolake_model.vocabulary import Operation, State
+from chronolake_model.vocabulary import State
 from chronolake_storage.opening import open_files
 from tests.fix_s3 import S3
 from tests.hudi import stored_tables
@@ -128,47 +122,6 @@ def test_both_readers_have_the_same_slices_of_merge_on_read(
 
     assert stored_tables.slices_by_snapshot(table) == slices
     assert rows_by_hudi_rs(path) == rows_of_hudi(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "spelling"),
-    [
-        ("cow8", {URL_ENCODE_PROPERTY: "false"}),
-        ("cow9", {}),
-        ("plain8", {HIVE_STYLE_PROPERTY: "false", URL_ENCODE_PROPERTY: "false"}),
-    ],
-)
-def test_an_adopted_table_spells_its_partition_paths_as_hudi_did(
-    client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str, spelling: dict[str, str]
-) -> None:
-    path = unpacked(name, tmp_path)
-    table = client.table(adopt(path).table)
-    stated = table.definition.properties
-    assert {key: text for key, text in stated.items() if key.startswith("partition-paths.")} == spelling
-    changed = ["2026-01-01", 3, "changed", 9.0, 99]
-
-    stored_tables.upsert(table, path, changed)
-    table.publish()
-
-    expected = sorted([changed, *(row for row in rows_of_hudi(name) if row[1] != 3)], key=lambda row: row[1])
-    assert rows_by_hudi_rs(path) == rows_by_snapshot(table, path) == expected
-    kinds = {finding.kind for finding in table.check().findings}
-    assert FindingKind.WRONG_PARTITION not in kinds
-
-
-def test_a_writer_that_spells_partition_paths_in_another_way_writes_nothing(
-    client: chronolake.Client, adopt: Adopt, tmp_path: Path
-) -> None:
-    path = unpacked("plain8", tmp_path)
-    table = client.table(adopt(path).table)
-    write = table.begin(operation=Operation.UPSERT)
-    name = base_file_name(f"{uuid.uuid4()}-0", "0-0-0", write.requested_time)
-    with pytest.raises(chronolake.errors.InvalidMarker, match="hive-style is false"):
-        write.mark(Marker("day=2026-01-01", name, MarkerKind.CREATE))
-    stat = chronolake.WriteStat("day=2026-01-01", name.partition("_")[0], name, 1, 1)
-    with pytest.raises(chronolake.errors.InvalidWriteStat, match="hive-style is false"):
-        write.complete([stat])
-    table.rollback(write.requested_time, "it was refused")
 
 
 def test_instants_keep_their_times_and_operations(
@@ -339,26 +292,6 @@ def test_a_table_that_cannot_be_adopted_is_refused_with_the_reason(
     path = unpacked("cow9", tmp_path)
     state(path, **changes)
     assert reason in reasons(adopt, path)
-
-
-@pytest.mark.parametrize(
-    ("name", "partition_path", "reason"),
-    [
-        ("cow8", "2026-01-01", "is not spelled as hoodie.properties says"),
-        ("plain8", "day=2026-01-01", "is not spelled as hoodie.properties says"),
-        ("plain8", "2026/01/01", "a value has a slash"),
-        ("plain8", "", "has 0 parts"),
-    ],
-)
-def test_partition_paths_in_another_style_than_the_tables_are_refused(
-    tmp_path: Path, name: str, partition_path: str, reason: str
-) -> None:
-    table = stored.read(open_files(str(unpacked(name, tmp_path))))
-    assert not list(requirements.obstacles(table))
-    file, parsed = table.data_files[0]
-    moved = msgspec.structs.replace(file, partition_path=partition_path)
-    [obstacle] = requirements.obstacles(msgspec.structs.replace(table, data_files=[(moved, parsed)]))
-    assert reason in obstacle
 
 
 def test_a_damaged_file_of_the_timeline_is_refused(adopt: Adopt, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY
 from chronolake_model.slices import (
     FileGroupHistory,
     Partition,
@@ -195,6 +196,7 @@ def by_day() -> tables.CreateTable:
             schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],
             record_key_fields=["id"],
             partition_fields=["day"],
+            properties={HIVE_STYLE_PROPERTY: "false"},
         )
     )
 

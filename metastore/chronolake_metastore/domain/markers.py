@@ -67,7 +67,12 @@ def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
 
 
 def refuse_other_paths(table: Table, command: CreateMarkers) -> None:
-    """Raise ``InvalidMarker`` for a marker in a partition path that cannot be one of the table."""
+    """Raise ``InvalidMarker`` for a marker in a partition path that cannot be one of the partitioned table.
+
+    A table without partitions has one path, so no record can be stored twice: its write stats are enough.
+    """
+    if not table.definition.partition_fields:
+        return
     for index, marker in enumerate(command.request.markers):
         try:
             partition_paths.check(table, marker.partition_path)

@@ -24,7 +24,7 @@ doubtful AS MATERIALIZED (
     SELECT DISTINCT m.number
     FROM unnest(%(numbers)s::integer[], %(partition_paths)s::text[]) AS m (number, partition_path)
     JOIN requested a ON a.number = m.number
-    WHERE NOT coalesce(starts_with(m.partition_path, a.first_part), m.partition_path = '')
+    WHERE NOT starts_with(m.partition_path, a.first_part)
 ),
 held AS MATERIALIZED (
     SELECT i.table_id, i.requested_time, i.writer
