@@ -193,7 +193,15 @@ def _refuse_other_publisher(table: Table, position: Position, publisher: str, no
 
 
 async def steps(database: Database, table_name: str, after: int) -> wire.PublicationSteps:
-    """The steps behind a version; raises ``TableNotFound``, or ``NotPublished`` when it pauses there."""
+    """The steps behind a version; raises ``TableNotFound``, or ``NotPublished`` when it pauses there.
+
+    Few pages are made at a time, because one may take much memory; the others wait.
+    """
+    async with database.publication_slots:
+        return await _page_of_steps(database, table_name, after)
+
+
+async def _page_of_steps(database: Database, table_name: str, after: int) -> wire.PublicationSteps:
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         progress = await stored.get(connection, table.table_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
@@ -29,6 +30,8 @@ CONNECT_TIMEOUT_SECONDS = 5
 SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
 PROBE_SILENT_SECONDS = 2.0
+PUBLICATION_PAGES_MAX = 2
+"""Pages of steps of publications that are made at a time: one with 100,000 files takes 250 MB."""
 FOLLOWING_CONNECTIONS = 3
 """Connections for following the log: one for its tail, two for streams that catch up."""
 
@@ -157,6 +160,8 @@ class Database:
         """For large answers, which are read through another driver than psycopg."""
         self.stream_slots = StreamSlots(settings)
         """One is held by each of them."""
+        self.publication_slots = asyncio.Semaphore(PUBLICATION_PAGES_MAX)
+        """One is held while a page of steps of a publication is made."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(2, PROBE_SILENT_SECONDS)
         self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
