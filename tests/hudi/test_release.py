@@ -12,8 +12,10 @@ from chronolake.hudi import adopting, releasing
 from chronolake.hudi.history import Options
 from chronolake.hudi.releasing import CannotRelease
 from chronolake_hudi import java_properties, properties
+from chronolake_model.schemas import AddColumn
 from tests.hudi import stored_tables
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
+from tests.published import PublishedTable, row
 
 NEW = ["2026-01-01", 500, "new", 1.0, 99]
 
@@ -145,6 +147,29 @@ def test_a_released_table_can_be_adopted_again(
 
     assert again.definition.table_id != table.definition.table_id
     assert stored_tables.rows_by_snapshot(again, path) == [*rows_of_hudi("cow9"), NEW]
+
+
+def test_a_table_that_was_created_here_and_changed_its_schema_can_be_released_and_adopted(
+    client: chronolake.Client, tmp_path: Path
+) -> None:
+    made = PublishedTable(client, tmp_path / "lake")
+    made.write(row(1))
+    made.table.change_schema([AddColumn("note", "string")])
+    made.write(row(2) | {"note": "new"}, bucket=1)
+    rows, schema = made.rows(), made.table.definition.schema
+    releasing.release(client, made.table.name)
+
+    options = Options(name=made.table.name, base_path=str(made.folder), reuse_base_path=True)
+    adopted = adopting.adopt(client, options)
+
+    assert adopted.instants == 2
+    made.table = client.table(adopted.table)
+    assert [field.name for field in made.table.definition.schema] == [field.name for field in schema]
+    assert made.rows() == rows
+    hudi_rows = [*made.hudi_rows()]
+    made.write(row(3), bucket=2)
+    assert made.publish().foreign_files == []
+    assert made.hudi_rows() == [*hudi_rows, row(3) | {"note": None}]
 
 
 def test_the_command_line_releases(

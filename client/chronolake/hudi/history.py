@@ -115,7 +115,9 @@ class _History:
         self._pending = pending
         self._notes: list[str] = []
         completed = [instant for instant in table.instants if instant.state is State.COMPLETED]
-        self._writes = [instant for instant in completed if instant.is_completed_write]
+        writes = [instant for instant in completed if instant.is_completed_write]
+        # Of these only the schema counts.
+        self._writes = [instant for instant in writes if not instant.is_schema_only]
         self._cleans = [instant for instant in completed if instant.action is Action.CLEAN]
         self._savepoints = [instant for instant in completed if instant.action is Action.SAVEPOINT]
         self._left_out = [instant for instant in completed if instant.action in _WITHOUT_EFFECT]
@@ -143,7 +145,7 @@ class _History:
             *(self._pending_instant(instant) for instant in self._pending if instant.is_adopted),
         ]
         if not instants:
-            raise CannotAdopt(["it has no completed instant; create a table instead"])
+            raise CannotAdopt(["it has no completed instant with files; write to it with Hudi once"])
         request = AdoptTable(
             definition=self._definition(),
             instants=sorted(instants, key=lambda instant: instant.requested_time),
@@ -177,7 +179,9 @@ class _History:
             ) from missing
         times = [time] if time is not None else []
         if self._archived and first is not None:
-            times.append(self._completions[first])
+            active = [write.requested_time for write in self._writes if write.requested_time >= first]
+            archived = max(completion for completion, _ in self._archived.values())
+            times.append(self._completions[min(active)] if active else archived)
         if self._table.layout is Layout.ONE and self._table.config.type is TableType.MERGE_ON_READ:
             times.append(max(self._completions[write.requested_time] for write in self._writes))
         return max(times, default=None)

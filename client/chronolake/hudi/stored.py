@@ -58,6 +58,20 @@ class StoredInstant(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is State.COMPLETED and self.action in _WRITES
 
     @property
+    def is_schema_only(self) -> bool:
+        """Whether Chronolake published it for the creation of a table, or for a change of its schema.
+
+        Such a commit has no files, and no other commit has the same requested and completion time.
+        """
+        return (
+            self.is_completed_write
+            and self.requested_time == self.completion_time
+            and not self.replaced
+            and self.commit is not None
+            and not any(self.commit.partition_to_write_stats.values())
+        )
+
+    @property
     def replaced(self) -> Mapping[str, Sequence[str]]:
         """The ids of replaced file groups by partition path."""
         if isinstance(self.commit, ReplaceCommitMetadata):
