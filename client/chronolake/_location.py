@@ -135,16 +135,11 @@ class Location:
         """The direct markers of an instant."""
         return StoredMarkers(self, requested_time)
 
-    def begin_publication(self, is_first: bool) -> None:
-        """Claim the base path for publishing. Raises ``StorageFailed``.
-
-        So it does when another Hudi table is there before the first step.
-        """
-        self.claimed  # noqa: B018 - the folder is made, and claimed
-        if not is_first:
-            return
+    def begin_publication(self, files_since: str | None) -> None:
+        """Claim the base path for publishing, see ``publishing.begin``. Raises ``StorageFailed``."""
+        self.claimed  # noqa: B018 - the folder is made
         with storages.storage_failures():
-            publishing.refuse_foreign_table(self.checked_storage.files, self._definition.table_id)
+            publishing.begin(self.checked_storage.files, self.guard, files_since)
 
     def publish(self, steps: Sequence[PublicationStep], is_hidden: bool) -> None:
         """Execute steps of a publication. Raises ``StorageFailed``."""

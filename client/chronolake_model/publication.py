@@ -114,7 +114,8 @@ class PublicationLease(msgspec.Struct, frozen=True):
     """The lease of a publisher: the steps behind ``published_version`` are its to execute.
 
     ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked, from
-    ``check_position`` on.
+    ``check_position`` on. ``files_since`` is the earliest time that a data file of the table can have; null for
+    an adopted table, whose files Hudi wrote before.
     """
 
     table: str
@@ -126,6 +127,7 @@ class PublicationLease(msgspec.Struct, frozen=True):
     is_new: bool
     lease_expires_at: datetime
     check_position: CheckPosition = CheckPosition()
+    files_since: str | None = None
 
 
 class PublishedFile(msgspec.Struct, frozen=True):

@@ -80,6 +80,11 @@ class Guard:
         self._owner = owner
         self._metastore = metastore
 
+    @property
+    def table_id(self) -> str:
+        """The id of the table."""
+        return self._owner.table_id
+
     def delete(self, deleting: Deleting, paths: Iterable[str]) -> Iterator[Deletion]:
         """Delete files, and yield the outcomes in order. Paths are relative to the base path.
 

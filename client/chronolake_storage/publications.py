@@ -30,8 +30,8 @@ from chronolake_storage.publishing import PARTITION_METADATA, PROPERTIES_PATH, C
 class Executor(typing.Protocol):
     """Performs the steps of the protocol. Its methods return the answer to a step, or an awaitable of it."""
 
-    def begin(self, is_first: bool) -> Any:
-        """Claim the base path. Before the first step, fail if another Hudi table is there."""
+    def begin(self, files_since: str | None) -> Any:
+        """Claim the base path, and fail if another Hudi table is there, or older files; see ``Begin``."""
 
     def read_steps(self, after: int) -> Any:
         """Read the next page of steps from the metastore."""
@@ -63,13 +63,13 @@ class Executor(typing.Protocol):
 
 @dataclass(frozen=True)
 class Begin(Step[None]):
-    """Claim the base path."""
+    """Claim the base path; fail if another Hudi table is there, or data files from before ``files_since``."""
 
-    is_first: bool
+    files_since: str | None
 
     @override
     def perform(self, executor: Executor) -> Any:
-        return executor.begin(self.is_first)
+        return executor.begin(self.files_since)
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,7 @@ def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
     """
     version, is_last = lease.published_version, False
     checks = is_check_due or lease.is_new
-    if lease.is_new or version == 0:
-        yield from Begin(version == 0)
+    yield from Begin(lease.files_since if version == 0 else None)
     while not is_last:
         page = yield from ReadSteps(version)
         yield from ExecuteSteps(page)

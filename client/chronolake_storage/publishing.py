@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from chronolake_model.publication import PublicationFiles, PublicationStep, PublishedFile
-from chronolake_storage.errors import ClaimRefused
+from chronolake_storage.errors import ClaimRefused, StorageError
 from chronolake_storage.files import METADATA_FOLDER, Files, StoredFile
 from chronolake_storage.guard import Guard
 
@@ -28,19 +28,60 @@ HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.propert
 _READERS: Final = 16
 """Threads that compare files of one caller at a time."""
 _TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
+_TABLE_NAME: Final = re.compile(rb"(?m)^[ \t\f]*hoodie\.table\.name[ \t\f]*[=: \t\f][ \t\f]*\S")
+_DATA_FILE: Final = re.compile(
+    r"[A-Za-z0-9-]+_[A-Za-z0-9-]+_(?P<base>[0-9]+)\.(parquet|orc|hfile)"
+    r"|\.[^._]+_(?P<log>[0-9]+)\.log\.[0-9]+(_.+)?"
+)
+"""The name of a base or log file of any version of Hudi."""
+
+
+def begin(files: Files, guard: Guard, files_since: str | None) -> None:
+    """Claim the base path for publishing, at the beginning of each run of a publisher.
+
+    Raises ``StorageError`` when another table has the claim, or another Hudi table is there; at the first
+    publication, with ``files_since``, also for older data files (``refuse_older_files``).
+    """
+    guard.check_claim()
+    refuse_foreign_table(files, guard.table_id)
+    if files_since is not None:
+        refuse_older_files(files, files_since)
 
 
 def refuse_foreign_table(files: Files, table_id: str) -> None:
-    """Raise ``ClaimRefused`` if the folder has a Hudi table that this table of Chronolake did not publish."""
+    """Raise ``ClaimRefused`` if the folder has a Hudi table that this table of Chronolake did not publish.
+
+    A file that names no table is damaged: it is put right.
+    """
     stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
-    if stored is None:
+    if stored is None or _TABLE_NAME.search(stored.body) is None:
         return
-    match = _TABLE_ID.search(stored.body)
-    if match is None or match[1].decode() != table_id:
+    if _table_id(stored.body) != table_id:
         raise ClaimRefused(
             f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, and is not overwritten: remove "
             "that table's .hoodie and its data files, or set hudi.publish to false"
         )
+
+
+def refuse_older_files(files: Files, files_since: str) -> None:
+    """Raise ``StorageError`` if a data file has a requested time before ``files_since``.
+
+    Hudi's readers take files for data that are older than the first instant of the timeline. Such files are of
+    a table that had the folder before.
+    """
+    older = [file.path for file in files.listing() if _is_older(file.file_name, files_since)]
+    if older:
+        raise StorageError(
+            f"{files.base_path} has {len(older)} data files from before {files_since}, when the table was "
+            f"created, such as {min(older)}: Hudi's readers would show the rows of this former table; remove "
+            "its files, and publication begins"
+        )
+
+
+def _is_older(file_name: str, time: str) -> bool:
+    match = _DATA_FILE.fullmatch(file_name)
+    # Times have 14, 17 or 20 digits.
+    return match is not None and (match["base"] or match["log"])[: len(time)] < time
 
 
 def execute(files: Files, guard: Guard, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
@@ -64,6 +105,7 @@ def execute(files: Files, guard: Guard, steps: Sequence[PublicationStep], *, is_
 
 def _execute_hidden(files: Files, guard: Guard, steps: Sequence[PublicationStep]) -> None:
     if any(PROPERTIES_PATH in step.removes for step in steps):
+        refuse_foreign_table(files, guard.table_id)
         _remove(guard, [PROPERTIES_PATH])
     removed = [path for step in steps for path in step.removes if path != PROPERTIES_PATH]
     # A file that a later step removes is not written first: the page may be executed again.
@@ -92,7 +134,20 @@ def _write(files: Files, written: Sequence[PublishedFile], *, in_order: bool) ->
     ]
     for file in [*others, *(file for file in written if file.path == PROPERTIES_PATH)]:
         if not _is_there(files, file):
-            files.put(file.path, file.content)
+            _put(files, file)
+
+
+def _put(files: Files, file: PublishedFile) -> None:
+    """Write a file in place of another one, unless that is of another Hudi table."""
+    if file.path == PROPERTIES_PATH:
+        refuse_foreign_table(files, _table_id(file.content))
+    files.put(file.path, file.content)
+
+
+def _table_id(properties: bytes) -> str:
+    """The id of the table that has published a ``hoodie.properties``; empty if it is another one's."""
+    match = _TABLE_ID.search(properties)
+    return "" if match is None else match[1].decode(errors="replace")
 
 
 def _is_there(files: Files, file: PublishedFile) -> bool:
@@ -204,7 +259,7 @@ def put_right(
     """Write those files that are missing or differ, in order, and return them."""
     wrong = differing(files, expected, stored)
     for file in wrong:
-        files.put(file.path, file.content)
+        _put(files, file)
     return wrong
 
 

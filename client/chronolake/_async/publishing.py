@@ -80,8 +80,8 @@ class _Publisher:
         self._table = table
         self.publication: Publication | None = None
 
-    async def begin(self, is_first: bool) -> None:
-        await concurrency.run_blocking(self._location.begin_publication, is_first)
+    async def begin(self, files_since: str | None) -> None:
+        await concurrency.run_blocking(self._location.begin_publication, files_since)
 
     async def read_steps(self, after: int) -> PublicationSteps:
         return await self._transport.send(calls.publication.steps(self._table, after))

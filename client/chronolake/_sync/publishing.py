@@ -77,8 +77,8 @@ class _Publisher:
         self._table = table
         self.publication: Publication | None = None
 
-    def begin(self, is_first: bool) -> None:
-        concurrency.run_blocking(self._location.begin_publication, is_first)
+    def begin(self, files_since: str | None) -> None:
+        concurrency.run_blocking(self._location.begin_publication, files_since)
 
     def read_steps(self, after: int) -> PublicationSteps:
         return self._transport.send(calls.publication.steps(self._table, after))

@@ -343,7 +343,7 @@ async def fail(database: Database, table_name: str, publisher: str, failure: str
 
 def document_of_lease(lease: Lease) -> wire.PublicationLease:
     """The lease as the REST API shows it."""
-    position = lease.position
+    position, definition = lease.position, lease.table.definition
     assert position.publisher is not None
     assert position.lease_expires_at is not None
     return wire.PublicationLease(
@@ -356,6 +356,7 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         is_new=lease.is_new,
         lease_expires_at=to_datetime(position.lease_expires_at),
         check_position=position.check_position,
+        files_since=format_time(lease.table.created_at) if definition.adoption is UNSET else None,
     )
 
 

@@ -255,8 +255,8 @@ class _Execution:
         self._files = files
         self.is_checked = False
 
-    async def begin(self, is_first: bool) -> None:
-        await self._files.begin_publication(str(self._place.table_id), is_first=is_first)
+    async def begin(self, files_since: str | None) -> None:
+        await self._files.begin_publication(files_since)
 
     async def read_steps(self, after: int) -> PublicationSteps:
         page = await queries.steps(self._database, self._place.table, after)

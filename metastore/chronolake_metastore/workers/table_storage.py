@@ -119,15 +119,9 @@ class TableFiles:
         self._files = files
         self._guard = guard
 
-    async def begin_publication(self, table_id: str, *, is_first: bool) -> None:
-        """Claim the base path; raise when another Hudi table is there before the first step."""
-
-        def begin() -> None:
-            self._guard.check_claim()
-            if is_first:
-                publishing.refuse_foreign_table(self._files, table_id)
-
-        await _run(begin)
+    async def begin_publication(self, files_since: str | None) -> None:
+        """Claim the base path for publishing, see ``publishing.begin``."""
+        await _run(lambda: publishing.begin(self._files, self._guard, files_since))
 
     async def publish(self, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
         """Execute steps of a publication."""

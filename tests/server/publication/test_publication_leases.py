@@ -347,7 +347,8 @@ def test_foreign_files_are_named_and_what_is_missing_is_put_right(table: Publish
     (timeline / first).unlink()
     (timeline / second).write_bytes(b"")
     (timeline / "20300101000000000.commit.requested").touch()
-    (table.folder / publishing.PROPERTIES_PATH).write_text("hoodie.table.name=theirs\n")
+    damaged = f"hoodie.table.name=damaged\nchronolake.table-id={table.table.definition.table_id}\n"
+    (table.folder / publishing.PROPERTIES_PATH).write_text(damaged)
     publication = table.table.publish(publisher="another")
     assert publication.foreign_files == [".hoodie/timeline/20300101000000000.commit.requested"]
     assert publication.checked_at is not None
