@@ -30,6 +30,8 @@ from chronolake_model.vocabulary import TableType
 
 FOUND_SECONDS_MIN: Final = 3_600
 """Between two events of a table about foreign files."""
+UNREADABLE_FILES_MAX: Final = 1_000
+"""So many files that Hudi's readers read wrongly are counted."""
 
 
 class Publishable(Protocol):
@@ -97,6 +99,13 @@ class FoundFiles(msgspec.Struct, frozen=True):
     time: Micros
     paths: list[str]
     total: int
+
+
+class UnreadableFiles(msgspec.Struct, frozen=True):
+    """Live files that Hudi's readers read wrongly: the number up to ``UNREADABLE_FILES_MAX``, one path."""
+
+    number: int
+    path: str
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -244,13 +253,20 @@ def _paths(
         yield from _paths((*path, part.name), field.field_id, part.type, field.nested)
 
 
-def pause_reason(column: str) -> str:
+def pause_reason(column: str, files: UnreadableFiles | None = None) -> str:
     """Why publication waits when live files have another column under the name, or this one under another."""
     return (
         f"the column {column[:100]!r} was renamed, or has the name of a former column, and files from before "
-        "are still live: Hudi's readers would show wrong values; rewrite these files (upsert, compact or "
-        "cluster every file group), or set hudi.publish to false"
+        f"are still live{_named(files)}: Hudi's readers would show wrong values; rewrite these files (upsert, "
+        "compact or cluster every file group), or set hudi.publish to false"
     )
+
+
+def _named(files: UnreadableFiles | None) -> str:
+    if files is None:
+        return ""
+    at_least = "at least " if files.number == UNREADABLE_FILES_MAX else ""
+    return f" ({at_least}{files.number:,}, such as {files.path[:300]})"
 
 
 def reason_of_hidden_log(group: str, hidden_by: Micros) -> str:

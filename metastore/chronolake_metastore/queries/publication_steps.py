@@ -11,6 +11,7 @@ import msgspec
 from chronolake_metastore.domain import actions, events, publication, published_partitions, tables
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
 from chronolake_metastore.domain.lists import ListName
+from chronolake_metastore.domain.publication import UnreadableFiles
 from chronolake_metastore.domain.publication_steps import (
     InstantFacts,
     LiveFile,
@@ -96,8 +97,9 @@ async def head_reason(connection: Reader, table: Table, time: Micros) -> str | N
         for schema in await schemas.page(connection, table.table_id, 0, SCHEMAS_MAX)
     }
     unreadable = publication.unreadable_versions(table.definition.schema, versions)
-    if await _has_live_files(connection, table, time, unreadable):
-        return publication.pause_reason(next(iter(unreadable.values())))
+    files = await _unreadable_files(connection, table, time, unreadable)
+    if files is not None:
+        return publication.pause_reason(next(iter(unreadable.values())), files)
     hidden = await _find_hidden_log(connection, table, time, time, live_only=True)
     if hidden is not None:
         return _reason_of_hidden(hidden)
@@ -171,6 +173,7 @@ async def _find_pause(
         if event.version <= hidden_until:
             continue
         column: str | None = None
+        files: UnreadableFiles | None = None
         match event.payload:
             case events.TableCreated() | events.TableAltered() | events.TableSchemaChanged():
                 present = by_version[event.version]
@@ -179,14 +182,14 @@ async def _find_pause(
                 if reason is not None:
                     return Pause(event.version, reason)
                 unreadable = publication.unreadable_versions(present.schema, versions)
-                if await _has_live_files(connection, table, event.time, unreadable):
-                    column = next(iter(unreadable.values()))
+                files = await _unreadable_files(connection, table, event.time, unreadable)
+                column = None if files is None else next(iter(unreadable.values()))
             case InstantCompleted(schema_version=int(version), summary=summary) if summary.files:
                 column = unreadable.get(version)
             case _:
                 pass
         if column is not None:
-            return Pause(event.version, publication.pause_reason(column))
+            return Pause(event.version, publication.pause_reason(column, files))
     return None
 
 
@@ -237,8 +240,10 @@ def _find_unreadable_files(material: Material, hidden_until: int) -> Pause | Non
     return None
 
 
-async def _has_live_files(connection: Reader, table: Table, time: Micros, versions: dict[int, str]) -> bool:
-    return bool(versions) and await stored.has_live_files(connection, table.table_id, time, list(versions))
+async def _unreadable_files(
+    connection: Reader, table: Table, time: Micros, versions: dict[int, str]
+) -> UnreadableFiles | None:
+    return await stored.unreadable_files(connection, table.table_id, time, list(versions)) if versions else None
 
 
 async def _material(

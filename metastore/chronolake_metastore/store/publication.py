@@ -10,7 +10,13 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.events import PAYLOADS, Event, HudiFilesFound
-from chronolake_metastore.domain.publication import FoundFiles, Gate, Position
+from chronolake_metastore.domain.publication import (
+    UNREADABLE_FILES_MAX,
+    FoundFiles,
+    Gate,
+    Position,
+    UnreadableFiles,
+)
 from chronolake_metastore.domain.publication_steps import LogEvent
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
@@ -41,15 +47,19 @@ _WORK: Final = statements.load("publication/find_work")
 _CHANGED: Final = statements.load("publication/find_changed_tables")
 _PLACE: Final = statements.load("publication/find_place")
 _TOTALS: Final = statements.load("publication/totals")
-_HAS_LIVE_FILES: Final = """
-    SELECT EXISTS (
-        SELECT
+_UNREADABLE_FILES: Final = """
+    SELECT count(*), min(path)
+    FROM (
+        SELECT concat_ws('/', NULLIF(f.partition_path, ''), f.file_name) AS path
         FROM file f
         WHERE f.table_id = %(table_id)s
             AND f.live_from <= moment(%(time)s)
             AND (f.superseded_at IS NULL OR f.superseded_at > moment(%(time)s))
             AND f.schema_version = ANY (%(schema_versions)s::int[])
-    )
+            -- An empty base file shows no values. The records of a log file may be deletes.
+            AND (f.records > 0 OR f.kind = 'log')
+        LIMIT %(files_max)s
+    ) AS unreadable
 """
 _HIDDEN_LOG: Final = statements.load("publication/find_hidden_log")
 _HAS_LIVE_LOGS: Final = """
@@ -243,12 +253,18 @@ async def fail(
     )
 
 
-async def has_live_files(
+async def unreadable_files(
     connection: AsyncConnection, table_id: UUID, time: Micros, schema_versions: Sequence[int]
-) -> bool:
-    """Whether files of these schema versions were live at a time."""
-    named = {"table_id": table_id, "time": time, "schema_versions": list(schema_versions)}
-    return bool((await statements.execute(connection, _HAS_LIVE_FILES, named)).scalar_one())
+) -> UnreadableFiles | None:
+    """The files of these schema versions that were live at a time; None if there were none with values."""
+    named = {
+        "table_id": table_id,
+        "time": time,
+        "schema_versions": list(schema_versions),
+        "files_max": UNREADABLE_FILES_MAX,
+    }
+    number, path = (await statements.execute(connection, _UNREADABLE_FILES, named)).one()
+    return UnreadableFiles(number, path) if number else None
 
 
 async def find_hidden_log(

@@ -97,6 +97,29 @@ def test_publication_waits_at_a_rename_until_the_files_from_before_are_rewritten
     assert table.hudi_rows() == [{"id": 1, "day": "a", new_name: "z"}, {"id": 2, "day": "b", new_name: "w"}]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [[RenameColumn("name", "label")], [DropColumn("name"), AddColumn("name", "int")]],
+    ids=["rename", "name given again with another type"],
+)
+def test_an_empty_base_file_from_before_a_rename_pauses_nothing(
+    table: PublishedTable, changes: list[Any]
+) -> None:
+    for bucket in (0, 1):
+        table.write(row(1 + bucket), bucket=bucket)
+    with table.table.begin() as write:
+        [emptied] = table.files(write.requested_time, [], partition="day=a")
+        write.add(emptied)
+    table.table.change_schema(changes)
+    with pytest.raises(errors.NotPublished, match=r"still live \(1, such as day=a/00000001"):
+        table.publish()
+
+    new_row = {"id": 2, "day": "a", table.table.definition.schema[-1].name: None}
+    table.write(new_row, bucket=1)
+    assert table.publish().is_visible
+    assert table.hudi_rows() == [new_row]
+
+
 def test_a_rename_before_the_first_file_pauses_nothing(table: PublishedTable) -> None:
     table.publish()
     table.table.change_schema([RenameColumn("name", "label")])
