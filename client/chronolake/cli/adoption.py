@@ -49,7 +49,7 @@ def adopt(
     try:
         from chronolake.hudi import adopting, history  # noqa: PLC0415  # an extra
     except ImportError as exc:
-        context.fail(f"{exc}: adoption needs pip install 'chronolake[hudi,arrow]'")
+        context.fail_without("hudi,arrow", exc)
     storage_options = options.storage(storage)
     wanted = history.Options(
         name=table,
@@ -78,10 +78,11 @@ def release(
     try:
         from chronolake.hudi import releasing  # noqa: PLC0415  # an extra
     except ImportError as exc:
-        context.fail(f"{exc}: release needs pip install 'chronolake[hudi,arrow]'")
-    options.confirm(f"Release table {table} to Hudi, and drop it here?", yes)
+        context.fail_without("hudi,arrow", exc)
     storage_options = options.storage(storage)
     with context.client(storage_options=storage_options) as client:
+        client.table(table)  # an unknown table is an error before the question
+        options.confirm(f"Release table {table} to Hudi, and drop it here?", yes)
         try:
             released = releasing.release(client, table, storage_options=storage_options)
         except (releasing.CannotRelease, ValueError, ImportError) as exc:

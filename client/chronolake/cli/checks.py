@@ -84,6 +84,8 @@ def check(  # one parameter for each option
     with context.client(storage_options=options.storage(storage)) as client:
         try:
             report = client.table(table).check(as_of, sample=sample, on_progress=_Progress())
+        except ModuleNotFoundError as exc:
+            context.fail_without("arrow", exc)
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(report, lambda console: _print(console, report))

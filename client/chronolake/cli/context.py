@@ -75,6 +75,11 @@ def fail(message: str, *, exit_code: int = 1) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
+def fail_without(extras: str, exc: ImportError) -> NoReturn:
+    """End the command because a package of these extras is not installed."""
+    fail(f"{exc}: the command needs the extras of pip install '.[{extras}]', in a checkout of Chronolake")
+
+
 def note(*, url: str | None, wants_json: bool) -> None:
     """Set the options that are given; the others keep their values."""
     before = _options.get()

@@ -13,7 +13,7 @@ def app() -> typer.Typer:
     """The commands of ``chronolake hudi``."""
     return options.group(
         "hudi",
-        "Publish tables for Hudi's readers, and bring in tables of Hudi.",
+        "Publish tables for Hudi's readers, adopt tables of Hudi, and release tables to Hudi.",
         ("status", show_status),
         ("publish", publish),
         ("adopt", adoption.adopt),

@@ -142,13 +142,13 @@ def storage(texts: list[str] | None) -> dict[str, str]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask the user to confirm; any answer other than yes ends the command."""
+    """Ask the user to confirm; any answer other than yes ends the command with the exit code 1."""
     if yes:
         return
     # typer.confirm writes to stdout, which must have only the JSON document.
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise typer.Abort
+        context.fail("not confirmed, so nothing was done; answer y, or give --yes")
 
 
 TableArgument = Annotated[

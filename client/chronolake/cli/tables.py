@@ -11,9 +11,10 @@ from rich.console import Console
 from chronolake import Table as LakeTable
 from chronolake.cli import context, options, output
 from chronolake_model import nested_fields
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.tables import BucketIndex, Field, NestedField, SchemaField, Table
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 
 _REQUIRED = ":required"
 
@@ -41,14 +42,14 @@ def list_tables(
     """List all tables."""
     with context.client() as client:
         definitions = [table.definition for table in client.tables(namespace)]
-    columns = ("name", "type", "key~", "partition~", "buckets#", "base path~", "created")
+    columns = ("name", "type", "key~", "partition~", "index", "base path~", "created")
     rows = (
         (
             definition.name,
             definition.type,
             definition.record_key_fields,
             definition.partition_fields,
-            definition.index.buckets,
+            _index(definition),
             definition.base_path,
             f"{definition.created_at:%Y-%m-%d %H:%M:%S}",
         )
@@ -192,14 +193,28 @@ def _print_definition(console: Console, table: Table) -> None:
         ("record key", table.record_key_fields),
         ("partition", table.partition_fields),
         ("ordering", table.ordering_field),
-        ("buckets", table.index.buckets),
+        ("index", _index(table)),
         ("tick", table.tick),
-        ("properties", table.properties),
+        ("properties", _properties(table)),
         ("created", f"{table.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("schema version", table.schema_version),
     )
     output.print_table(console, output.pairs_of(pairs))
     print_columns(console, table.schema)
+
+
+def _index(table: Table) -> str:
+    index = table.index
+    return output.count(index.buckets, "bucket") if index.type is IndexType.BUCKET else str(index.type)
+
+
+def _properties(table: Table) -> dict[str, str]:
+    """The properties, without the text of the former hoodie.properties, which has many lines."""
+    former = table.properties.get(ADOPTED_PROPERTY)
+    if former is None:
+        return table.properties
+    lines = output.count(len(former.splitlines()), "line")
+    return table.properties | {ADOPTED_PROPERTY: f"({lines} of the former hoodie.properties; --json has them)"}
 
 
 def print_columns(console: Console, fields: Iterable[SchemaField]) -> None:

@@ -86,7 +86,7 @@ def _advice(stated: Mapping[str, str]) -> list[str]:
     version = stated["hoodie.table.version"]
     return [
         f"record keys: hoodie.datasource.write.recordkey.field={keys}",
-        f"partitions: hoodie.datasource.write.partitionpath.field={partitions or '(none)'}",
+        *([f"partitions: hoodie.datasource.write.partitionpath.field={partitions}"] if partitions else []),
         "index: hoodie.index.type=SIMPLE; Hudi's bucket index has another hash, and files that Chronolake "
         "wrote have no bloom filter",
         f"to stay at table version {version}: hoodie.write.table.version={version} and "
