@@ -81,6 +81,17 @@ class AdoptTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         refuse_larger("the extra_metadata of all instants", metadata, ADOPTED_METADATA_BYTES_MAX)
 
 
+class AdoptionCheck(msgspec.Struct, frozen=True):
+    """The answer for a table that could be adopted: what the claim in its folder may say.
+
+    ``metastore_id`` is the identity of the metastore's database. ``took_over`` are the ids of the dropped
+    tables whose base paths the table would take over.
+    """
+
+    metastore_id: str
+    took_over: list[str] = []
+
+
 class AdoptedTable(msgspec.Struct, frozen=True):
     """The adopted table. ``version`` is that of the last event of its history: what follows is written here."""
 

@@ -114,6 +114,27 @@ def ensure_claim(
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
 
 
+def refuse_taken(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
+    """Raise ``ClaimRefused`` where ``ensure_claim`` would, for a table that does not exist yet; change nothing.
+
+    ``owner`` has an empty ``table_id``. Its ``took_over`` are the dropped tables whose base paths the table
+    would take over: their claims do not matter. ``tables`` is as for ``ensure_claim``.
+    """
+    stored = files.read(PATH)
+    if stored is None:
+        refuse_overlap(files, owner, tables)
+        refuse_claim_above(files, owner)
+        return
+    claim = _decoded(files, stored)
+    if claim.metastore_id != owner.metastore_id or claim.table_id not in owner.took_over:
+        raise ClaimRefused(
+            f"{files.base_path} is claimed by the table {claim.table} ({claim.table_id}) of the metastore "
+            f"{claim.metastore_id} since {claim.claimed_at}, and this metastore is {owner.metastore_id}. If "
+            f"that table no longer exists, remove the claim {PATH}. If it still uses the folder, do not: two "
+            "tables would delete each other's files"
+        )
+
+
 def claimed_folders(files: Files, folders: Sequence[str]) -> set[str]:
     """The folders below the base path that have a claim of their own: other tables lie in them."""
     paths = [f"{folder}/{PATH}" for folder in folders]

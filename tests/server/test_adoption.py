@@ -167,10 +167,11 @@ def test_a_dry_run_changes_nothing(shared_http: httpx.Client) -> None:
     request = body(shared_http, *HISTORY)
     wrong = request | {"instants": [commit(T[1], FUTURE)]}
 
-    assert shared_http.post("/v1/tables/adopt/dry-run", json=request).status_code == 204
+    answer = succeeded(shared_http.post("/v1/tables/adopt/dry-run", json=request))
     refused(shared_http.post("/v1/tables/adopt/dry-run", json=wrong), 422, "invalid-table")
 
-    succeeded(adopt(shared_http, request))
+    table = succeeded(adopt(shared_http, request))["table"]
+    assert answer == {"metastore_id": table["metastore_id"], "took_over": []}
 
 
 @pytest.mark.parametrize(

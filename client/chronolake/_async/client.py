@@ -15,7 +15,7 @@ from chronolake._concurrency import awaiting as concurrency
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import tables as model
-from chronolake_model.adoption import AdoptedTable, AdoptTable
+from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
@@ -187,9 +187,12 @@ class AsyncClient:
         """
         return await self._transport.send(calls.adoption.adopt(request))
 
-    async def check_adoption(self, request: AdoptTable) -> None:
-        """Raise the error that ``adopt_table`` would raise now; nothing is created."""
-        await self._transport.send(calls.adoption.check(request))
+    async def check_adoption(self, request: AdoptTable) -> AdoptionCheck:
+        """Raise the error that ``adopt_table`` would raise now, or say whose claim the folder may have.
+
+        Nothing is created.
+        """
+        return await self._transport.send(calls.adoption.check(request))
 
     async def table(self, name: str) -> AsyncTable:
         """The table ``namespace.table``. Raises ``TableNotFound``."""

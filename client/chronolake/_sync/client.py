@@ -16,7 +16,7 @@ from chronolake._sync.table import Table
 from chronolake._sync.transport import Transport
 from chronolake._sync.write import Write
 from chronolake_model import tables as model
-from chronolake_model.adoption import AdoptedTable, AdoptTable
+from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.outcomes import Outcome
@@ -188,9 +188,12 @@ class Client:
         """
         return self._transport.send(calls.adoption.adopt(request))
 
-    def check_adoption(self, request: AdoptTable) -> None:
-        """Raise the error that ``adopt_table`` would raise now; nothing is created."""
-        self._transport.send(calls.adoption.check(request))
+    def check_adoption(self, request: AdoptTable) -> AdoptionCheck:
+        """Raise the error that ``adopt_table`` would raise now, or say whose claim the folder may have.
+
+        Nothing is created.
+        """
+        return self._transport.send(calls.adoption.check(request))
 
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Raises ``TableNotFound``."""

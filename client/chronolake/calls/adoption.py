@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronolake.calls.base import Call, post
-from chronolake_model.adoption import AdoptedTable, AdoptTable
+from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 
 
 def adopt(body: AdoptTable) -> Call[AdoptedTable]:
@@ -11,6 +11,6 @@ def adopt(body: AdoptTable) -> Call[AdoptedTable]:
     return post("/v1/tables/adopt", AdoptedTable, body)
 
 
-def check(body: AdoptTable) -> Call[None]:
+def check(body: AdoptTable) -> Call[AdoptionCheck]:
     """Ask whether a table could be adopted."""
-    return post("/v1/tables/adopt/dry-run", type(None), body, is_query=True)
+    return post("/v1/tables/adopt/dry-run", AdoptionCheck, body, is_query=True)

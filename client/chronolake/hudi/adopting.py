@@ -6,7 +6,7 @@ continues where the first one ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -25,7 +25,10 @@ from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import State
 from chronolake_storage import claims, opening
+from chronolake_storage.claims import Owner
+from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.files import Content, Files
+from chronolake_storage.overlaps import TablePlace
 
 _REASON = "it was pending when the table was adopted from Hudi"
 _MARKERS_AT_ONCE = 10_000
@@ -63,10 +66,7 @@ def adopt(
     existing = None if dry_run else _begun_before(client, options)
     table = _read(files, options, storage_options)
     if existing is None:
-        adoption = history.adoption_of(table, options)
-        if not options.reuse_base_path:
-            _refuse_claim(files)
-        client.check_adoption(adoption.request)
+        adoption = _check(client, files, table, options)
         if dry_run:
             return _result(table, adoption, None, [])
         answer = client.adopt_table(adoption.request)
@@ -107,16 +107,40 @@ def _read(files: Files, options: Options, storage_options: Mapping[str, str] | N
         raise CannotAdopt([str(exc)]) from exc
 
 
-def _refuse_claim(files: Files) -> None:
+def _check(client: Client, files: Files, table: StoredTable, options: Options) -> Adoption:
+    """The adoption, if neither the table, nor a claim, nor the metastore refuses it. Nothing is changed."""
+    reasons = [] if options.reuse_base_path else _claim_without_reuse(files)
+    try:
+        adoption = history.adoption_of(table, options)
+    except CannotAdopt as exc:
+        raise CannotAdopt([*exc.reasons, *reasons]) from exc
+    if reasons:
+        raise CannotAdopt(reasons)
+    check = client.check_adoption(adoption.request)
+    owner = Owner(check.metastore_id, "", options.name, check.took_over)
+    with storage_failures():
+        try:
+            claims.refuse_taken(files, owner, lambda: _places(client))
+        except ClaimRefused as exc:
+            raise CannotAdopt([str(exc)]) from exc
+    return adoption
+
+
+def _claim_without_reuse(files: Files) -> list[str]:
     with storage_failures():
         claim = files.read(claims.PATH)
-    if claim is not None:
-        raise CannotAdopt(
-            [
-                f"{files.base_path}/{claims.PATH} says that the folder is a table of Chronolake; if "
-                "that table was released or dropped from this metastore, give --reuse-base-path"
-            ]
-        )
+    if claim is None:
+        return []
+    return [
+        f"{files.base_path}/{claims.PATH} says that the folder is a table of Chronolake; if that table was "
+        "released or dropped from this metastore, give --reuse-base-path"
+    ]
+
+
+def _places(client: Client) -> Iterator[TablePlace]:
+    for table in client.tables():
+        definition = table.definition
+        yield TablePlace(definition.table_id, definition.name, definition.base_path)
 
 
 def _take_folder(client: Client, table: Table, files: Files, before: StoredTable) -> None:

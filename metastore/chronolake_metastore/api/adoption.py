@@ -16,7 +16,7 @@ from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.domain import adoption
 from chronolake_metastore.queries import adoption as queries
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.adoption import AdoptedTable, AdoptTable
+from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.problems import ProblemCode
 
 TAGS = ["Tables"]
@@ -50,12 +50,14 @@ async def adopt_table(data: JSONBody[AdoptTable], caller: NamedDependency[Caller
 @post(
     "/tables/adopt/dry-run",
     summary="Could this table be adopted?",
-    status_code=204,
+    status_code=200,
     tags=TAGS,
     responses=problems.of_body(*_REFUSALS),
 )
-async def check_adoption(data: JSONBody[AdoptTable], database: NamedDependency[Database]) -> None:
-    """Give the answer that adopting the table would get now; change nothing."""
+async def check_adoption(data: JSONBody[AdoptTable], database: NamedDependency[Database]) -> AdoptionCheck:
+    """Give the refusal that adopting the table would get now, or else whose claim its folder may have. Nothing
+    is changed.
+    """
     refuse_nul(msgspec.json.encode(data))
     command = adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
-    await queries.check(database, command)
+    return await queries.check(database, command)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
-from chronolake_metastore.store import base_paths, catalog, clocks
+from chronolake_metastore.store import base_paths, catalog, clocks, identity
 from chronolake_metastore.store.postgres import transaction
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.adoption import AdoptionCheck
 from chronolake_model.names import split_table_name
 
 
-async def check(database: Database, command: adoption.AdoptTable) -> None:
+async def check(database: Database, command: adoption.AdoptTable) -> AdoptionCheck:
     """Raise the error that adopting the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command.creation)
     name = command.request.definition.name
@@ -20,5 +21,7 @@ async def check(database: Database, command: adoption.AdoptTable) -> None:
         former = await transaction.read(connection, catalog.find_former_holders(name))
         neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
         now = await clocks.now(connection)
+        metastore = await identity.get(connection)
     created = tables.create(namespace, existing, command.creation, neighbours)
     adoption.history(command, created, former, now)
+    return AdoptionCheck(str(metastore.metastore_id), [str(table_id) for table_id in created.took_over])
