@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import fastavro
+import msgspec
 from fastavro.schema import SchemaParseException
 
+from chronolake_hudi import avro_bounds
 from chronolake_hudi.errors import DamagedFile
 
 Codec = Literal["null", "deflate"]
@@ -22,6 +24,9 @@ Codec = Literal["null", "deflate"]
 
 SYNC_MARKER: Final = b"chronolake.hudi."
 """The same in every file, so that the same record makes the same bytes."""
+
+RECORD_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The most bytes of a record, once it is decompressed."""
 
 UNREADABLE: Final = (
     ArithmeticError,
@@ -39,6 +44,8 @@ UNREADABLE: Final = (
 )
 """What fastavro raises over bytes, or a schema, that are not Avro."""
 
+_MAGIC: Final = b"Obj\x01"
+_HEADER: Final = {"type": "map", "values": "bytes"}
 _ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's or Chronolake's tools"
 
 
@@ -56,20 +63,70 @@ def decode(content: bytes, path: str) -> dict[str, Any]:
     """The record in the file ``path``, by the schema in the file itself.
 
     Raises ``DamagedFile`` for an empty file, for each file that is cut off or longer than its blocks, and for
-    one that holds anything but a single record. Avro has no checksum: a changed byte within the record may
-    pass.
+    one that holds anything but a single record of up to ``RECORD_BYTES_MAX`` bytes, by a
+    schema with bounds (``avro_bounds``) and in a codec of Hudi's. Avro has no checksum: a changed byte within
+    the record may pass.
     """
     if not content:
         raise DamagedFile(path, "the file is empty", _ADVICE)
     try:
-        records = list(fastavro.reader(io.BytesIO(content)))
+        record = _read(io.BytesIO(content), len(content), path)
     except UNREADABLE as exc:
         raise DamagedFile(path, f"the file is no complete Avro file ({_reason(exc)})", _ADVICE) from exc
-    match records:
-        case [dict() as record]:
-            return record
+    if not isinstance(record, dict):
+        raise DamagedFile(path, "the file has a value that is no record", _ADVICE)
+    return record
+
+
+def _read(stream: io.BytesIO, size: int, path: str) -> object:
+    """The single value of a file of ``size`` bytes."""
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it does not begin as one")
+    header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+    sync_marker = stream.read(len(SYNC_MARKER))
+    schema = msgspec.json.decode(header["avro.schema"])
+    avro_bounds.refuse_unbounded(schema, path)
+    parsed = fastavro.parse_schema(schema)
+    values, encoded = 0, b""
+    while stream.tell() < size:
+        in_block, block_bytes = _long(stream), _long(stream)
+        if in_block < 0 or not 0 <= block_bytes <= size - stream.tell():
+            raise EOFError("a block is cut off")
+        block = stream.read(block_bytes)
+        values += in_block
+        if stream.read(len(sync_marker)) != sync_marker:
+            raise ValueError("the sync marker behind a block is another one")
+        if in_block:
+            encoded = block
+    if values != 1:
+        raise DamagedFile(path, f"the file has {values:,} values, not a single record", _ADVICE)
+    content = io.BytesIO(_decompressed(encoded, header.get("avro.codec", b"null"), path))
+    value: object = fastavro.schemaless_reader(content, parsed, None)
+    if content.read(1):
+        raise ValueError("the block is longer than its record")
+    return value
+
+
+def _long(stream: io.BytesIO) -> int:
+    value = fastavro.schemaless_reader(stream, "long", None)
+    assert isinstance(value, int)
+    return value
+
+
+def _decompressed(block: bytes, codec: bytes, path: str) -> bytes:
+    match codec:
+        case b"null":
+            content = block
+        case b"deflate":
+            inflating = zlib.decompressobj(-zlib.MAX_WBITS)
+            content = inflating.decompress(block, RECORD_BYTES_MAX + 1)
+            if len(content) <= RECORD_BYTES_MAX and not inflating.eof:
+                raise EOFError("the compressed block is cut off")
         case _:
-            raise DamagedFile(path, f"the file has {len(records)} values, not a single record", _ADVICE)
+            raise DamagedFile(path, f"its codec {codec[:40]!r} is neither null nor deflate", _ADVICE)
+    if len(content) > RECORD_BYTES_MAX:
+        raise DamagedFile(path, f"its record has more than {RECORD_BYTES_MAX:,} bytes", _ADVICE)
+    return content
 
 
 def _reason(exc: BaseException) -> str:

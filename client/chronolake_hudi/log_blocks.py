@@ -31,7 +31,7 @@ from typing import Any, Final
 import fastavro
 import msgspec
 
-from chronolake_hudi import metadata_schemas
+from chronolake_hudi import avro_bounds, metadata_schemas
 from chronolake_hudi.avro_files import UNREADABLE
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
@@ -151,7 +151,7 @@ def avro_block(instant_time: str, schema: str, records: Iterable[Mapping[str, ob
     count = 0
     content.write(_INT.pack(CONTENT_VERSION) + _INT.pack(0))
     try:
-        parsed = _parsed(schema)
+        parsed = _parsed(schema, "an Avro block")
         for values in records:
             encoded = io.BytesIO()
             fastavro.schemaless_writer(encoded, parsed, values, strict=True)
@@ -253,7 +253,7 @@ class _Content:
         if text is None:
             raise self.damaged("the header has no schema")
         try:
-            return _parsed(text)
+            return _parsed(text, self._path)
         except UNREADABLE as exc:
             raise self.damaged(f"the schema in the header is none ({exc})") from exc
 
@@ -276,8 +276,10 @@ class _Content:
         return DamagedFile(self._path, f"{where}: {problem}", _ADVICE)
 
 
-def _parsed(schema: str) -> dict[str, Any]:
-    parsed = fastavro.parse_schema(msgspec.json.decode(schema, type=dict[str, Any]))
+def _parsed(schema: str, path: str) -> dict[str, Any]:
+    content = msgspec.json.decode(schema, type=dict[str, Any])
+    avro_bounds.refuse_unbounded(content, path)
+    parsed = fastavro.parse_schema(content)
     assert isinstance(parsed, dict)
     return parsed
 
