@@ -2,6 +2,7 @@
 
 StorageError
 ├── BasePathMissing  the folder of the base path, or its bucket, does not exist
+│   └── FolderMissing  the folder, which the first file makes
 ├── LinkRefused      a link lies below the base path; links there are not followed
 └── ClaimRefused     the base path is claimed by another table or another metastore
 """
@@ -15,6 +16,10 @@ class StorageError(Exception):
 
 class BasePathMissing(StorageError):
     """The folder of the base path, or its bucket, does not exist."""
+
+
+class FolderMissing(BasePathMissing):
+    """The folder of the base path does not exist on this machine. The first file of a table makes it."""
 
 
 class LinkRefused(StorageError):

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from chronolake_storage.errors import BasePathMissing, LinkRefused, StorageError, failed, reason, too_large
+from chronolake_storage.errors import FolderMissing, LinkRefused, StorageError, failed, reason, too_large
 from chronolake_storage.files import (
     CONTENT_BYTES_MAX,
     METADATA_FOLDER,
@@ -186,7 +186,7 @@ class LocalFiles:
         except OSError as exc:
             if not (missing and isinstance(exc, FileNotFoundError)):
                 is_missing = isinstance(exc, FileNotFoundError)
-                failure = BasePathMissing if is_missing else StorageError
+                failure = FolderMissing if is_missing else StorageError
                 problem = "does not exist" if is_missing else f"cannot be opened ({reason(exc)})"
                 raise failure(
                     f"{self._root} {problem}: run this on a machine that has the table's files, or create the "

@@ -59,6 +59,13 @@ def state(path: Path, **changes: str) -> None:
     file.write_bytes(java_properties.encode({key: text for key, text in stated.items() if text}, "test"))
 
 
+def test_a_folder_that_does_not_exist_is_not_adopted(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    with pytest.raises(CannotAdopt, match="sees no such folder: give the folder of the Hudi table"):
+        adopt(tmp_path / "nowhere")
+
+
 @pytest.mark.parametrize("name", stored_tables.COPY_ON_WRITE)
 def test_both_readers_see_the_rows_that_hudi_wrote(
     client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str

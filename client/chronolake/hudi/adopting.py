@@ -26,7 +26,7 @@ from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import State
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
-from chronolake_storage.errors import ClaimRefused
+from chronolake_storage.errors import ClaimRefused, FolderMissing
 from chronolake_storage.files import Content, Files
 from chronolake_storage.overlaps import TablePlace
 
@@ -62,7 +62,11 @@ def adopt(
     options = msgspec.structs.replace(options, base_path=_base_paths.absolute(options.base_path))
     with storage_failures():
         files = opening.open_files(options.base_path, options_of(options.properties, storage_options))
-        files.check()
+        try:
+            files.check()
+        except FolderMissing as exc:
+            reason = "this machine sees no such folder: give the folder of the Hudi table"
+            raise CannotAdopt([reason]) from exc
     existing = None if dry_run else _begun_before(client, options)
     table = _read(files, options, storage_options)
     if existing is None:

@@ -334,6 +334,12 @@ async def files_to_record(
     return None if event is None else command
 
 
+async def has_files(database: Database, table_id: UUID) -> bool:
+    """Whether a completed instant of a table ever had files."""
+    async with database.reading() as connection:
+        return await stored.has_files(connection, table_id)
+
+
 async def fail(database: Database, table_name: str, publisher: str, failure: str) -> None:
     """Record why a server could not publish a table, and end its lease; raises ``TableNotFound``."""
     async with database.committing() as connection:

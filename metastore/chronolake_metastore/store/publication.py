@@ -47,6 +47,7 @@ _WORK: Final = statements.load("publication/find_work")
 _CHANGED: Final = statements.load("publication/find_changed_tables")
 _PLACE: Final = statements.load("publication/find_place")
 _TOTALS: Final = statements.load("publication/totals")
+_HAS_FILES: Final = "SELECT EXISTS (SELECT FROM file WHERE table_id = %(table_id)s)"
 _UNREADABLE_FILES: Final = """
     SELECT count(*), min(path)
     FROM (
@@ -251,6 +252,11 @@ async def fail(
     await statements.execute(
         connection, _FAIL, {"table_id": table_id, "publisher": publisher, "failure": failure[:4_096]}
     )
+
+
+async def has_files(connection: AsyncConnection, table_id: UUID) -> bool:
+    """Whether a table has files, superseded or not."""
+    return bool((await statements.execute(connection, _HAS_FILES, {"table_id": table_id})).scalar_one())
 
 
 async def unreadable_files(

@@ -39,6 +39,7 @@ from chronolake_model.publication import (
     TakePublicationLease,
 )
 from chronolake_storage import protocols, publications
+from chronolake_storage.errors import FolderMissing
 from chronolake_storage.publishing import Comparison, Owned
 
 AT_ONCE: Final = 8
@@ -193,7 +194,7 @@ class Publisher:
             # Whether it is readable again costs a look at its files.
             self._storage.back_off(place)
         except errors.ConfigurationError as exc:
-            await self._fail(place, str(exc))
+            await self._fail(place, exc)
             return False
         else:
             self._unreachable.pop(table_id, None)
@@ -201,11 +202,16 @@ class Publisher:
             self._storage.end_backoff(table_id)
         return True
 
-    async def _fail(self, place: Place, reason: str) -> None:
-        self._counts.failures += 1
+    async def _fail(self, place: Place, failure: errors.ConfigurationError) -> None:
         self._opened.pop(place.table_id, None)
         seconds = self._storage.back_off(place)
-        if self._failures.get(place.table_id) != reason:
+        reason, is_new = str(failure), False
+        if isinstance(failure.__cause__, FolderMissing):
+            reason = f"the folder {place.base_path} does not exist yet, or this server does not see it"
+            is_new = not await queries.has_files(self._database, place.table_id)
+        # A new table has no folder until it has a file: that is no failure.
+        self._counts.failures += not is_new
+        if not is_new and self._failures.get(place.table_id) != reason:
             # Once, for a table may be out of reach for as long as it exists.
             self._failures[place.table_id] = reason
             _log.warning("table cannot be published", table=place.table, reason=reason, pause_seconds=seconds)

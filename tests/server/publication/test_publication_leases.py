@@ -283,10 +283,23 @@ def test_a_server_says_why_it_cannot_publish(
     with chronolake.connect(server.url) as client:
         table = PublishedTable(client, tmp_path / "lake")
         publication = table.wait_for(lambda publication: publication.failure is not None)
-        assert "does not exist" in str(publication.failure)
+        expected = f"the folder {table.folder} does not exist yet, or this server does not see it"
+        assert publication.failure == expected
+        # A new table has no folder yet: that is no alarm.
+        assert "cannot be published" not in server.log()
         # The first file makes the folder, and the next event brings the server back.
         table.write(row(1))
         assert table.published().failure is None
+
+
+def test_a_server_warns_if_it_does_not_see_the_folder_of_a_table_that_has_files(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake", base_path=str(tmp_path / "elsewhere"))
+        table.write(row(1))
+        table.wait_for(lambda publication: "cannot be published" in server.log())
 
 
 def test_a_failure_stays_in_the_status_and_holds_no_lease(
