@@ -341,9 +341,18 @@ async def has_files(database: Database, table_id: UUID) -> bool:
 
 
 async def fail(database: Database, table_name: str, publisher: str, failure: str) -> None:
-    """Record why a server could not publish a table, and end its lease; raises ``TableNotFound``."""
+    """Record why a server could not publish a table, and end its lease; raises ``TableNotFound``.
+
+    Of a table that was never published, also whether it pauses: the log says so without the storage.
+    """
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
+        await stored.lock(connection, table.table_id, table.created_at)
+        position = (await stored.get(connection, table.table_id)).position
+        assert position is not None
+        now = await clocks.now(connection)
+        if position.published_version == 0 and not position.is_leased(now):
+            await stored.save(connection, table.table_id, await _unpaused(connection, table, position, now))
         await stored.fail(connection, table.table_id, table.created_at, publisher, failure)
 
 

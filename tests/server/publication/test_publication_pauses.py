@@ -191,6 +191,19 @@ def test_a_rename_is_refused_if_the_table_is_to_be_published(client: chronolake.
     table.table.change_schema([AddColumn("ab", "int")])
 
 
+def test_a_server_that_does_not_see_the_folder_says_that_the_table_pauses(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(server.url) as client:
+        table = PublishedTable(client, tmp_path / "lake", base_path=str(tmp_path / "elsewhere"))
+        table.write(row(1))
+        table.table.change_schema([RenameColumn("name", "label")])
+        publication = table.wait_for(lambda publication: publication.state is PublicationState.PAUSED)
+        assert "'label' was renamed" in str(publication.reason)
+        table.wait_for(lambda publication: "does not see it" in str(publication.failure))
+
+
 def test_a_server_pauses_and_resumes_by_itself(
     new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
 ) -> None:
