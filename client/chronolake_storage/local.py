@@ -15,7 +15,7 @@ import itertools
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -128,18 +128,34 @@ class LocalFiles:
         ordered = [(*check_path(path), body, number) for number, (path, body) in enumerate(bodies)]
         if not in_order:
             ordered.sort(key=lambda entry: entry[0])
-        created: dict[int, bool] = {}
+        together = [list(entries) for _, entries in itertools.groupby(ordered, key=lambda entry: entry[0])]
         self.make_folder()
-        with self._opened() as folders, ThreadPoolExecutor(_WRITERS) as writers:
-            for at, entries in itertools.groupby(ordered, key=lambda entry: entry[0]):
-                together = list(entries)
-                named = [(name, body) for _, name, body, _ in together]
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            if in_order or len(together) == 1:
+                created = self._create_in_folders(together, writers.map)
+            else:
+                # Many folders have few files each: each thread has folders of its own.
+                parts = [together[number::_WRITERS] for number in range(_WRITERS)]
+                created = {}
+                for of_part in writers.map(lambda part: self._create_in_folders(part, map), parts):
+                    created |= of_part
+        return [created[number] for number in range(len(bodies))]
+
+    def _create_in_folders(
+        self, together: Sequence[Sequence[tuple[str, str, bytes, int]]], run: Callable[..., Iterable[str]]
+    ) -> dict[int, bool]:
+        """Create files, given folder by folder with their numbers: whether each is new, by its number."""
+        created: dict[int, bool] = {}
+        with self._opened() as folders:
+            for entries in together:
+                at = entries[0][0]
+                named = [(name, body) for _, name, body, _ in entries]
                 try:
-                    flags = _publish_all(folders.make(at), named, writers)
+                    flags = _publish_all(folders.make(at), named, run)
                 except OSError as exc:
                     raise failed(self._full(at), exc) from exc
-                created |= zip((number for *_, number in together), flags, strict=True)
-        return [created[number] for number in range(len(bodies))]
+                created |= zip((number for *_, number in entries), flags, strict=True)
+        return created
 
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         at, name = check_path(path)
@@ -351,9 +367,14 @@ def _publish(folder: int, name: str, body: bytes) -> bool:
     return is_new
 
 
-def _publish_all(folder: int, bodies: Sequence[tuple[str, bytes]], writers: ThreadPoolExecutor) -> list[bool]:
-    """As ``_publish`` for several files, which appear in order. After a failure, some of them are there."""
-    parts = writers.map(lambda entry: _write_part(folder, *entry), bodies)
+def _publish_all(
+    folder: int, bodies: Sequence[tuple[str, bytes]], run: Callable[..., Iterable[str]]
+) -> list[bool]:
+    """As ``_publish`` for several files, which appear in order. After a failure, some of them are there.
+
+    ``run`` is ``map``, or that of an executor.
+    """
+    parts = run(lambda entry: _write_part(folder, *entry), bodies)
     flags = [_link(folder, part, name) for part, (name, _) in zip(parts, bodies, strict=True)]
     os.fsync(folder)
     return flags

@@ -25,6 +25,8 @@ PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 PROPERTIES_BYTES_MAX: Final = 1024 * 1024
 HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties"
 """A file that only Hudi's writers make."""
+CREATED_UNSEEN_MAX: Final = 1_000
+"""Of more files it is looked first which are there: to write one, and to find that it is there, takes long."""
 _READERS: Final = 16
 """Threads that compare files of one caller at a time."""
 _TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
@@ -124,17 +126,27 @@ def _remove(guard: Guard, paths: Sequence[str]) -> None:
 
 def _write(files: Files, written: Sequence[PublishedFile], *, in_order: bool) -> None:
     """Write files; those that are there with the same content are done. ``hoodie.properties`` comes last."""
-    new = [file for file in written if file.path != PROPERTIES_PATH]
+    _create_partitions(files, [file for file in written if file.path.endswith(PARTITION_METADATA)])
+    new = [file for file in written if not file.path.endswith((PARTITION_METADATA, PROPERTIES_PATH))]
     created = files.create_all([(file.path, file.content) for file in new], in_order=in_order) if new else []
-    # Another writer may have made the metadata of a partition before: readers need only the depth.
-    others = [
-        file
-        for file, is_new in zip(new, created, strict=True)
-        if not is_new and not file.path.endswith(PARTITION_METADATA)
-    ]
+    others = [file for file, is_new in zip(new, created, strict=True) if not is_new]
     for file in [*others, *(file for file in written if file.path == PROPERTIES_PATH)]:
         if not _is_there(files, file):
             _put(files, file)
+
+
+def _create_partitions(files: Files, written: Sequence[PublishedFile]) -> None:
+    """Create the metadata of partitions, in any order: readers see a partition by the timeline, which is later.
+
+    Another writer may have made one before: readers need only the depth.
+    """
+    content = {file.path: file.content for file in written}
+    if len(content) > CREATED_UNSEEN_MAX:
+        # So that the next try after a failure has only the rest to do.
+        sizes = zip(content, files.sizes(content), strict=True)
+        content = {path: content[path] for path, size_bytes in sizes if size_bytes is None}
+    if content:
+        files.create_all([*content.items()], in_order=False)
 
 
 def _put(files: Files, file: PublishedFile) -> None:

@@ -31,6 +31,7 @@ from chronolake_metastore.workers.submitting import submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
+    PUBLICATION_LEASE_SECONDS_MAX,
     PublicationFiles,
     PublicationPartitions,
     PublicationSteps,
@@ -45,6 +46,7 @@ from chronolake_storage.publishing import Comparison, Owned
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
 LEASE_SECONDS: Final = 60
+"""So long other publishers wait if this one dies. After it was fenced, it takes the longest lease."""
 EVENTS_MAX: Final = 10_000
 """New events of all tables that one look reads."""
 REST_SECONDS: Final = 0.1
@@ -103,6 +105,8 @@ class Publisher:
         """When the storage of a table failed at once."""
         self._failures: dict[UUID, str] = {}
         self._checked: dict[UUID, float] = {}
+        self._fenced: set[UUID] = set()
+        """Tables that another publisher took over while this one worked on them."""
         self._free = asyncio.Semaphore(AT_ONCE)
         self.name = name
 
@@ -167,7 +171,10 @@ class Publisher:
                 is_done = await self._publish_steps(table_id)
             if not is_done:
                 self._waiting[table_id] = None
-        except (errors.NotFound, errors.LeaseLive, errors.PublicationFenced):
+        except (errors.NotFound, errors.LeaseLive, errors.PublicationFenced) as exc:
+            if isinstance(exc, errors.PublicationFenced):
+                # Its page took longer than its lease: two servers must not fence each other again and again.
+                self._fenced.add(table_id)
             # It was dropped or renamed, or another publisher has it. New events bring it back.
             self._opened.pop(table_id, None)
         except errors.Unavailable:
@@ -234,9 +241,9 @@ class Publisher:
         return files
 
     async def _take_lease(self, place: Place) -> Lease:
-        return await queries.take_lease(
-            self._database, place.table, TakePublicationLease(self.name, LEASE_SECONDS)
-        )
+        is_slow = place.table_id in self._fenced
+        seconds = PUBLICATION_LEASE_SECONDS_MAX if is_slow else LEASE_SECONDS
+        return await queries.take_lease(self._database, place.table, TakePublicationLease(self.name, seconds))
 
     async def _execute(self, place: Place, files: TableFiles) -> None:
         lease = queries.document_of_lease(await self._take_lease(place))
@@ -244,6 +251,7 @@ class Publisher:
         checked_at = self._checked.get(place.table_id, 0.0)
         is_check_due = time.monotonic() - checked_at > CHECK_SECONDS
         await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
+        self._fenced.discard(place.table_id)
         if execution.is_checked:
             self._checked[place.table_id] = time.monotonic()
 

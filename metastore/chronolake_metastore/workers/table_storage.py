@@ -48,6 +48,10 @@ ANSWER_SECONDS_MAX: Final = 120.0
 
 STORAGE_SECONDS_MAX: Final = 120.0
 """How long a part of the work on one table may take."""
+FILES_PER_SECOND_MIN: Final = 100.0
+"""Work on many files may take longer: so many a second are expected of the slowest storage."""
+LISTING_SECONDS_MAX: Final = 600.0
+"""How long the listing of a whole table may take."""
 
 _Result = TypeVar("_Result")
 
@@ -121,12 +125,16 @@ class TableFiles:
 
     async def begin_publication(self, files_since: str | None) -> None:
         """Claim the base path for publishing, see ``publishing.begin``."""
-        await _run(lambda: publishing.begin(self._files, self._guard, files_since))
+        seconds_max = STORAGE_SECONDS_MAX if files_since is None else LISTING_SECONDS_MAX
+        await _run(lambda: publishing.begin(self._files, self._guard, files_since), seconds_max)
 
     async def publish(self, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
         """Execute steps of a publication."""
         if steps:
-            await _run(lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden))
+            await _run(
+                lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden),
+                _seconds_max(sum(len(step.writes) for step in steps)),
+            )
 
     async def find_publication(self, owned: publishing.Owned) -> publishing.Comparison:
         """List ``.hoodie``, see ``publishing.find``."""
@@ -140,7 +148,9 @@ class TableFiles:
         self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
     ) -> list[PublishedFile]:
         """Write files that are missing or differ, see ``publishing.put_right``."""
-        return await _run(lambda: publishing.put_right(self._files, expected, comparison.stored))
+        return await _run(
+            lambda: publishing.put_right(self._files, expected, comparison.stored), _seconds_max(len(expected))
+        )
 
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""
@@ -231,15 +241,20 @@ class TableStorage:
         _log.warning("table cannot be reached", table=place.table, reason=reason, pause_seconds=seconds)
 
 
-async def _run(operation: Callable[[], _Result]) -> _Result:
+def _seconds_max(files: int) -> float:
+    """How long the work on so many files may take."""
+    return STORAGE_SECONDS_MAX + files / FILES_PER_SECOND_MIN
+
+
+async def _run(operation: Callable[[], _Result], seconds_max: float = STORAGE_SECONDS_MAX) -> _Result:
     """Run an operation of a storage in a thread. A timeout keeps a slow storage from delaying other tables."""
     with configuration_errors():
         try:
-            async with asyncio.timeout(STORAGE_SECONDS_MAX):
+            async with asyncio.timeout(seconds_max):
                 return await in_thread(operation)
         except TimeoutError as exc:
             raise errors.ConfigurationError(
-                f"the storage did not answer within {STORAGE_SECONDS_MAX:g} seconds"
+                f"the storage did not answer within {seconds_max:g} seconds"
             ) from exc
 
 
