@@ -24,15 +24,32 @@ _DATE: Final = re.compile(r"[+-]?\d{4,7}-\d\d-\d\d", re.ASCII)
 
 
 def obstacle(table: Publishable, partition_path: str) -> str | None:
-    """Why Hudi's readers take other values from the path than the files hold, and what to do; None if not.
+    """Why Hudi's readers fail, or take other values from the path than the files hold; None if they do not.
 
-    The paths of an adopted table are Hudi's own.
+    The paths of an adopted table are Hudi's own, except where Hudi itself would fail.
     """
-    if not table.partition_fields or ADOPTED_PROPERTY in table.properties:
+    if not table.partition_fields:
+        return None
+    is_adopted = ADOPTED_PROPERTY in table.properties
+    spelling = Spelling.of(table.properties)
+    if ":" in (partition_path.partition("/")[0] if is_adopted else partition_path):
+        # Of all characters only this one: Hadoop's Path quotes the others that a URI does not allow.
+        return (
+            f"Hudi's Java readers fail for the whole table at the colon in the partition path "
+            f"{partition_path[:200]!r}, because Hadoop takes what is before it for a scheme: spell it as %3A, "
+            "or write another value; rewrite the files of the partition, or set hudi.publish to false"
+        )
+    if spelling.hive_style and any(folder.find("=") == len(folder) - 1 for folder in partition_path.split("/")):
+        return (
+            f"Hudi's Spark reader fails for the whole table at the empty value in the partition path "
+            f"{partition_path[:200]!r}: spell it as {NULL_PARTITION}; rewrite the files of the partition, or "
+            "set hudi.publish to false"
+        )
+    if is_adopted:
         return None
     by_name = {field.name: field for field in table.schema}
     fields = [by_name[name] for name in table.partition_fields]
-    return _obstacle(fields, partition_path, Spelling.of(table.properties))
+    return _obstacle(fields, partition_path, spelling)
 
 
 def _obstacle(fields: Sequence[Field], partition_path: str, spelling: Spelling) -> str | None:

@@ -95,6 +95,8 @@ PATHS: dict[str, tuple[Field, str]] = {
     "no zone": (Field("at", "timestamp"), "at=2026-01-01 00%3A00%3A07"),
     "no number": (Field("at", "int"), "at=one"),
     "null in a column without nulls": (Field("at", "string", nullable=False), "at=__HIVE_DEFAULT_PARTITION__"),
+    "a colon, at which Hadoop looks for a scheme": (Field("at", "string"), "at=c:d"),
+    "an empty value": (Field("at", "string"), "at="),
     "a brace that Hudi does not escape": (Field("at", "string"), "at=%7D"),
 }
 READABLE: dict[str, tuple[Field, str]] = {
