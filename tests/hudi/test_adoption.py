@@ -66,6 +66,13 @@ def test_a_folder_that_does_not_exist_is_not_adopted(
         adopt(tmp_path / "nowhere")
 
 
+def test_a_timeline_in_local_time_keeps_its_digits_as_the_answer_says(adopt: Adopt, tmp_path: Path) -> None:
+    path = unpacked("cow9", tmp_path)
+    state(path, hoodie__table__timeline__timezone="LOCAL")
+    [note] = [note for note in adopt(path).notes if "timezone" in note]
+    assert "the local time of its machines. Chronolake keeps their digits and reads them as UTC" in note
+
+
 @pytest.mark.parametrize("name", stored_tables.COPY_ON_WRITE)
 def test_both_readers_see_the_rows_that_hudi_wrote(
     client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str

@@ -177,8 +177,8 @@ def test_a_dry_run_changes_nothing(shared_http: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("instants", "reason"),
     [
-        ([commit(T[1], FUTURE)], "now"),
-        ([commit("20091231000000000", T[1])], "between 2016"),
+        ([commit(T[1], FUTURE)], "in the future"),
+        ([commit("20091231000000000", T[1])], "before 2016"),
         ([commit(T[2], T[1])], "completes before it is requested"),
         ([commit(T[1], T[1])], "twice"),
         ([commit(T[1], T[2]), commit(T[2], T[3])], "twice"),
@@ -233,6 +233,12 @@ def test_a_table_that_hudi_cannot_have_written_is_refused(
 def test_a_time_of_no_completion_is_no_begin_of_what_is_served(shared_http: httpx.Client) -> None:
     request = body(shared_http, *HISTORY, cleaned_before=T[3])
     refused(adopt(shared_http, request), 422, "invalid-plan")
+
+
+def test_a_timeline_in_the_future_says_until_when_to_wait(shared_http: httpx.Client) -> None:
+    future = commit("29990101000000001", "29990101000000002")
+    problem = refused(adopt(shared_http, body(shared_http, *HISTORY, future)), 422, "invalid-table")
+    assert "wait until it is 29990101000000002 in UTC" in problem["detail"]
 
 
 def test_a_folder_of_another_table_is_not_adopted(shared_http: httpx.Client) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from chronolake.hudi import requirements, served
+from chronolake.hudi import notes, requirements, served
 from chronolake.hudi.served import KnownFile, MissingFile
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.hudi.times import Times
@@ -113,7 +113,6 @@ class _History:
         self._table = table
         self._options = options
         self._pending = pending
-        self._notes: list[str] = []
         completed = [instant for instant in table.instants if instant.state is State.COMPLETED]
         writes = [instant for instant in completed if instant.is_completed_write]
         # Of these only the schema counts.
@@ -153,8 +152,7 @@ class _History:
             cleaned_before=cleaned_before,
             is_published=self._table.layout is Layout.TWO,
         )
-        self._note(cleaned_before)
-        return Adoption(request, list(self._pending), self._notes)
+        return Adoption(request, list(self._pending), self._notes(cleaned_before))
 
     def _archived_times(self) -> list[str]:
         """The requested times of files that are older than the active timeline: Hudi counts them as data."""
@@ -416,41 +414,18 @@ class _History:
             raise CannotAdopt([f"{properties.PATH} has more than {_TEXT_MAX:,} characters"])
         return text
 
-    def _note(self, cleaned_before: str | None) -> None:
-        table = self._table
-        if self._archived:
-            unknown = sum(time not in table.archived for time in self._archived)
-            self._notes.append(
-                f"{len(self._archived)} archived instant(s) whose files are live come in at the times in the "
-                f"names of the files; {unknown} of them with the next free millisecond as completion time"
-            )
-        if cleaned_before is not None:
-            self._notes.append(
-                f"the table is served as of {cleaned_before} and later: of the time before, Hudi has archived "
-                "instants or cleaned files"
-            )
-        if table.layout is Layout.ONE:
-            self._notes.append(
-                "table version 6 keeps no completion times: each instant completes in the first free "
-                "millisecond behind its requested time, so that as-of reads give what Hudi gave"
-            )
-        if self._left_out:
-            actions = sorted({str(instant.action) for instant in self._left_out})
-            self._notes.append(
-                f"{len(self._left_out)} completed {', '.join(actions)} are left out, for they have no effect "
-                "any more"
-            )
-        if table.config.timezone.upper() != "UTC":
-            self._notes.append(
-                f"the times of the timeline are {table.config.timezone}, and count as UTC from now on"
-            )
+    def _notes(self, cleaned_before: str | None) -> list[str]:
         known = {*self._completions, *self._archived, *(instant.requested_time for instant in self._pending)}
         left_over = [file.path for time in self._files for file, _ in self._files[time] if time not in known]
-        if left_over:
-            self._notes.append(
-                f"{len(left_over)} left-over file(s) of no instant are not brought in, such as {left_over[0]}; "
-                "chronolake orphans lists them"
+        return list(
+            notes.of_adoption(
+                self._table,
+                archived=list(self._archived),
+                left_out=[instant.action for instant in self._left_out],
+                left_over=left_over,
+                cleaned_before=cleaned_before,
             )
+        )
 
 
 def _pending(table: StoredTable, instant: StoredInstant) -> Pending:

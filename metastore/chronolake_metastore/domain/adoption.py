@@ -155,11 +155,18 @@ def _check_times(request: wire.AdoptTable, instants: Sequence[_Checked], now: Mi
             if time in seen:
                 raise _invalid(instant, f"the time {format_time(time)} is in the request twice")
             seen.add(time)
-            if not FIRST_TIME <= time < now:
+            if time < FIRST_TIME:
                 raise _invalid(
                     instant,
-                    f"the time {format_time(time)} is not between {format_time(FIRST_TIME)} and now, "
-                    f"{format_time(now)}; a table whose times are not UTC is ahead of it in eastern time zones",
+                    f"the time {format_time(time)} is before {format_time(FIRST_TIME)}; Hudi is not so old",
+                )
+            if time >= now:
+                last = max(time for other in instants for time in _times_of(other))
+                raise _invalid(
+                    instant,
+                    f"the time {format_time(time)} is in the future: it is {format_time(now)} in UTC. Hudi has "
+                    "written the timeline in a time zone east of UTC, or with a clock that is ahead. Do not "
+                    f"write to the table, wait until it is {format_time(last)} in UTC, and adopt it then",
                 )
         if instant.completed is not None and instant.completed <= instant.requested:
             raise _invalid(instant, "it completes before it is requested")

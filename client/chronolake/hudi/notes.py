@@ -1,0 +1,56 @@
+"""What of an adopted table differs from Hudi's own view, for its operator. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chronolake.hudi.stored import StoredTable
+from chronolake_hudi.timeline_files import Layout
+from chronolake_model.vocabulary import Action
+
+
+def of_adoption(
+    table: StoredTable,
+    *,
+    archived: Sequence[str],
+    left_out: Sequence[Action],
+    left_over: Sequence[str],
+    cleaned_before: str | None,
+) -> Iterator[str]:
+    """The notes of an adoption.
+
+    ``archived`` are the requested times of archived instants that come in, ``left_out`` the actions of
+    completed instants that do not, ``left_over`` the paths of files of no instant.
+    """
+    if archived:
+        unknown = sum(time not in table.archived for time in archived)
+        yield (
+            f"{len(archived)} archived instant(s) whose files are live come in at the times in the "
+            f"names of the files; {unknown} of them with the next free millisecond as completion time"
+        )
+    if cleaned_before is not None:
+        yield (
+            f"the table is served as of {cleaned_before} and later: of the time before, Hudi has archived "
+            "instants or cleaned files"
+        )
+    if table.layout is Layout.ONE:
+        yield (
+            "table version 6 keeps no completion times: each instant completes in the first free "
+            "millisecond behind its requested time, so that as-of reads give what Hudi gave"
+        )
+    if left_out:
+        actions = sorted(set(map(str, left_out)))
+        yield f"{len(left_out)} completed {', '.join(actions)} are left out, for they have no effect any more"
+    timezone = table.config.timezone
+    if timezone.upper() != "UTC":
+        meant = "the local time of its machines" if timezone.upper() == "LOCAL" else timezone
+        yield (
+            f"hoodie.table.timeline.timezone is {timezone}: Hudi wrote the times of the instants in {meant}. "
+            "Chronolake keeps their digits and reads them as UTC: for a state from before the adoption, give "
+            "the time as it is in Hudi's timeline. New instants are in UTC"
+        )
+    if left_over:
+        yield (
+            f"{len(left_over)} left-over file(s) of no instant are not brought in, such as {left_over[0]}; "
+            "chronolake orphans lists them"
+        )
