@@ -172,6 +172,38 @@ def test_a_table_that_was_created_here_and_changed_its_schema_can_be_released_an
     assert made.hudi_rows() == [*hudi_rows, row(3) | {"note": None}]
 
 
+def test_a_release_waits_for_another_publisher(client: chronolake.Client, tmp_path: Path) -> None:
+    made = PublishedTable(client, tmp_path / "lake")
+    made.write(row(1))
+    lease = made.lease("other")
+    messages: list[str] = []
+
+    def end_lease(message: str) -> None:
+        messages.append(message)
+        body = {"publisher": "other", "epoch": lease.epoch, "version": lease.published_version}
+        made.post("publication", body | {"release": True})
+
+    releasing.release(client, made.table.name, progress=end_lease)
+
+    assert messages == [f"{made.table.name} is being published; waiting for it up to 30 seconds"]
+
+
+def test_a_release_gives_up_and_names_the_other_publisher(
+    client: chronolake.Client,
+    tmp_path: Path,
+    shared_server_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = PublishedTable(client, tmp_path / "lake")
+    made.lease("other")
+    monkeypatch.setattr(releasing, "WAIT_SECONDS", 0.0)
+    assert main.run(["--url", shared_server_url, "hudi", "release", made.table.name, "--yes"]) != 0
+    refusal = capsys.readouterr().err
+    assert "is published by 'other'" in refusal
+    assert f"Commands: chronolake hudi status {made.table.name}" in refusal
+
+
 def test_the_command_line_releases(
     client: chronolake.Client,
     table: chronolake.Table,

@@ -84,7 +84,9 @@ def release(
         client.table(table)  # an unknown table is an error before the question
         options.confirm(f"Release table {table} to Hudi, and drop it here?", yes)
         try:
-            released = releasing.release(client, table, storage_options=storage_options)
+            released = releasing.release(
+                client, table, storage_options=storage_options, progress=context.progress
+            )
         except (releasing.CannotRelease, ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(released, lambda console: _print_released(console, released))

@@ -36,6 +36,9 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 REUSE: Final = "the same one with --reuse-base-path"
 """The advice for a base path that only dropped tables use."""
 
+PUBLISHED_BY: Final = "chronolake hudi status {table}"
+"""The advice while another publisher has the lease of a table."""
+
 RENAMED: Final = "chronolake tables show {renamed_to}"
 """The advice for a former name of a table."""
 
@@ -51,4 +54,6 @@ def commands(code: str, context: Mapping[str, Any]) -> list[str]:
         return [REUSE]
     if "renamed_to" in context:
         return [RENAMED.format_map(context)]
+    if code == ProblemCode.LEASE_LIVE and "publisher" in context:
+        return [PUBLISHED_BY.format_map(context)]
     return [command.format_map(_Words(context)) for command in COMMANDS.get(code, ())]

@@ -66,6 +66,11 @@ def wants_json() -> bool:
     return _options.get().json
 
 
+def progress(message: str) -> None:
+    """Print what the command is doing to stderr, because stdout has only the result."""
+    print(message, file=sys.stderr, flush=True)
+
+
 def fail(message: str, *, exit_code: int = 1) -> NoReturn:
     """End the command with ``exit_code``, and print ``message`` to stderr (as JSON with ``--json``)."""
     text = (

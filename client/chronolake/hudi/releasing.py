@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
+from chronolake import errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
 from chronolake.hudi import folder, stored
 from chronolake.storage import storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
-from chronolake_model.publication import PublicationState
+from chronolake_model.publication import Publication, PublicationState
 from chronolake_model.storage import options_of
 from chronolake_storage import opening
+
+WAIT_SECONDS: Final = 30.0
+"""How long a release waits for another publisher."""
+_PAUSE_SECONDS: Final = 0.2
 
 
 class CannotRelease(Exception):
@@ -31,16 +38,23 @@ class Released(msgspec.Struct, frozen=True):
     advice: list[str]
 
 
-def release(client: Client, name: str, *, storage_options: Mapping[str, str] | None = None) -> Released:
+def release(
+    client: Client,
+    name: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Released:
     """Publish a table to its end, drop it here, and take the guard out of its folder.
 
+    While another publisher is at work it waits, up to ``WAIT_SECONDS``, and says so to ``progress``.
     Raises ``CannotRelease`` and the errors of ``Table.publish`` and ``Client.drop_table`` before the table is
     dropped, and ``StorageFailed``.
     """
     table = client.table(name)
     definition = table.definition
     _refuse_pending(table)
-    publication = table.publish()
+    publication = _published(table, progress)
     if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
         raise CannotRelease(f"{name} is not published to its end: {publication.reason or 'it was written to'}")
     with storage_failures():
@@ -70,6 +84,20 @@ def release(client: Client, name: str, *, storage_options: Mapping[str, str] | N
         key_generator=after.get(folder.GENERATOR_CLASS) or after[folder.GENERATOR_TYPE],
         advice=_advice(after),
     )
+
+
+def _published(table: Table, progress: Callable[[str], None]) -> Publication:
+    until, is_waiting = time.monotonic() + WAIT_SECONDS, False
+    while True:
+        try:
+            return table.publish()
+        except (errors.LeaseLive, errors.PublicationFenced):
+            if time.monotonic() >= until:
+                raise
+            if not is_waiting:
+                progress(f"{table.name} is being published; waiting for it up to {WAIT_SECONDS:g} seconds")
+            is_waiting = True
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _refuse_pending(table: Table) -> None:

@@ -187,7 +187,8 @@ def _refuse_other_publisher(table: Table, position: Position, publisher: str, no
         raise errors.LeaseLive(
             f"{table.name!r} is published by {position.publisher!r}, whose lease runs until {expires_at}; "
             "wait, or ask that publisher",
-            writer=position.publisher,
+            table=table.name,
+            publisher=position.publisher,
             lease_expires_at=expires_at,
         )
 
