@@ -32,6 +32,10 @@ FOUND_SECONDS_MIN: Final = 3_600
 """Between two events of a table about foreign files."""
 UNREADABLE_FILES_MAX: Final = 1_000
 """So many files that Hudi's readers read wrongly are counted."""
+TICK_OBSTACLE: Final = (
+    "its tick is 1us, and Hudi's readers see no instants of 20 digits; to publish its records, create a table "
+    "with tick 1ms, and write them into it"
+)
 
 
 class Publishable(Protocol):
@@ -168,7 +172,7 @@ def refuse_unreadable(table: Publishable) -> None:
 def obstacle(table: Publishable) -> str | None:
     """Why Hudi's readers cannot read a table of this definition, and what to do; None if they can."""
     if table.tick is Tick.MICROSECOND:
-        return "its tick is 1us, and Hudi's readers see no instants of 20 digits; create a table with tick 1ms"
+        return TICK_OBSTACLE
     problems = avro_schema.problems(table.schema)
     if problems:
         return f"Avro, which is Hudi's form of a schema, cannot state it: {problems[0][:500]}"
@@ -192,15 +196,15 @@ def log_obstacle(table: Publishable) -> str | None:
     field = next(field for field in table.schema if field.name == table.ordering_field)
     if field.type.strip().lower() == "string" and table.properties.get(LOG_BLOCKS_PROPERTY) != "avro":
         return (
-            f"it has log files, and its ordering field {field.name!r} is a string: Hudi's readers lose updates "
-            f"that are in Parquet blocks; use a number, a date or a timestamp, or write Avro blocks and set "
+            f"its ordering field {field.name!r} is a string: Hudi's readers lose updates that are in Parquet "
+            "blocks of log files; use a number, a date or a timestamp, or write Avro blocks and set "
             f"{LOG_BLOCKS_PROPERTY} to avro"
         )
     # Hudi has read its own table with such a column before.
     if field.nullable and ADOPTED_PROPERTY not in table.properties:
         return (
-            f"it has log files, and its ordering field {field.name!r} is nullable: Hudi's readers fail at a "
-            "null, or take it for 0; compact all log files, and create tables with the column as not nullable"
+            f"its ordering field {field.name!r} is nullable: Hudi's readers fail at a null in log files, or "
+            "take it for 0; create the table with the column as not nullable, or compact all its log files"
         )
     return None
 

@@ -86,11 +86,14 @@ def _refuse_unreadable(table: Table, fields: Sequence[SchemaField]) -> None:
     reason = publication.obstacle(changed) or publication.log_obstacle(changed)
     renamed = publication.unreadable_versions(fields, {0: table.definition.schema})
     if reason is None and renamed:
-        reason = f"Hudi's readers would show wrong values of {renamed[0]!r} in the files from before"
+        reason = (
+            f"Hudi's readers would show wrong values of {renamed[0]!r} in the files from before; add a column "
+            "of a new name"
+        )
     if reason is not None:
         raise errors.IncompatibleSchema(
-            f"{table.name!r} is to be published, by its property hudi.publish, and {reason}; or unset the "
-            "property",
+            f"{table.name!r} has the property hudi.publish=true, and {reason}. To change the schema all the "
+            "same, unset the property: publication then pauses",
             table=table.name,
         )
 

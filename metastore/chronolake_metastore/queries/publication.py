@@ -421,7 +421,7 @@ def _state(table: Table, position: Position | None) -> tuple[PublicationState, s
 def _off_reason(table: Table) -> str:
     if table.definition.properties.get(wire.PUBLISH_PROPERTY) == "false":
         return f"its property {wire.PUBLISH_PROPERTY} is false"
-    return "its tick is 1us, and Hudi's readers see no instants of 20 digits"
+    return domain.TICK_OBSTACLE
 
 
 def _moment(time: Micros | None) -> datetime | None:

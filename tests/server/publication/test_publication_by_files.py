@@ -72,8 +72,10 @@ def test_such_a_table_is_refused_if_it_is_to_be_published(
     client: chronolake.Client, tmp_path: Path, case: str
 ) -> None:
     fields, reason, _ = ORDERED[case]
-    with pytest.raises(errors.InvalidTable, match=reason):
+    with pytest.raises(errors.InvalidTable, match=reason) as refused:
         new_table(client, tmp_path / "lake", fields, hudi_publish="true")
+    # A new table has none.
+    assert "it has log files" not in str(refused.value)
 
 
 def test_logs_that_a_string_orders_are_published_if_the_table_says_that_they_are_avro(
