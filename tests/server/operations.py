@@ -317,6 +317,7 @@ OPERATIONS = (
     Operation("DELETE", f"{READERS}/{{lease_id}}"),
     Operation("GET", PUBLICATION),
     Operation("POST", PUBLICATION_LEASE, lambda _: {"publisher": "p", "lease_seconds": 5}),
+    Operation("GET", f"{PUBLICATION}/partitions"),
     Operation("GET", f"{PUBLICATION}/steps"),
     Operation("GET", f"{PUBLICATION}/files"),
     Operation(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import hudi
+import pyarrow as pa
 import pytest
 from typing_extensions import override
 
@@ -16,7 +18,6 @@ import python_writer
 from chronolake import Field
 from docs import vectors
 from tests.client.gateway import Fault, Gateway
-from tests.spark import hudi_reader
 from tests.writers import programs
 from tests.writers.programs import Row
 
@@ -82,18 +83,30 @@ def test_hudi_reads_each_state_that_writers_in_two_languages_leave(
     table = prices_for_hudi
     rows = [price(number, 1) for number in range(40)]
     programs.write("python", table, shared_server_url, "insert", without_at(rows), tmp_path)
-    hudi_reader.publish_and_compare(table)
+    publish_and_compare(table)
     pending = table.begin()
     rows = [price(number, 2 if number % 2 else 0, note="new") for number in range(30, 60)]
     programs.write("java", table, shared_server_url, "upsert", without_at(rows), tmp_path)
-    hudi_reader.publish_and_compare(table)
+    publish_and_compare(table)
     pending.rollback()
     programs.write("python", table, shared_server_url, "upsert", without_at([price(31, 3)]), tmp_path)
-    hudi_reader.publish_and_compare(table)
+    publish_and_compare(table)
 
-    rows = hudi_reader.rows_of_hudi(table).to_pylist()
+    rows = rows_of_hudi(table)
     assert sorted(row["id"] for row in rows) == list(range(60))
     assert {row["id"] for row in rows if row["note"] == "new"} == {33, 35, 37, 39, *range(40, 60)}
+
+
+def publish_and_compare(table: chronolake.Table) -> None:
+    """Publish a table up to the end of its log: then hudi-rs reads its rows."""
+    table.publish()
+    assert rows_of_hudi(table) == sorted(programs.records(table), key=lambda row: row["id"])
+
+
+def rows_of_hudi(table: chronolake.Table) -> list[Row]:
+    """The rows that hudi-rs reads, with Hudi's five columns."""
+    batches = hudi.HudiTable(table.definition.base_path).read()
+    return sorted(pa.Table.from_batches(batches).to_pylist(), key=lambda row: row["id"])
 
 
 def without_at(rows: list[Row]) -> list[Row]:
