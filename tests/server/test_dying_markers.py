@@ -15,7 +15,8 @@ from tests.server.freezer import Freezer
 from tests.server.rest import Table, marker, refused, succeeded
 from tests.server.test_early_conflicts import EARLY
 
-ODD_PARTITIONS = ("a,b", 'a"b', "a'b", "a b", "ü", "a.marker.CREATE", "{a}", "NULL", "%00", "\\u0000"[1:])
+ODD_VALUES = ("a,b", 'a"b', "a'b", "a b", "ü", "a.marker.CREATE", "{a}", "NULL", "%00", "\\u0000"[1:])
+ODD_PARTITIONS = tuple(f"day={value}" for value in ODD_VALUES)
 
 
 def test_no_name_is_changed_by_a_server_that_dies_and_restarts(server: ServerProcess) -> None:
