@@ -134,7 +134,9 @@ def test_a_server_does_not_overwrite_another_table_either(
         assert properties(table) == THEIRS
 
 
-def test_a_version_that_was_only_reported_lets_nobody_overwrite_another_table(table: PublishedTable) -> None:
+def test_a_reported_version_without_its_files_does_not_permit_overwriting_another_table(
+    table: PublishedTable,
+) -> None:
     table.write(row(1))
     lease = table.lease("one")
     table.report(lease, 3)

@@ -128,9 +128,7 @@ def test_what_no_check_has_seen_changing_is_compared_in_turn(
     assert contents(table) == published
 
 
-def test_nothing_is_read_again_that_nobody_has_changed(
-    table: PublishedTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchanged_file_is_not_read_again(table: PublishedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         table.write(row(number), bucket=number)
         table.publish()
