@@ -198,10 +198,10 @@ def show(job: Job) -> None:
         run(["timeline", job.table])
         table = chronolake_spark.table(spark, job.table)
         commits = last_commits(table)
-        heading("Time travel: the table as of each commit", "table.snapshot(as_of=completion_time)")
+        heading("Time travel: the table as of each commit", "table.read(as_of=completion_time)")
         show_past(table, commits)
         if len(commits) > 1:
-            heading("What the last commit changed", "table.incremental(from_=..., to=...)")
+            heading("What the last commit changed", "table.changes(from_=..., to=...)")
             show_changes(table, commits[-2].completion_time, commits[-1].completion_time)
         heading("Read it with a stock Hudi reader: hudi-rs", "hudi.HudiTable(base_path).read()")
         if wait_until_it_is_published(table):
@@ -238,7 +238,7 @@ def show_past(table: chronolake_spark.SparkTable, commits: Sequence[Instant]) ->
     shown = Table("as of (completion time)", "records", f"sum of {number}" if number else "")
     for commit in commits:
         total = sf.sum(f"`{number}`") if number else sf.lit("")
-        row = table.snapshot(as_of=commit.completion_time).select(sf.count("*"), total).first()
+        row = table.read(as_of=commit.completion_time).select(sf.count("*"), total).first()
         shown.add_row(output.utc(commit.completion_time), f"{row[0]:,}", f"{row[1]:,}" if number else "")
     console.print(shown)
 
@@ -246,15 +246,15 @@ def show_past(table: chronolake_spark.SparkTable, commits: Sequence[Instant]) ->
 def number_column(table: chronolake_spark.SparkTable) -> str | None:
     """A column for totals: the first column of numbers that is not a key."""
     numbers = (DecimalType, DoubleType, FloatType, LongType, IntegerType)
-    names = [field.name for field in table.snapshot().schema if isinstance(field.dataType, numbers)]
+    names = [field.name for field in table.read().schema if isinstance(field.dataType, numbers)]
     no_keys = [name for name in names if name not in table.definition.record_key_fields]
-    fractions = [field.name for field in table.snapshot().schema if isinstance(field.dataType, numbers[:3])]
+    fractions = [field.name for field in table.read().schema if isinstance(field.dataType, numbers[:3])]
     return next(iter([*(name for name in fractions if name in no_keys), *no_keys]), None)
 
 
 def show_changes(table: chronolake_spark.SparkTable, from_: str | None, to: str | None) -> None:
     """How much changed in the range, and the first rows of it."""
-    changes = table.incremental(from_, to).cache()
+    changes = table.changes(from_, to).cache()
     for row in changes.groupBy("_change_type").count().orderBy("_change_type").collect():
         print_line(f"{row['count']:,} x {row['_change_type']}, for example:")
         same = changes.where(sf.col("_change_type") == row["_change_type"])
@@ -294,7 +294,7 @@ def show_hudi(table: chronolake_spark.SparkTable) -> None:
     options = hudi.HudiReadOptions().with_projection(names)
     batches = hudi.HudiTable(table.definition.base_path).read(options)
     stored = pa.Table.from_batches(batches) if batches else None
-    rows = table.snapshot().select(*(f"`{name}`" for name in names)).toArrow()
+    rows = table.read().select(*(f"`{name}`" for name in names)).toArrow()
     shown = Table("read by", "records", f"sum of {number}" if number else "")
     for reader, read in ((f"hudi-rs {hudi.__version__}", stored), ("Chronolake", rows)):
         total = f"{pc.sum(read[number]).as_py():,}" if number and read else ""

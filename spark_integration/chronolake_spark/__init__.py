@@ -5,7 +5,7 @@
     spark = chronolake_spark.session()
     orders = chronolake_spark.table(spark, "shop.orders")
     instant = orders.upsert(changes)
-    orders.snapshot(as_of=instant.completion_time).show()
+    orders.read(as_of=instant.completion_time).show()
 
 Importing this package imports no Spark: executors run parts of it that know only Arrow.
 """

@@ -1,4 +1,4 @@
-"""Tables in Spark: insert, upsert and delete frames, and read snapshots and changes."""
+"""Tables in Spark: insert, upsert and delete frames, and read records and changes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class SparkTable:
         rows = write.tagged(keys_df, self._writable(), keys_only=True)
         return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata, markers=markers)
 
-    def snapshot(
+    def read(
         self, as_of: Moment | None = None, meta_columns: bool = False, *, filter: FilterOrText | None = None
     ) -> DataFrame:
         """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
@@ -145,7 +145,7 @@ class SparkTable:
         rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns)
         return self._matching(rows, wanted, judged_by)
 
-    def incremental(
+    def changes(
         self,
         from_: Moment | None = None,
         to: Moment | None = None,
@@ -158,7 +158,7 @@ class SparkTable:
         Both ends take ``"earliest"`` and ``"latest"`` too. Raises ``HistoryCleaned``.
         Each changed record comes once: ``upsert`` with its state at the range's end, or ``delete`` with the
         state before the range. What was both inserted and deleted within the range does not come at all.
-        With a ``filter``, as in ``snapshot``, those that match in the state that they come with: a record that
+        With a ``filter``, as in ``read``, those that match in the state that they come with: a record that
         matched before the range and does not match any more is an upsert that is left out.
         """
         changes = self._table.changes(from_, to)

@@ -130,7 +130,7 @@ class EachRevision:
     def test_the_table_as_of_each_revision_is_that_revision_and_hudi_read_it(
         self, loaded: LoadedTable, totals: list[dict[str, str]], revision: int
     ):
-        snapshot = loaded.table.snapshot(as_of=loaded.times[revision])
+        snapshot = loaded.table.read(as_of=loaded.times[revision])
         rows = snapshot.select(*KEY, *COUNTS).toArrow()
 
         assert totals_of(rows) == expected_totals(totals, revision)
@@ -141,7 +141,7 @@ class EachRevision:
         self, loaded: LoadedTable, folder: Path, revision: int
     ):
         before = loaded.times[revision - 1] if revision else None
-        changes = loaded.table.incremental(before, loaded.times[revision]).toArrow()
+        changes = loaded.table.changes(before, loaded.times[revision]).toArrow()
         file = pq.read_table(folder / f"{revision:03d}.parquet")
 
         assert difference(changes, columns.CHANGE_TYPE, file, "upsert", OWN) == {}
@@ -149,10 +149,10 @@ class EachRevision:
         assert len(changes) == len(file)
 
     def test_the_changes_over_the_whole_range_are_the_last_state(self, loaded: LoadedTable):
-        changes = loaded.table.incremental(None, loaded.times[-1])
+        changes = loaded.table.changes(None, loaded.times[-1])
 
         assert changes.where(f"{columns.CHANGE_TYPE} = 'delete'").count() == 0
-        last = loaded.table.snapshot()
+        last = loaded.table.read()
         assert changes.drop(columns.CHANGE_TYPE).exceptAll(last).count() == 0
         assert changes.count() == last.count()
 

@@ -12,4 +12,4 @@ Ingest = Callable[..., dict[str, Any]]
 
 
 def rows_of(table: SparkTable) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in table.snapshot().collect())
+    return sorted(tuple(row) for row in table.read().collect())

@@ -20,7 +20,7 @@ def priced(spark: SparkSession, price: int) -> DataFrame:
 
 def rows_of(table: SparkTable) -> list[tuple[int, int]]:
     """The rows that a reader sees."""
-    return sorted((row.id, row.price) for row in table.snapshot().collect())
+    return sorted((row.id, row.price) for row in table.read().collect())
 
 
 def orphans_of(table: SparkTable) -> list[chronolake.Orphan]:

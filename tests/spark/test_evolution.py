@@ -60,7 +60,7 @@ def evolved(spark: SparkSession, new_table: NewTable) -> SparkTable:
 
 
 def test_files_of_before_are_read_with_the_columns_of_now(evolved: SparkTable) -> None:
-    frame = evolved.snapshot(meta_columns=True)
+    frame = evolved.read(meta_columns=True)
 
     assert rows_of(frame.drop(*frame.columns[:5])) == [old(number) for number in range(8)]
     assert frame.schema["count"].dataType.simpleString() == "bigint"
@@ -73,12 +73,12 @@ def test_files_of_several_versions_are_read_and_merged(spark: SparkSession, evol
     merged = {row for row in map(old, range(8)) if row[0] != 1} | {new(1), new(9)}
 
     assert instant.schema_version == 2
-    assert rows_of(evolved.snapshot()) == sorted(merged)
-    assert rows_of(evolved.snapshot(as_of=before)) == [old(number) for number in range(8)]
+    assert rows_of(evolved.read()) == sorted(merged)
+    assert rows_of(evolved.read(as_of=before)) == [old(number) for number in range(8)]
 
     evolved.delete(spark.createDataFrame([(2,), (9,)], "id long"))
-    changed = evolved.incremental(before)
-    assert rows_of(evolved.snapshot()) == sorted(row for row in merged if row[0] not in (2, 9))
+    changed = evolved.changes(before)
+    assert rows_of(evolved.read()) == sorted(row for row in merged if row[0] not in (2, 9))
     assert rows_of(changed) == [(*new(1), "upsert"), (*old(2), "delete")]
 
 
@@ -124,13 +124,13 @@ def test_nested_fields_are_read_merged_and_compared_by_their_ids(
     table.metastore.change_schema(NESTED_CHANGES)
     before = table.metastore.snapshot().as_of
 
-    assert rows_of(table.snapshot()) == [nested_row_now(number) for number in range(6)]
+    assert rows_of(table.read()) == [nested_row_now(number) for number in range(6)]
 
     new = (9, (2**40, "Bergen"), [(1, "z")], {"a": (1,)})
     table.upsert(spark.createDataFrame([new], NESTED_NOW))
     table.delete(spark.createDataFrame([(1,)], "id long"))
-    assert rows_of(table.snapshot()) == [*(nested_row_now(number) for number in (0, 2, 3, 4, 5)), new]
-    changed = table.incremental(before)
+    assert rows_of(table.read()) == [*(nested_row_now(number) for number in (0, 2, 3, 4, 5)), new]
+    changed = table.changes(before)
     assert rows_of(changed) == [(*nested_row_now(1), "delete"), (*new, "upsert")]
 
     slices = table.metastore.snapshot().slices
@@ -148,7 +148,7 @@ def test_files_of_a_version_with_the_same_layout_are_read_in_one_scan(
     table.metastore.change_schema([SetNullable("name")])
     table.upsert(spark.createDataFrame([(2, None)], "id long, name string"))
 
-    snapshot = table.snapshot()
+    snapshot = table.read()
 
     versions = {
         file_slice.base_file.schema_version
@@ -176,4 +176,4 @@ def test_rows_that_were_prepared_for_another_schema_are_not_written(
     with pytest.raises(errors.SchemaMismatch, match="to version 3"):
         write.run(evolved.metastore, evolved._client.url, rows, operation=Operation.UPSERT)
 
-    assert len(rows_of(evolved.snapshot())) == 8
+    assert len(rows_of(evolved.read())) == 8

@@ -118,31 +118,31 @@ FILTERS: Final = pytest.mark.parametrize(
 def test_a_snapshot_with_a_filter_has_the_rows_that_match_from_fewer_files(
     table: SparkTable, wanted: Filter | str, sql: str, files_max: int
 ) -> None:
-    matching = table.snapshot(filter=wanted)
+    matching = table.read(filter=wanted)
 
-    assert rows_of(matching.na.fill("-")) == rows_of(table.snapshot().where(sql).na.fill("-"))
-    assert len(matching.inputFiles()) <= files_max < len(table.snapshot().inputFiles())
-    assert table.snapshot(meta_columns=True, filter=wanted).columns[5:] == matching.columns
+    assert rows_of(matching.na.fill("-")) == rows_of(table.read().where(sql).na.fill("-"))
+    assert len(matching.inputFiles()) <= files_max < len(table.read().inputFiles())
+    assert table.read(meta_columns=True, filter=wanted).columns[5:] == matching.columns
 
 
 def test_a_file_that_could_not_match_is_not_looked_at(table: SparkTable) -> None:
     wanted = col("id").is_in([3, 7])
-    kept = {Path(file).name for file in table.snapshot(filter=wanted).inputFiles()}
+    kept = {Path(file).name for file in table.read(filter=wanted).inputFiles()}
     for file in Path(table.definition.base_path).rglob("*.parquet"):
         if file.name not in kept:
             file.unlink()
 
-    assert [row["id"] for row in table.snapshot(filter=wanted).orderBy("id").collect()] == [3, 7]
+    assert [row["id"] for row in table.read(filter=wanted).orderBy("id").collect()] == [3, 7]
 
 
 def test_as_of_a_time_a_filter_is_judged_by_the_files_of_then(spark: SparkSession, table: SparkTable) -> None:
     before = table.metastore.snapshot().as_of
     table.upsert(visits(spark, (7, "de", None, "z")))
 
-    assert rows_of(table.snapshot(filter="note = 'z'").select("id")) == [(7,)]
-    assert rows_of(table.snapshot(before, filter="note = 'z'")) == []
-    assert rows_of(table.snapshot(before, filter="note = 'n007'").select("id")) == [(7,)]
-    assert rows_of(table.snapshot(filter="note = 'n007'")) == []
+    assert rows_of(table.read(filter="note = 'z'").select("id")) == [(7,)]
+    assert rows_of(table.read(before, filter="note = 'z'")) == []
+    assert rows_of(table.read(before, filter="note = 'n007'").select("id")) == [(7,)]
+    assert rows_of(table.read(filter="note = 'n007'")) == []
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_changes_with_a_filter_are_those_that_match(
     table.delete(visits(spark, (8, "de", None, None), (9, "de", None, None)))
 
     for from_ in (None, start):
-        everything = table.incremental(from_).where(wanted)
-        assert rows_of(table.incremental(from_, filter=wanted).na.fill("-")) == rows_of(everything.na.fill("-"))
+        everything = table.changes(from_).where(wanted)
+        assert rows_of(table.changes(from_, filter=wanted).na.fill("-")) == rows_of(everything.na.fill("-"))
 
 
 def test_changes_with_a_filter_include_a_replacement_and_a_restore(
@@ -186,10 +186,8 @@ def test_changes_with_a_filter_include_a_replacement_and_a_restore(
 
     for from_, to in ((start, replaced), (replaced, None), (start, None)):
         for wanted in ("id = 7", "note = 'z'", "note = 'n007'", "id = 1000"):
-            changes = table.incremental(from_, to, filter=wanted)
-            assert rows_of(changes.na.fill("-")) == rows_of(
-                table.incremental(from_, to).where(wanted).na.fill("-")
-            )
+            changes = table.changes(from_, to, filter=wanted)
+            assert rows_of(changes.na.fill("-")) == rows_of(table.changes(from_, to).where(wanted).na.fill("-"))
 
 
 def test_files_of_earlier_schemas_are_pruned_by_the_columns_of_now(
@@ -201,10 +199,10 @@ def test_files_of_earlier_schemas_are_pruned_by_the_columns_of_now(
     table.metastore.change_schema([RenameColumn("name", "title"), WidenColumn("count", "bigint")])
     table.upsert(spark.createDataFrame([(3, "x", 2**40)], "id long, title string, count long"))
 
-    assert rows_of(table.snapshot(filter=f"count = {2**40} or title = 'n4'").select("id")) == [(3,), (4,)]
-    assert len(table.snapshot(filter="title = 'n4'").inputFiles()) < 8
+    assert rows_of(table.read(filter=f"count = {2**40} or title = 'n4'").select("id")) == [(3,), (4,)]
+    assert len(table.read(filter="title = 'n4'").inputFiles()) < 8
     with pytest.raises(InvalidFilter, match="no column 'name'"):
-        table.snapshot(filter="name = 'n4'")
+        table.read(filter="name = 'n4'")
 
 
 def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
@@ -220,7 +218,7 @@ def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
     monkeypatch.setattr(table.metastore, "scan", and_then_changed)
 
     with pytest.raises(errors.SchemaMismatch, match="read it again"):
-        table.snapshot(filter="id = 7")
+        table.read(filter="id = 7")
 
 
 @pytest.mark.parametrize(
@@ -233,6 +231,6 @@ def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
 )
 def test_an_invalid_filter_is_refused(table: SparkTable, wanted: Any, error: type[Exception], why: str) -> None:
     with pytest.raises(error, match=why):
-        table.snapshot(filter=wanted)
+        table.read(filter=wanted)
     with pytest.raises(error, match=why):
-        table.incremental(filter=wanted)
+        table.changes(filter=wanted)

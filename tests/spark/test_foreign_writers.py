@@ -51,7 +51,7 @@ def test_spark_and_other_writers_update_each_others_records(
     programs.write("python", table.metastore, client.url, "upsert", rows(range(35, 50), 3), tmp_path)
     programs.write("java", table.metastore, client.url, "upsert", rows(range(0, 50, 10), 4), tmp_path)
 
-    stored_rows = table.snapshot().select("id", "n", "price", "day").collect()
+    stored_rows = table.read().select("id", "n", "price", "day").collect()
 
     expected = {number: 1 for number in range(20)} | {number: 2 for number in range(20, 35)}
     expected |= {number: 3 for number in range(35, 50)} | {number: 4 for number in range(0, 50, 10)}

@@ -75,7 +75,7 @@ def test_a_filter_on_a_timestamp_reads_the_partitions_that_fit(
     table = new_table(visits(in_tokyo, 1), "id", partition_fields=["at"], buckets=1)
     table.insert(visits(in_tokyo, 1))
 
-    assert sorted(row["id"] for row in table.snapshot().where(condition).collect()) == ids
+    assert sorted(row["id"] for row in table.read().where(condition).collect()) == ids
     if hudi_filter is not None:
         options = hudi.HudiReadOptions().with_filters([hudi_filter])
         assert hudi_reader.rows_of_hudi(table.metastore, options)["id"].to_pylist() == ids

@@ -52,7 +52,7 @@ def test_hudi_reads_the_same_upserts_as_changes(
 
     for number, first in enumerate(instants):
         for last in instants[number + 1 :]:
-            changes = table.incremental(first.completion_time, last.completion_time, meta_columns=True)
+            changes = table.changes(first.completion_time, last.completion_time, meta_columns=True)
             upserts = changes.where(f"{columns.CHANGE_TYPE} = 'upsert'").drop(columns.CHANGE_TYPE)
             hudi_reader.assert_same_rows(incremental(table, first, last), upserts.toArrow())
 

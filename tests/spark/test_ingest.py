@@ -86,7 +86,7 @@ def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], SparkTabl
 
     slices = table().metastore.snapshot().slices
     assert {slice_.partition_path for slice_ in slices} == {"month=2026-10", "month=2026-11"}
-    assert table().snapshot().columns == ["id", "day", "month"]
+    assert table().read().columns == ["id", "day", "month"]
 
 
 def test_a_folder_gives_the_format_that_most_files_have(

@@ -29,7 +29,7 @@ def test_nanoseconds_of_pandas_are_read(ingest: Ingest, table: Callable[[], Spar
     pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet")
     ingest("--key", "id")
 
-    rows = table().snapshot().toArrow().to_pylist()
+    rows = table().read().toArrow().to_pylist()
     assert rows == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
 
 
@@ -109,7 +109,7 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
     rows = [{"id": "1", "at": "2026-01-31T10:00:00+02:00", "text": "1.10"}, {"id": "2", "text": ""}]
     write_rows(tmp_path / "in" / f"1.{suffix}", rows)
     ingest("--key", "id", "--schema", "id BIGINT, at TIMESTAMP")
-    assert table().snapshot().sort("id").toArrow().to_pylist() == [
+    assert table().read().sort("id").toArrow().to_pylist() == [
         {"id": 1, "at": moment, "text": "1.10"},
         {"id": 2, "at": None, "text": ""},
     ]
@@ -117,7 +117,7 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
     write_rows(tmp_path / "in" / f"2.{suffix}", [{"id": "01", "at": None, "text": "x"}])
     assert run() == 1
     assert f"2.{suffix}, column id: the string '01' does not fit bigint; correct" in capsys.readouterr().err
-    assert table().snapshot().count() == 2
+    assert table().read().count() == 2
 
 
 def test_numbers_of_json_are_stored_in_strings_as_they_are_written(

@@ -64,11 +64,11 @@ def test_after_a_kill_the_same_command_loads_each_row_once(
     with chronolake.connect(reaping.url) as client:
         table = chronolake_spark.table(spark, NAME, client=client)
         expected = [(id, 1 if id < 99 else 2) for id in range(200)]
-        assert sorted(tuple(row) for row in table.snapshot().collect()) == expected
+        assert sorted(tuple(row) for row in table.read().collect()) == expected
         assert len(list(table.metastore.instants(state=State.COMPLETED))) == 2
         [killed] = table.metastore.instants(state=State.INFLIGHT)
         end_lease(table, killed)
         until(lambda: table.metastore.instant(killed.requested_time).state is State.ROLLED_BACK)
         table.metastore.finish_rollbacks()
         assert orphans_of(table) == []
-        assert sorted(tuple(row) for row in table.snapshot().collect()) == expected
+        assert sorted(tuple(row) for row in table.read().collect()) == expected

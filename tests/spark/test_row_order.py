@@ -72,7 +72,7 @@ def test_the_last_line_of_the_last_file_wins_for_any_split_of_the_files(
 
     assert code == 0
     table = spark_table(spark, table_name, client=client)
-    assert sorted(row.n for row in table.snapshot().collect()) == list(range(start - KEYS, start))
+    assert sorted(row.n for row in table.read().collect()) == list(range(start - KEYS, start))
     [instant] = table.metastore.instants()
     assert row_counts(instant) == RowCounts(start, KEYS, 0, 0, start - KEYS, 0)
 
@@ -91,7 +91,7 @@ def test_rows_that_differ_and_that_nothing_orders_are_refused(
     assert row_counts(table.upsert(same)) == RowCounts(3, 1, 1, 0, 1, 0)
     gone = row_counts(table.delete(spark.createDataFrame([(3,), (3,), (9,)], "id long")))
     assert gone == RowCounts(3, 0, 0, 1, 1, 1)
-    assert {tuple(row) for row in table.snapshot().collect()} == {(1, 11), (2, 21)}
+    assert {tuple(row) for row in table.read().collect()} == {(1, 11), (2, 21)}
 
 
 def test_equal_ordering_values_decide_nothing(
@@ -107,7 +107,7 @@ def test_equal_ordering_values_decide_nothing(
 
     assert counts == RowCounts(read=3, inserted=1, updated=0, deleted=0, superseded=2, unchanged=0)
     assert older == RowCounts(read=1, inserted=0, updated=0, deleted=0, superseded=0, unchanged=1)
-    assert [row.v for row in table.snapshot().collect()] == ["b"]
+    assert [row.v for row in table.read().collect()] == ["b"]
 
 
 def test_the_counts_of_a_commit_cannot_be_given_by_the_caller(

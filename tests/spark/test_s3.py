@@ -30,7 +30,7 @@ def test_a_table_in_a_bucket_is_written_and_read(spark: SparkSession, shared_ser
         table = chronolake_spark.table(spark, "bucket.prices", client=client)
         first = table.insert(frame)
         table.upsert(priced(spark, 2).where("id < 3"), delete_when="id = 2")
-        changes = table.incremental(first.completion_time).select("id", "price", "_change_type").collect()
+        changes = table.changes(first.completion_time).select("id", "price", "_change_type").collect()
 
         assert rows_of(table) == [(0, 2), (1, 2), *((id, 1) for id in IDS[3:])]
         assert sorted(map(tuple, changes)) == [(0, 2, "upsert"), (1, 2, "upsert"), (2, 1, "delete")]

@@ -58,8 +58,8 @@ def test_a_table_that_was_opened_before_a_swap_of_names_stays_itself(
     opened.upsert(second)
 
     assert opened.name == f"{name}_old"
-    assert rows_of(opened.snapshot()) == rows_of(first.union(second))
-    assert table(spark, name, client=client).snapshot().count() == 0
+    assert rows_of(opened.read()) == rows_of(first.union(second))
+    assert table(spark, name, client=client).read().count() == 0
 
 
 @LAYOUTS
@@ -68,8 +68,8 @@ def test_written_records_are_read_back(spark: SparkSession, new_table: NewTable,
     table = new_table(frame, "id", partition_fields=partition_fields)
     instant = table.insert(frame)
 
-    assert rows_of(table.snapshot().na.fill("-")) == rows_of(frame.na.fill("-"))
-    assert table.snapshot().columns == frame.columns
+    assert rows_of(table.read().na.fill("-")) == rows_of(frame.na.fill("-"))
+    assert table.read().columns == frame.columns
     assert (instant.state, instant.operation) == (State.COMPLETED, Operation.INSERT)
     assert instant.summary is not None
     assert (instant.summary.records, instant.summary.inserts) == (3, 3)
@@ -85,7 +85,7 @@ def test_an_upsert_inserts_updates_and_deletes(
     changes = orders(spark, (1, "de", 11, 0), (3, "de", 0, 0), (4, "it", 40, 0))
     instant = table.upsert(changes.withColumn("op", sf.when(sf.col("id") == 3, "d")), delete_when="op = 'd'")
 
-    assert rows_of(table.snapshot()) == [(1, "de", 11, 0), (2, "fr", 20, 0), (4, "it", 40, 0)]
+    assert rows_of(table.read()) == [(1, "de", 11, 0), (2, "fr", 20, 0), (4, "it", 40, 0)]
     assert instant.summary is not None
     assert (instant.summary.inserts, instant.summary.updates, instant.summary.deletes) == (1, 1, 1)
 
@@ -97,7 +97,7 @@ def test_a_delete_needs_keys_only(spark: SparkSession, new_table: NewTable, part
     table.insert(before)
     instant = table.delete(spark.createDataFrame([(2, "fr"), (9, "fr")], "id long, country string"))
 
-    assert rows_of(table.snapshot()) == [(1, "de", 10, 5)]
+    assert rows_of(table.read()) == [(1, "de", 10, 5)]
     assert instant.operation is Operation.DELETE
 
 
@@ -107,7 +107,7 @@ def test_a_delete_that_is_older_than_the_record_is_ignored(spark: SparkSession, 
     table.insert(before)
     instant = table.delete(spark.createDataFrame([(1, 4)], "id long, ts int"))
 
-    assert rows_of(table.snapshot()) == [(1, "de", 10, 5)]
+    assert rows_of(table.read()) == [(1, "de", 10, 5)]
     assert instant.summary is not None
     assert instant.summary.files == 0
 
@@ -117,7 +117,7 @@ def test_the_larger_ordering_value_wins_in_any_order(spark: SparkSession, new_ta
     table.upsert(orders(spark, (1, "de", 10, 5), (2, "de", 20, 5), (1, "de", 11, 4)))
     table.upsert(orders(spark, (1, "de", 12, 4), (2, "de", 21, 5)))
 
-    assert rows_of(table.snapshot()) == [(1, "de", 10, 5), (2, "de", 21, 5)]
+    assert rows_of(table.read()) == [(1, "de", 10, 5), (2, "de", 21, 5)]
 
 
 def test_without_an_ordering_field_the_row_that_the_row_order_puts_last_wins(
@@ -126,7 +126,7 @@ def test_without_an_ordering_field_the_row_that_the_row_order_puts_last_wins(
     table = new_table(orders(spark), "id")
     table.upsert(orders(spark, *((1, "de", price, 9 - price) for price in range(9))), row_order=["price"])
 
-    assert rows_of(table.snapshot()) == [(1, "de", 8, 1)]
+    assert rows_of(table.read()) == [(1, "de", 8, 1)]
 
 
 def test_an_insert_of_keys_that_exist_is_refused_and_leaves_nothing(spark: SparkSession, new_table: NewTable):
@@ -149,7 +149,7 @@ def test_an_insert_may_drop_keys_that_exist(spark: SparkSession, new_table: NewT
     table.insert(orders(spark, (1, "de", 10, 0)))
     table.insert(orders(spark, (1, "de", 99, 9), (2, "de", 20, 0)), duplicates="drop")
 
-    assert rows_of(table.snapshot()) == [(1, "de", 10, 0), (2, "de", 20, 0)]
+    assert rows_of(table.read()) == [(1, "de", 10, 0), (2, "de", 20, 0)]
 
 
 @LAYOUTS
@@ -161,18 +161,18 @@ def test_a_snapshot_as_of_a_commit_shows_that_commit(
     second = table.upsert(orders(spark, (1, "de", 11, 0)))
     table.delete(orders(spark, (1, "de", 0, 0), (2, "fr", 0, 0)))
 
-    assert rows_of(table.snapshot(first.completion_time)) == [(1, "de", 10, 0), (2, "fr", 20, 0)]
-    assert rows_of(table.snapshot(second.completion_time)) == [(1, "de", 11, 0), (2, "fr", 20, 0)]
-    assert rows_of(table.snapshot(first.requested_time)) == []
-    assert rows_of(table.snapshot()) == []
+    assert rows_of(table.read(first.completion_time)) == [(1, "de", 10, 0), (2, "fr", 20, 0)]
+    assert rows_of(table.read(second.completion_time)) == [(1, "de", 11, 0), (2, "fr", 20, 0)]
+    assert rows_of(table.read(first.requested_time)) == []
+    assert rows_of(table.read()) == []
 
 
 def test_a_table_without_commits_reads_as_empty(spark: SparkSession, new_table: NewTable):
     table = new_table(orders(spark), "id")
 
-    assert table.snapshot().schema == orders(spark).schema
-    assert rows_of(table.snapshot()) == []
-    assert rows_of(table.incremental()) == []
+    assert table.read().schema == orders(spark).schema
+    assert rows_of(table.read()) == []
+    assert rows_of(table.changes()) == []
 
 
 @LAYOUTS
@@ -185,12 +185,12 @@ def test_an_incremental_read_gives_each_change_once(
     table.delete(orders(spark, (2, "de", 0, 0), (4, "fr", 0, 0)))
     last = table.upsert(orders(spark, (1, "de", 12, 0)))
 
-    assert rows_of(table.incremental(first.completion_time, last.completion_time)) == [
+    assert rows_of(table.changes(first.completion_time, last.completion_time)) == [
         (1, "de", 12, 0, "upsert"),
         (2, "de", 20, 0, "delete"),
     ]
-    assert rows_of(table.incremental(last.completion_time)) == []
-    assert rows_of(table.incremental()) == [(1, "de", 12, 0, "upsert"), (3, "fr", 30, 0, "upsert")]
+    assert rows_of(table.changes(last.completion_time)) == []
+    assert rows_of(table.changes()) == [(1, "de", 12, 0, "upsert"), (3, "fr", 30, 0, "upsert")]
 
 
 def test_an_incremental_read_includes_the_changes_of_a_restore(spark: SparkSession, new_table: NewTable):
@@ -200,13 +200,13 @@ def test_an_incremental_read_includes_the_changes_of_a_restore(spark: SparkSessi
     second = table.upsert(orders(spark, (1, "de", 11, 0), (3, "fr", 30, 0)))
     table.metastore.restore(savepoint.requested_time)
 
-    assert rows_of(table.snapshot()) == rows_of(table.snapshot(first.completion_time))
-    assert rows_of(table.snapshot(second.completion_time)) == [
+    assert rows_of(table.read()) == rows_of(table.read(first.completion_time))
+    assert rows_of(table.read(second.completion_time)) == [
         (1, "de", 11, 0),
         (2, "de", 20, 0),
         (3, "fr", 30, 0),
     ]
-    changes = rows_of(table.incremental(second.completion_time))
+    changes = rows_of(table.changes(second.completion_time))
     assert (1, "de", 10, 0, "upsert") in changes
     assert (3, "fr", 30, 0, "delete") in changes
 
@@ -216,13 +216,13 @@ def test_hudis_columns_come_on_request(spark: SparkSession, new_table: NewTable)
     first = table.upsert(orders(spark, (1, "de", 10, 0)))
     second = table.upsert(orders(spark, (2, "de", 20, 0)))
 
-    snapshot = table.snapshot(meta_columns=True)
+    snapshot = table.read(meta_columns=True)
     assert snapshot.columns == [*columns.META, *orders(spark).columns]
     assert rows_of(snapshot.select(columns.RECORD_KEY, columns.PARTITION_PATH, columns.COMMIT_TIME)) == [
         ("id:1,country:de", "country=de", first.requested_time),
         ("id:2,country:de", "country=de", second.requested_time),
     ]
-    changes = table.incremental(first.completion_time, meta_columns=True)
+    changes = table.changes(first.completion_time, meta_columns=True)
     assert changes.columns == [*snapshot.columns, columns.CHANGE_TYPE]
 
 
@@ -235,7 +235,7 @@ def test_partition_values_may_contain_anything(spark: SparkSession, new_table: N
     table.insert(frame)
     table.upsert(frame.withColumn("price", sf.lit(1)))
 
-    rows = table.snapshot().orderBy("id").collect()
+    rows = table.read().orderBy("id").collect()
     assert [(row["country"], row["price"]) for row in rows] == [(value, 1) for value in VALUES]
 
 
@@ -250,7 +250,7 @@ def test_every_type_survives(spark: SparkSession, new_table: NewTable):
     table.insert(frame)
     table.upsert(frame.withColumn("id", sf.lit(2)))
 
-    assert table.snapshot().where("id = 1").collect() == frame.collect()
+    assert table.read().where("id = 1").collect() == frame.collect()
 
 
 def test_times_do_not_depend_on_the_sessions_time_zone(spark: SparkSession, new_table: NewTable):
@@ -260,13 +260,9 @@ def test_times_do_not_depend_on_the_sessions_time_zone(spark: SparkSession, new_
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         table.upsert(frame.withColumn("n", sf.lit(2)))
-        changes = table.incremental().select(sf.unix_micros("ts"), "n", columns.CHANGE_TYPE).collect()
+        changes = table.changes().select(sf.unix_micros("ts"), "n", columns.CHANGE_TYPE).collect()
         deleted = table.delete(frame)
-        gone = (
-            table.incremental(deleted.requested_time)
-            .select(sf.unix_micros("ts"), columns.CHANGE_TYPE)
-            .collect()
-        )
+        gone = table.changes(deleted.requested_time).select(sf.unix_micros("ts"), columns.CHANGE_TYPE).collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
@@ -279,7 +275,7 @@ def test_values_are_cast_to_the_tables_types(spark: SparkSession, new_table: New
     table = new_table(spark.sql("select 1L as id, cast(1 as decimal(9,2)) as price"), "id")
     table.insert(spark.sql("select 1 as PRICE, '7' as id"))
 
-    assert rows_of(table.snapshot()) == [(7, decimal.Decimal("1.00"))]
+    assert rows_of(table.read()) == [(7, decimal.Decimal("1.00"))]
 
 
 @pytest.mark.parametrize(
@@ -351,7 +347,7 @@ def test_a_task_that_fails_leaves_a_rolled_back_instant_and_no_file(spark: Spark
 
     damaged.write_bytes(whole)
     assert states_of(table) == [State.COMPLETED, State.ROLLED_BACK]
-    assert rows_of(table.snapshot()) == [(1, "de", 0, 0)]
+    assert rows_of(table.read()) == [(1, "de", 0, 0)]
     assert files_of(table) == files
 
 
