@@ -60,9 +60,12 @@ class Location:
     @property
     def is_client_publisher(self) -> bool:
         """Whether clients publish the table for Hudi's readers, as its properties say."""
-        of_table = self._definition.properties
-        is_off = of_table.get(PUBLISH_PROPERTY) == "false"
-        return not is_off and of_table.get(PUBLISHER_PROPERTY) == Publisher.CLIENT
+        return self._definition.properties.get(PUBLISHER_PROPERTY) == Publisher.CLIENT
+
+    @property
+    def is_publication_off(self) -> bool:
+        """Whether the table is not published, as its properties say: then it is hidden from Hudi's readers."""
+        return self._definition.properties.get(PUBLISH_PROPERTY) == "false"
 
     @functools.cached_property
     def storage(self) -> Storage:
@@ -140,6 +143,11 @@ class Location:
         self.claimed  # noqa: B018 - the folder is made
         with storages.storage_failures():
             publishing.begin(self.checked_storage.files, self.guard, files_since)
+
+    def hide_publication(self, was_published: bool) -> None:
+        """Hide the table from Hudi's readers, see ``publishing.hide``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            publishing.hide(self.checked_storage.files, self.guard, was_published=was_published)
 
     def publish(self, steps: Sequence[PublicationStep], is_hidden: bool) -> None:
         """Execute steps of a publication. Raises ``StorageFailed``."""

@@ -36,7 +36,9 @@ class PublicationState(enum.StrEnum):
     """Whether a table's publication follows its log."""
 
     OFF = "off"
-    """The table is not published: by its property ``hudi.publish``, or because its tick is a microsecond."""
+    """The table is not published: by its property ``hudi.publish``, or because its tick is a microsecond.
+
+    A table that was published is hidden from Hudi's readers: ``hoodie.properties`` is removed."""
     PAUSED = "paused"
     """Hudi's readers cannot read the table as it is now. What was published stays as it is."""
     PUBLISHING = "publishing"
@@ -115,7 +117,8 @@ class PublicationLease(msgspec.Struct, frozen=True):
 
     ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked, from
     ``check_position`` on. ``files_since`` is the earliest time that a data file of the table can have; null for
-    an adopted table, whose files Hudi wrote before.
+    an adopted table, whose files Hudi wrote before. With ``hides``, publication is off: nothing is published,
+    and ``hoodie.properties`` is to be removed, so that Hudi's readers find no table.
     """
 
     table: str
@@ -128,6 +131,7 @@ class PublicationLease(msgspec.Struct, frozen=True):
     lease_expires_at: datetime
     check_position: CheckPosition = CheckPosition()
     files_since: str | None = None
+    hides: bool = False
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -202,7 +206,8 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     With ``foreign_files``, ``.hoodie`` was checked, and ``check_position`` is where the next check begins. With
     ``release``, the lease ends. ``foreign_files_total`` is the number of foreign files, of which
-    ``foreign_files`` has the first.
+    ``foreign_files`` has the first. With ``hidden``, Hudi's readers find no table: a lease with ``hides`` was
+    executed.
     """
 
     publisher: PublisherName
@@ -211,4 +216,5 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     foreign_files: Annotated[list[ForeignFile], Meta(max_length=FOREIGN_FILES_MAX)] | None = None
     foreign_files_total: Annotated[int, Meta(ge=0, le=2**53)] = 0
     release: bool = False
+    hidden: bool = False
     check_position: CheckPosition = CheckPosition()

@@ -11,6 +11,7 @@ from collections.abc import Container, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from typing_extensions import override
 
 from chronolake_model.publication import (
@@ -32,6 +33,9 @@ class Executor(typing.Protocol):
 
     def begin(self, files_since: str | None) -> Any:
         """Claim the base path, and fail if another Hudi table is there, or older files; see ``Begin``."""
+
+    def hide(self, *, was_published: bool) -> Any:
+        """Hide the table from Hudi's readers, see ``publishing.hide``."""
 
     def read_steps(self, after: int) -> Any:
         """Read the next page of steps from the metastore."""
@@ -70,6 +74,17 @@ class Begin(Step[None]):
     @override
     def perform(self, executor: Executor) -> Any:
         return executor.begin(self.files_since)
+
+
+@dataclass(frozen=True)
+class Hide(Step[None]):
+    """Hide the table from Hudi's readers."""
+
+    was_published: bool
+
+    @override
+    def perform(self, executor: Executor) -> Any:
+        return executor.hide(was_published=self.was_published)
 
 
 @dataclass(frozen=True)
@@ -176,20 +191,43 @@ class PutRight(Step[list[PublishedFile]]):
 def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
     """Execute all steps behind the position of a lease, and check what is published if that is due.
 
-    A publisher that follows another one checks in any case. The last report ends the lease.
+    A publisher that follows another one checks in any case. The last report ends the lease. A lease that hides
+    the table does nothing else.
     """
     version, is_last = lease.published_version, False
+    if lease.hides:
+        is_adopted = lease.files_since is None
+        yield from Hide(was_published=version > 0 or is_adopted)
+        yield from Report(ReportPublication(lease.publisher, lease.epoch, version, release=True, hidden=True))
+        return
     checks = is_check_due or lease.is_new
     yield from Begin(lease.files_since if version == 0 else None)
     while not is_last:
         page = yield from ReadSteps(version)
-        yield from ExecuteSteps(page)
+        yield from _execute(lease, version, page)
         version, is_last = page.version, page.is_last
         # What is published must be recorded before it is compared with what is there.
         report = ReportPublication(lease.publisher, lease.epoch, version, release=is_last and not checks)
         yield from Report(report)
     if checks:
         yield from _check(lease, version)
+
+
+def _execute(lease: PublicationLease, version: int, page: PublicationSteps) -> Protocol:
+    """Execute a page; ``hoodie.properties`` is written only if no other publisher has taken over meanwhile.
+
+    Another one may have hidden the table, and then a clean may have deleted its files.
+    """
+    showing = [any(file.path == PROPERTIES_PATH for file in step.writes) for step in page.steps]
+    if True not in showing:
+        yield from ExecuteSteps(page)
+        return
+    first = showing.index(True)
+    if first:
+        yield from ExecuteSteps(msgspec.structs.replace(page, steps=page.steps[:first]))
+    # Without progress it only asks whether the lease is still this publisher's.
+    yield from Report(ReportPublication(lease.publisher, lease.epoch, version))
+    yield from ExecuteSteps(msgspec.structs.replace(page, steps=page.steps[first:]))
 
 
 def _check(lease: PublicationLease, version: int) -> Protocol:

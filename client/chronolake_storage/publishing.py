@@ -56,12 +56,30 @@ def refuse_foreign_table(files: Files, table_id: str) -> None:
     A file that names no table is damaged: it is put right.
     """
     stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
-    if stored is None or _TABLE_NAME.search(stored.body) is None:
-        return
-    if _table_id(stored.body) != table_id:
+    if stored is not None and _is_foreign(stored.body, table_id):
         raise ClaimRefused(
             f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, and is not overwritten: remove "
             "that table's .hoodie and its data files, or set hudi.publish to false"
+        )
+
+
+def hide(files: Files, guard: Guard, *, was_published: bool) -> None:
+    """Remove ``hoodie.properties``: without it Hudi's readers find no table, and fail. It may be repeated.
+
+    Raises ``StorageError`` when another table has the claim. That of another Hudi table stays. If this table
+    ``was_published``, Hudi's readers may still see files of it, so that raises ``ClaimRefused``.
+    """
+    guard.check_claim()
+    stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
+    if stored is None:
+        return
+    if not _is_foreign(stored.body, guard.table_id):
+        guard.remove_published([PROPERTIES_PATH])
+    elif was_published:
+        raise ClaimRefused(
+            f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, so it is not removed, and this "
+            "table is not hidden from Hudi's readers: move that file away; until then cleans keep the files "
+            "that these readers may see"
         )
 
 
@@ -154,6 +172,10 @@ def _put(files: Files, file: PublishedFile) -> None:
     if file.path == PROPERTIES_PATH:
         refuse_foreign_table(files, _table_id(file.content))
     files.put(file.path, file.content)
+
+
+def _is_foreign(properties: bytes, table_id: str) -> bool:
+    return _TABLE_NAME.search(properties) is not None and _table_id(properties) != table_id
 
 
 def _table_id(properties: bytes) -> str:

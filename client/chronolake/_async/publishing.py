@@ -83,6 +83,9 @@ class _Publisher:
     async def begin(self, files_since: str | None) -> None:
         await concurrency.run_blocking(self._location.begin_publication, files_since)
 
+    async def hide(self, *, was_published: bool) -> None:
+        await concurrency.run_blocking(self._location.hide_publication, was_published)
+
     async def read_steps(self, after: int) -> PublicationSteps:
         return await self._transport.send(calls.publication.steps(self._table, after))
 

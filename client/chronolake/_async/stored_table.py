@@ -141,6 +141,9 @@ class AsyncStoredTable:
         execute = self._location.is_client_executor if execute is None else execute
         call = calls.cleans.plan(self.name, _plan_clean(policy, writer, execute))
         cleans: list[Instant] = []
+        if execute and self._location.is_publication_off:
+            # Until Hudi's readers find no table, the server keeps the files that they see.
+            await publishing.publish_if_possible(self._transport, self._location, self.name)
         while (clean := (await self._transport.send(call)).clean) is not None:
             if not execute:
                 return [clean]

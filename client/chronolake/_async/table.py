@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from chronolake import calls, errors
-from chronolake._async import arrow
+from chronolake._async import arrow, publishing
 from chronolake._async.stored_table import AsyncStoredTable
 from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.write import AsyncWrite
@@ -31,6 +31,7 @@ from chronolake_model.instants import (
     TakeInflight,
 )
 from chronolake_model.markers import MarkersType
+from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.tables import AlterTable
@@ -62,6 +63,9 @@ class AsyncTable(AsyncStoredTable):
         body = AlterTable(name, dict(set or {}), list(unset))
         altered = await self._transport.send(calls.tables.alter(self.name, body))
         self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))
+        if PUBLISH_PROPERTY in body.set and self._location.is_client_publisher:
+            # If it is off now, the table is hidden.
+            await publishing.publish_if_possible(self._transport, self._location, self.name)
         return self
 
     async def change_schema(

@@ -181,7 +181,7 @@ class AsyncWrite:
         # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.
         instant = self._progress.update(answer)
         await self._delete_direct_markers()
-        if self._location.is_client_publisher:
+        if self._location.is_client_publisher and not self._location.is_publication_off:
             await publishing.publish_if_possible(self._transport, self._location, instant.table)
         return instant
 

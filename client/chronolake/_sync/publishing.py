@@ -80,6 +80,9 @@ class _Publisher:
     def begin(self, files_since: str | None) -> None:
         concurrency.run_blocking(self._location.begin_publication, files_since)
 
+    def hide(self, *, was_published: bool) -> None:
+        concurrency.run_blocking(self._location.hide_publication, was_published)
+
     def read_steps(self, after: int) -> PublicationSteps:
         return self._transport.send(calls.publication.steps(self._table, after))
 

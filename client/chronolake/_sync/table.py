@@ -12,7 +12,7 @@ from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
 from chronolake._definitions import PUBLICATION_PAUSES, with_schema, write_action
 from chronolake._http import default_writer
-from chronolake._sync import arrow
+from chronolake._sync import arrow, publishing
 from chronolake._sync.stored_table import StoredTable
 from chronolake._sync.timeline import Timeline
 from chronolake._sync.write import Write
@@ -32,6 +32,7 @@ from chronolake_model.instants import (
     TakeInflight,
 )
 from chronolake_model.markers import MarkersType
+from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
 from chronolake_model.tables import AlterTable
@@ -63,6 +64,9 @@ class Table(StoredTable):
         body = AlterTable(name, dict(set or {}), list(unset))
         altered = self._transport.send(calls.tables.alter(self.name, body))
         self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))
+        if PUBLISH_PROPERTY in body.set and self._location.is_client_publisher:
+            # If it is off now, the table is hidden.
+            publishing.publish_if_possible(self._transport, self._location, self.name)
         return self
 
     def change_schema(

@@ -40,9 +40,9 @@ def write(state: State) -> list[Statement]:
         # Ahead of the projections, which are made of them.
         statements.append(event_lists.append(changes.lists))
     statements.extend(project(state, {of_event.key: of_event.entries for of_event in changes.lists}))
-    if changes.published:
+    if changes.adopted:
         # No projection: how far a table is published is not in the log.
-        statements.append(publication.begin_behind(changes.published))
+        statements.append(publication.begin_behind(changes.adopted))
     if changes.found:
         statements.append(publication.pass_over(changes.found))
     # Behind the instant's row, which a transaction that creates markers locks before it writes markers.

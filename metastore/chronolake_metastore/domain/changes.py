@@ -121,8 +121,8 @@ class Changes:
         """Instants that have ended: the file groups of their plans are not projected any more."""
         self.cleaned: list[CleanedFiles] = []
         self.schemas: list[SchemaOfTable] = []
-        self.published: list[Event] = []
-        """Events up to which a table's folder was published before it came in."""
+        self.adopted: list[Event] = []
+        """Events up to which Hudi has published a table's folder before it came in."""
         self.found: list[Event] = []
         """Events that publish nothing."""
         self.base_paths: list[BasePath] = []

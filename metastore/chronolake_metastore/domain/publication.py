@@ -83,6 +83,13 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     foreign_files: list[str]
     checked_at: Micros | None
     check_position: CheckPosition = CheckPosition()
+    hidden_at: Micros | None = None
+    """Since when the table is hidden from Hudi's readers, because publication is off."""
+
+    @property
+    def may_be_seen(self) -> bool:
+        """Whether Hudi's readers may find the table: a publisher has begun, and none has hidden it since."""
+        return self.hidden_at is None and (self.published_version > 0 or self.epoch > 0)
 
     def is_leased(self, now: Micros) -> bool:
         """Whether a publisher has a lease at ``now``, the wall's time."""

@@ -280,8 +280,7 @@ class State:
                 self._set_schema(schemas.evolve(table, payload), event)
             case events.TableAdopted():
                 self._set_table(tables.evolve_adopted(table, payload, event.version, event.time))
-                if payload.is_published:
-                    self.changes.published.append(event)
+                self.changes.adopted.append(event)
             case _:
                 assert_never(payload)
 

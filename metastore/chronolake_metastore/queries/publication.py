@@ -46,24 +46,28 @@ REPORT_LEASE_SECONDS: Final = 60
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The outcome of taking a lease: the position; ``is_new`` if another publisher was there before."""
+    """The outcome of taking a lease: the position; ``is_new`` if another publisher was there before.
+
+    With ``hides``, it is to hide the table.
+    """
 
     table: Table
     position: Position
     version: int
     is_new: bool
+    hides: bool
 
 
 class Target(msgspec.Struct, frozen=True):
     """A table that may be published, and where its files are.
 
-    ``has_work`` says whether a server is to publish events of it, ``is_readable`` whether its definition is one
-    that Hudi's readers can read.
+    ``has_work`` says whether a server is to publish events of it, or to hide it. ``needs_storage`` is false if
+    Hudi's readers cannot read a table of its definition: then it only pauses.
     """
 
     place: Place
     has_work: bool
-    is_readable: bool
+    needs_storage: bool
 
 
 async def target(database: Database, table_id: UUID) -> Target | None:
@@ -74,14 +78,14 @@ async def target(database: Database, table_id: UUID) -> Target | None:
         if place is None or table is None or table.table_id != table_id:
             return None
         progress = await stored.get(connection, table_id)
-    definition = table.definition
-    published = 0 if progress.position is None else progress.position.published_version
-    has_work = (
-        progress.version > published
-        and not domain.is_off(definition)
-        and domain.publisher_of(definition) is wire.Publisher.SERVER
-    )
-    return Target(place, has_work, domain.obstacle(definition) is None)
+    definition, position = table.definition, progress.position
+    is_off = domain.is_off(definition)
+    if is_off:
+        has_work = position is not None and position.may_be_seen
+    else:
+        has_work = progress.version > (0 if position is None else position.published_version)
+    is_of_server = domain.publisher_of(definition) is wire.Publisher.SERVER
+    return Target(place, has_work and is_of_server, is_off or domain.obstacle(definition) is None)
 
 
 async def find_work(database: Database) -> list[UUID]:
@@ -119,11 +123,17 @@ async def status(database: Database, table_name: str) -> wire.Publication:
 
 
 async def take_lease(database: Database, table_name: str, body: wire.TakePublicationLease) -> Lease:
-    """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished`` if off or paused."""
+    """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished`` if off or paused.
+
+    While publication is off, a table that Hudi's readers may see has a lease to hide it.
+    """
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
-        if domain.is_off(table.definition):
-            raise errors.NotPublished(table.name, _off_reason(table))
+        hides = domain.is_off(table.definition)
+        if hides:
+            position = (await stored.get(connection, table.table_id)).position
+            if position is None or not position.may_be_seen:
+                raise errors.NotPublished(table.name, _off_reason(table, position))
         # No clean is planned meanwhile: it would not see what this publication needs.
         await readers.lock_shared(connection, table.table_id)
         await stored.lock(connection, table.table_id, table.created_at)
@@ -131,21 +141,31 @@ async def take_lease(database: Database, table_name: str, body: wire.TakePublica
         assert progress.position is not None
         now = await clocks.now(connection)
         _refuse_other_publisher(table, progress.position, body.publisher, now)
-        position = await _unpaused(connection, table, progress.position, now)
+        position = progress.position
+        if not hides:
+            position = await _unpaused(connection, table, position, now)
         is_new = position.publisher != body.publisher
-        if position.paused_version is None:
-            # Only a report with progress extends a lease: taking it again does not.
-            is_live = position.is_leased(now)
-            position = msgspec.structs.replace(
-                position,
-                epoch=position.epoch + is_new,
-                publisher=body.publisher,
-                lease_expires_at=(position.lease_expires_at if is_live else lease_end(now, body.lease_seconds)),
-            )
+        is_granted = hides or position.paused_version is None
+        if is_granted:
+            position = _granted(position, body, now, hides=hides)
         await stored.save(connection, table.table_id, position)
-    if position.paused_reason is not None:
+    if not is_granted:
         raise errors.NotPublished(table.name, f"publication is paused: {position.paused_reason}")
-    return Lease(table, position, progress.version, is_new)
+    return Lease(table, position, progress.version, is_new, hides)
+
+
+def _granted(position: Position, body: wire.TakePublicationLease, now: Micros, *, hides: bool) -> Position:
+    """The position with the lease. One that hides the table, or shows it again, is of an epoch of its own."""
+    is_new = position.publisher != body.publisher or hides or position.hidden_at is not None
+    # Only a report with progress extends a lease: taking it again does not.
+    is_live = position.is_leased(now)
+    return msgspec.structs.replace(
+        position,
+        epoch=position.epoch + is_new,
+        publisher=body.publisher,
+        lease_expires_at=position.lease_expires_at if is_live else lease_end(now, body.lease_seconds),
+        hidden_at=None,
+    )
 
 
 async def _unpaused(connection: Reader, table: Table, position: Position, now: Micros) -> Position:
@@ -154,7 +174,8 @@ async def _unpaused(connection: Reader, table: Table, position: Position, now: M
     A table that they could not read for a while is hidden from them until it is published up to its present
     version, and so is one that was never published, because files of its earlier states may be gone.
     """
-    hides = position.published_version == 0 or await _was_off(connection, table, position)
+    was_hidden = position.published_version == 0 or position.hidden_at is not None
+    hides = was_hidden or await _was_off(connection, table, position)
     if position.paused_version is None and not hides:
         return position
     # A compaction that begins now waits until this is decided (commands/publication.py).
@@ -205,6 +226,8 @@ async def steps(database: Database, table_name: str, after: int) -> wire.Publica
 async def _page_of_steps(database: Database, table_name: str, after: int) -> wire.PublicationSteps:
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
+        if domain.is_off(table.definition):
+            raise errors.NotPublished(table.name, _off_reason(table, None))
         progress = await stored.get(connection, table.table_id)
         hidden_until = None if progress.position is None else progress.position.hidden_until
         # What is published already was readable, or is not shown any more.
@@ -253,7 +276,7 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
         removed=removed,
         version=version,
         is_last=version >= until,
-        properties=builder.properties() if position.hidden_until is None else None,
+        properties=builder.properties() if _is_shown(position) else None,
         adopted_at=None if adoption is UNSET else format_time(adoption.time),
     )
 
@@ -311,6 +334,7 @@ async def report(database: Database, table_name: str, body: wire.ReportPublicati
             "now": now,
             "lease_expires_at": lease_end(now, REPORT_LEASE_SECONDS),
             "release": body.release,
+            "hidden": body.hidden,
         }
         checked = None if body.foreign_files is None else Checked(body.foreign_files, body.check_position)
         if not await stored.report(connection, table.table_id, reported, checked):
@@ -352,7 +376,8 @@ async def fail(database: Database, table_name: str, publisher: str, failure: str
         position = (await stored.get(connection, table.table_id)).position
         assert position is not None
         now = await clocks.now(connection)
-        if position.published_version == 0 and not position.is_leased(now):
+        is_off = domain.is_off(table.definition)
+        if position.published_version == 0 and not position.is_leased(now) and not is_off:
             await stored.save(connection, table.table_id, await _unpaused(connection, table, position, now))
         await stored.fail(connection, table.table_id, table.created_at, publisher, failure)
 
@@ -373,6 +398,7 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         lease_expires_at=to_datetime(position.lease_expires_at),
         check_position=position.check_position,
         files_since=format_time(lease.table.created_at) if definition.adoption is UNSET else None,
+        hides=lease.hides,
     )
 
 
@@ -399,7 +425,7 @@ def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication
     return msgspec.structs.replace(
         document,
         published_at=_moment(position.published_at),
-        is_visible=published > 0 and position.hidden_until is None,
+        is_visible=published > 0 and _is_shown(position),
         paused_since=_moment(position.paused_since),
         failure=position.failure,
         publisher=position.publisher if is_leased else None,
@@ -411,17 +437,30 @@ def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication
 
 def _state(table: Table, position: Position | None) -> tuple[PublicationState, str | None]:
     if domain.is_off(table.definition):
-        return PublicationState.OFF, _off_reason(table)
+        return PublicationState.OFF, _off_reason(table, position)
     if position is not None and position.paused_reason is not None:
         return PublicationState.PAUSED, position.paused_reason
     obstacle = domain.obstacle(table.definition)
     return (PublicationState.PUBLISHING, None) if obstacle is None else (PublicationState.PAUSED, obstacle)
 
 
-def _off_reason(table: Table) -> str:
-    if table.definition.properties.get(wire.PUBLISH_PROPERTY) == "false":
-        return f"its property {wire.PUBLISH_PROPERTY} is false"
-    return domain.TICK_OBSTACLE
+def _is_shown(position: Position) -> bool:
+    return position.hidden_until is None and position.hidden_at is None
+
+
+def _off_reason(table: Table, position: Position | None) -> str:
+    if table.definition.properties.get(wire.PUBLISH_PROPERTY) != "false":
+        return domain.TICK_OBSTACLE
+    reason = f"its property {wire.PUBLISH_PROPERTY} is false"
+    if position is not None and position.hidden_at is not None:
+        hidden_at = to_datetime(position.hidden_at).isoformat()
+        return f"{reason}, and it is hidden from Hudi's readers since {hidden_at}"
+    if position is not None and position.may_be_seen:
+        return (
+            f"{reason}, but it is not hidden from Hudi's readers yet: until a publisher has done that, cleans "
+            "keep the files that these readers see; chronolake hudi publish hides it"
+        )
+    return reason
 
 
 def _moment(time: Micros | None) -> datetime | None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.events import PAYLOADS, Event, HudiFilesFound
+from chronolake_metastore.domain.events import PAYLOADS, Event, HudiFilesFound, TableAdopted
 from chronolake_metastore.domain.publication import (
     UNREADABLE_FILES_MAX,
     FoundFiles,
@@ -99,10 +99,12 @@ _GATE: Final = """
 
 
 _BEGIN_BEHIND: Final = """
-    INSERT INTO publication (table_id, published_version, published_completion, published_at)
-    SELECT table_id, version, moment(time), moment(time)
-    FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[], %(time)s::bigint[])
-        AS adopted (table_id, version, time)
+    INSERT INTO publication (table_id, published_version, published_completion, published_at, epoch)
+    SELECT
+        table_id, CASE WHEN is_published THEN version ELSE 0 END, moment(time),
+        CASE WHEN is_published THEN moment(time) END, 1
+    FROM unnest(%(table_id)s::uuid[], %(version)s::bigint[], %(time)s::bigint[], %(is_published)s::boolean[])
+        AS adopted (table_id, version, time, is_published)
 """
 
 
@@ -188,10 +190,10 @@ def pass_over(events: Sequence[Event]) -> Statement:
 
 
 def begin_behind(events: Sequence[Event]) -> Statement:
-    """Take tables as published up to these events."""
-    return _BEGIN_BEHIND, {
-        name: [getattr(event, name) for event in events] for name in ("table_id", "version", "time")
-    }
+    """Begin the publication of adopted tables, whose readers see what Hudi has published in its own layout."""
+    columns = {name: [getattr(event, name) for event in events] for name in ("table_id", "version", "time")}
+    published = [isinstance(event.payload, TableAdopted) and event.payload.is_published for event in events]
+    return _BEGIN_BEHIND, columns | {"is_published": published}
 
 
 async def get(connection: AsyncConnection, table_id: UUID) -> Progress:

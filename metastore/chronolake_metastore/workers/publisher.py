@@ -192,7 +192,7 @@ class Publisher:
             return True
         place = target.place
         try:
-            if target.is_readable:
+            if target.needs_storage:
                 await self._execute(place, await self._open(place))
             else:
                 # It is recorded as paused.
@@ -271,6 +271,9 @@ class _Execution:
 
     async def begin(self, files_since: str | None) -> None:
         await self._files.begin_publication(files_since)
+
+    async def hide(self, *, was_published: bool) -> None:
+        await self._files.hide_publication(was_published=was_published)
 
     async def read_steps(self, after: int) -> PublicationSteps:
         page = await queries.steps(self._database, self._place.table, after)

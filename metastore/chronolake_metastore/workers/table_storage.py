@@ -128,6 +128,10 @@ class TableFiles:
         seconds_max = STORAGE_SECONDS_MAX if files_since is None else LISTING_SECONDS_MAX
         await _run(lambda: publishing.begin(self._files, self._guard, files_since), seconds_max)
 
+    async def hide_publication(self, *, was_published: bool) -> None:
+        """Hide the table from Hudi's readers, see ``publishing.hide``."""
+        await _run(lambda: publishing.hide(self._files, self._guard, was_published=was_published))
+
     async def publish(self, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
         """Execute steps of a publication."""
         if steps:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import chronolake
 from tests.fix_server import ServerProcess
-from tests.published import PublishedTable
+from tests.published import PUBLISHES, PublishedTable
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +23,16 @@ def client(shared_server: ServerProcess) -> Iterator[chronolake.Client]:
 def table(client: chronolake.Client, tmp_path: Path) -> PublishedTable:
     """A copy-on-write table."""
     return PublishedTable(client, tmp_path / "lake")
+
+
+@pytest.fixture
+def publishing_client(new_server: Callable[..., ServerProcess], dsn: str) -> Iterator[chronolake.Client]:
+    """A client of a server of its own, which publishes by itself."""
+    with chronolake.connect(new_server(dsn, *PUBLISHES).url) as client:
+        yield client
+
+
+@pytest.fixture
+def following_table(publishing_client: chronolake.Client, tmp_path: Path) -> PublishedTable:
+    """A copy-on-write table that a server of its own publishes."""
+    return PublishedTable(publishing_client, tmp_path / "lake")

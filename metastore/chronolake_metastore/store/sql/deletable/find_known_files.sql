@@ -15,8 +15,12 @@ published AS MATERIALIZED (
     FROM publication p
     JOIN lake_table t ON t.table_id = p.table_id
     WHERE p.table_id = %(table_id)s
-        AND (p.published_version > 0 OR p.lease_expires_at > moment(%(now)s::bigint))
-        AND t.definition -> 'properties' ->> 'hudi.publish' IS DISTINCT FROM 'false'
+        -- Publication that is off holds nothing, once the table is hidden from Hudi's readers.
+        AND CASE
+            WHEN t.definition -> 'properties' ->> 'hudi.publish' = 'false'
+                THEN p.hidden_at IS NULL AND (p.published_version > 0 OR p.epoch > 0)
+            ELSE p.published_version > 0 OR p.lease_expires_at > moment(%(now)s::bigint)
+        END
 )
 SELECT
     n.ordinal,

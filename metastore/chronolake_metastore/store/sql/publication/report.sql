@@ -7,6 +7,7 @@ SET published_version = greatest(p.published_version, %(version)s),
     ),
     published_at = moment(%(now)s),
     hidden_until = CASE WHEN p.hidden_until > greatest(p.published_version, %(version)s) THEN p.hidden_until END,
+    hidden_at = CASE WHEN %(hidden)s THEN moment(%(now)s) ELSE p.hidden_at END,
     -- A publisher without progress does not extend its lease.
     lease_expires_at = CASE
         WHEN %(release)s THEN NULL
@@ -18,6 +19,6 @@ SET published_version = greatest(p.published_version, %(version)s),
     checked_at = CASE WHEN %(foreign_files)s::text IS NULL THEN p.checked_at ELSE moment(%(now)s) END,
     -- A report without progress may be that of a publisher that has failed.
     failure = CASE
-        WHEN %(version)s <= p.published_version AND %(foreign_files)s::text IS NULL THEN p.failure
+        WHEN %(version)s <= p.published_version AND %(foreign_files)s::text IS NULL AND NOT %(hidden)s THEN p.failure
     END
 WHERE p.table_id = %(table_id)s AND p.epoch = %(epoch)s AND p.publisher = %(publisher)s

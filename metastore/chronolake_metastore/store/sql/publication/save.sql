@@ -1,5 +1,6 @@
 UPDATE publication
 SET hidden_until = %(hidden_until)s,
+    hidden_at = moment(%(hidden_at)s::bigint),
     epoch = %(epoch)s,
     publisher = %(publisher)s,
     lease_expires_at = moment(%(lease_expires_at)s::bigint),
