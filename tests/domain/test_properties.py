@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 import msgspec
@@ -12,7 +13,7 @@ from chronolake_metastore.domain import properties, tables
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.properties import MARKERS_PROPERTY
 from chronolake_model.storage import S3_OPTIONS
-from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.tables import AlterTable, CreateTable, NewField
 from chronolake_model.times import Micros
 
 TABLE = tables.evolve_created(
@@ -78,3 +79,37 @@ def test_markers_are_required_of_instants_that_were_begun_since() -> None:
     later = msgspec.structs.replace(TABLE, definition=since)
     assert TABLE.requires_markers(Micros(1))
     assert [later.requires_markers(Micros(time)) for time in (9, 10, 11)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("hudi.publsih", "did you mean hudi.publish? Those that begin with hudi. are hudi.adopted, "),
+        ("Hudi.Publish", "did you mean hudi.publish? "),
+        ("markers.requierd", "did you mean markers.required? "),
+        ("deletions.by-whom-they-are-made", "made': Those that begin with deletions. are deletions.executor, "),
+        ("partition-paths.hivestyle", "did you mean partition-paths.hive-style? "),
+        ("conflicts.", "Those that begin with conflicts. are conflicts.yields; a property of your own needs "),
+    ],
+)
+def test_a_name_that_begins_as_those_of_the_server_is_refused_with_the_nearest_of_them(
+    name: str, advice: str
+) -> None:
+    with pytest.raises(errors.InvalidTable, match=re.escape(advice)):
+        properties.refuse_unknown({"owner": "ann", name: "false"})
+
+
+@pytest.mark.parametrize(
+    "name", ["owner", "team.owner", "hudi", "hudipublish", "my.hudi.publish", *properties.PROPERTIES]
+)
+def test_other_names_are_free(name: str) -> None:
+    properties.refuse_unknown([name])
+
+
+def test_a_table_that_has_such_a_name_from_before_still_changes() -> None:
+    before = msgspec.structs.replace(
+        TABLE.definition, properties={"hudi.publsih": "false", "markers.requierd": ""}
+    )
+    table = msgspec.structs.replace(TABLE, definition=before)
+    assert tables.alter(table, AlterTable(set={"owner": "ann"}), []) is not None
+    assert tables.alter(table, AlterTable(unset=["hudi.publsih"]), []) is not None

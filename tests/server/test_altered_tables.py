@@ -99,6 +99,7 @@ def test_a_change_that_changes_nothing_is_no_event(table: Table) -> None:
         ({"set": {"deletions.grace-seconds": "-1"}}, 422, "invalid-table", "seconds"),
         ({"set": {"storage.secret_key": "s"}}, 422, "invalid-table", "for good"),
         ({"set": {"storage.bucket": "b"}}, 422, "invalid-table", "bucket"),
+        ({"set": {"hudi.publsih": "false"}}, 422, "invalid-table", "did you mean hudi.publish? "),
     ],
 )
 def test_a_change_that_no_table_could_have_is_refused(

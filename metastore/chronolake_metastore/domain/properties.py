@@ -1,10 +1,12 @@
 """The properties of a table that the server knows: what each may be, and when it may change.
 
-Other names are free: the table keeps them for its users.
+Other names are free: the table keeps them for its users. But a name that begins as one of these do, and is none
+of them, is taken for a misspelled one, and refused.
 """
 
 from __future__ import annotations
 
+import difflib
 import enum
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -98,6 +100,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }
 
+PREFIXES: Final = frozenset(name.partition(".")[0] + "." for name in PROPERTIES)
+"""The names that begin with one of these are Chronolake's."""
+
 
 def check(properties: Mapping[str, str]) -> None:
     """Raise ``InvalidTable`` when no table may have these properties."""
@@ -111,6 +116,25 @@ def check(properties: Mapping[str, str]) -> None:
         storage.check_properties(properties)
     except ValueError as exc:
         raise errors.InvalidTable(str(exc)) from exc
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise ``InvalidTable`` for a name that begins as those that the server knows, and is none of them.
+
+    Names of the storage are left to ``check``, which knows which of them are secrets.
+    """
+    for name in sorted(set(names) - PROPERTIES.keys()):
+        prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), storage.PREFIX)
+        if prefix == storage.PREFIX:
+            continue
+        known = sorted(known for known in PROPERTIES if known.startswith(prefix))
+        nearest = difflib.get_close_matches(name.lower(), known, 1)
+        advice = f"did you mean {nearest[0]}? " if nearest else ""
+        raise errors.InvalidTable(
+            f"there is no property {name[:100]!r}: {advice}Those that begin with {prefix} are "
+            f"{', '.join(known)}; a property of your own needs another beginning",
+            property=name,
+        )
 
 
 def held_by_pending(names: Iterable[str]) -> list[str]:

@@ -203,6 +203,7 @@ def alter(table: Table, request: wire.AlterTable, pending: Sequence[Micros]) -> 
         wire.refuse_larger("properties", after, wire.PROPERTIES_BYTES_MAX)
     except ValueError as exc:
         raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
+    properties.refuse_unknown(payload.set)
     properties.check(after)
     publication.refuse_unreadable(msgspec.structs.replace(table.definition, properties=after))
     held = properties.held_by_pending([*payload.set, *payload.unset])
@@ -392,6 +393,7 @@ def _refuse_repeated_fields(data_type: DataType) -> None:
 
 def _check(definition: wire.CreateTable) -> None:
     _check_schema(definition.schema)
+    properties.refuse_unknown(definition.properties)
     properties.check(definition.properties)
     names = {field.name for field in definition.schema}
     ordering = [definition.ordering_field] if definition.ordering_field is not None else []
