@@ -99,7 +99,7 @@ def test_a_table_that_is_not_published_is_not_released(
     client: chronolake.Client, table: chronolake.Table, path: Path
 ) -> None:
     table.alter(set={"hudi.publish": "false"})
-    with pytest.raises(chronolake.errors.Conflict):
+    with pytest.raises(CannotRelease, match=r"hudi\.publish says; unset it first"):
         releasing.release(client, table.name)
     client.table(table.name)
 
@@ -186,6 +186,24 @@ def test_a_release_waits_for_another_publisher(client: chronolake.Client, tmp_pa
     releasing.release(client, made.table.name, progress=end_lease)
 
     assert messages == [f"{made.table.name} is being published; waiting for it up to 30 seconds"]
+
+
+def test_a_released_table_that_never_had_a_file_is_adopted_again(
+    client: chronolake.Client, namespace: str, tmp_path: Path
+) -> None:
+    made = PublishedTable(client, tmp_path / "lake", partition_fields=[])
+    made.publish()
+    releasing.release(client, made.table.name)
+    options = Options(name=f"{namespace}.again", base_path=str(made.folder), reuse_base_path=True)
+    table = client.table(adopting.adopt(client, options).table)
+    assert [field.name for field in table.definition.schema] == ["id", "day", "name"]
+    assert table.snapshot().slices == []
+    assert made.hudi_rows() == []
+
+    made.table = table
+    made.write(row(1))
+    made.publish()
+    assert made.hudi_rows() == [row(1)]
 
 
 def test_a_release_gives_up_and_names_the_other_publisher(

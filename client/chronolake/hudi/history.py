@@ -115,8 +115,8 @@ class _History:
         self._pending = pending
         completed = [instant for instant in table.instants if instant.state is State.COMPLETED]
         writes = [instant for instant in completed if instant.is_completed_write]
-        # Of these only the schema counts.
-        self._writes = [instant for instant in writes if not instant.is_schema_only]
+        # Of those that are left out only the schema counts. A table without files has nothing else.
+        self._writes = [instant for instant in writes if not instant.is_schema_only] or writes[-1:]
         self._cleans = [instant for instant in completed if instant.action is Action.CLEAN]
         self._savepoints = [instant for instant in completed if instant.action is Action.SAVEPOINT]
         self._left_out = [instant for instant in completed if instant.action in _WITHOUT_EFFECT]
@@ -128,7 +128,7 @@ class _History:
         times = [instant.completion_time for instant in table.instants if instant.completion_time is not None]
         self._times = Times([*listed, *archived, *times])
         self._completions = {
-            instant.requested_time: instant.completion_time or self._times.after(instant.requested_time)
+            instant.requested_time: self._completion_of(instant)
             for instant in sorted([*self._writes, *self._cleans], key=lambda instant: instant.requested_time)
         }
         self._archived = {time: self._completion_of_archived(time) for time in archived}
@@ -144,7 +144,7 @@ class _History:
             *(self._pending_instant(instant) for instant in self._pending if instant.is_adopted),
         ]
         if not instants:
-            raise CannotAdopt(["it has no completed instant with files; write to it with Hudi once"])
+            raise CannotAdopt(["it has no completed instant; write to it with Hudi once"])
         request = AdoptTable(
             definition=self._definition(),
             instants=sorted(instants, key=lambda instant: instant.requested_time),
@@ -153,6 +153,11 @@ class _History:
             is_published=self._table.layout is Layout.TWO,
         )
         return Adoption(request, list(self._pending), self._notes(cleaned_before))
+
+    def _completion_of(self, instant: StoredInstant) -> str:
+        if instant.completion_time is None or instant.is_schema_only:
+            return self._times.after(instant.requested_time)
+        return instant.completion_time
 
     def _archived_times(self) -> list[str]:
         """The requested times of files that are older than the active timeline: Hudi counts them as data."""

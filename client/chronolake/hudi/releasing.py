@@ -15,7 +15,7 @@ from chronolake.hudi import folder, stored
 from chronolake.storage import storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
-from chronolake_model.publication import Publication, PublicationState
+from chronolake_model.publication import PUBLISH_PROPERTY, Publication, PublicationState
 from chronolake_model.storage import options_of
 from chronolake_storage import opening
 
@@ -53,6 +53,8 @@ def release(
     """
     table = client.table(name)
     definition = table.definition
+    if definition.properties.get(PUBLISH_PROPERTY) == "false":
+        raise CannotRelease(f"{name} is not published, as its property {PUBLISH_PROPERTY} says; unset it first")
     _refuse_pending(table)
     publication = _published(table, progress)
     if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
