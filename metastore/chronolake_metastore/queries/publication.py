@@ -282,10 +282,15 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
 
 
 async def partitions(database: Database, table_name: str, after: str) -> wire.PublicationPartitions:
-    """The metadata of the partitions behind a path; raises ``TableNotFound``."""
+    """The metadata of the published partitions behind a path; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        paths = await stored_partitions.page_of_paths(connection, table.table_id, after, PARTITIONS_MAX)
+        position = (await stored.get(connection, table.table_id)).position
+        if position is None or not position.published_version:
+            return wire.PublicationPartitions(table.name, [], "")
+        paths = await stored_partitions.page_of_paths(
+            connection, table.table_id, after, PARTITIONS_MAX, position.published_completion
+        )
     return wire.PublicationPartitions(
         table.name,
         [partition_file(path, table.created_at) for path in paths],

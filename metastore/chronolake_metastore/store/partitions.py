@@ -17,14 +17,26 @@ _TOTALS: Final = statements.load("partitions/totals")
 
 async def paths(connection: AsyncConnection, table_id: UUID, first: str) -> list[str]:
     """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
-    parameters = {"table_id": table_id, "first": first, "skip": 0, "number": None}
+    parameters = {"table_id": table_id, "first": first, "skip": 0, "number": None, "completed_by": None}
     return list((await statements.execute(connection, _PATHS, parameters)).scalars())
 
 
-async def page_of_paths(connection: AsyncConnection, table_id: UUID, after: str, number: int) -> list[str]:
-    """The first ``number`` partition paths behind ``after``, with the empty one if that is empty."""
+async def page_of_paths(
+    connection: AsyncConnection, table_id: UUID, after: str, number: int, completed_by: Micros
+) -> list[str]:
+    """The first ``number`` partition paths behind ``after``, with the empty one if that is empty.
+
+    Only those that had files by a completion time.
+    """
     # The least text behind it: no path has the character.
-    parameters = {"table_id": table_id, "first": f"{after}\x01" if after else "", "skip": 0, "number": number}
+    first = f"{after}\x01" if after else ""
+    parameters = {
+        "table_id": table_id,
+        "first": first,
+        "skip": 0,
+        "number": number,
+        "completed_by": completed_by,
+    }
     return list((await statements.execute(connection, _PATHS, parameters)).scalars())
 
 
@@ -48,5 +60,11 @@ async def page(
 async def _nth(connection: AsyncConnection, table_id: UUID, after: str | None, nth: int) -> str | None:
     """The ``nth`` partition path behind ``after``, whether or not it has live files, if there are so many."""
     skip = nth - 1 if after is None else nth
-    parameters = {"table_id": table_id, "first": after or "", "skip": skip, "number": 1}
+    parameters = {
+        "table_id": table_id,
+        "first": after or "",
+        "skip": skip,
+        "number": 1,
+        "completed_by": None,
+    }
     return (await statements.execute(connection, _PATHS, parameters)).scalar_one_or_none()

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import chronolake
@@ -16,6 +17,7 @@ from chronolake_model.files import FileGroupName
 from chronolake_model.publication import PublishedFile
 from chronolake_model.vocabulary import TableType
 from chronolake_storage import publications, publishing
+from tests.fix_server import ServerProcess
 from tests.published import PublishedTable, row
 
 TIMELINE = ".hoodie/timeline"
@@ -126,6 +128,22 @@ def test_what_no_check_has_seen_changing_is_compared_in_turn(
     monkeypatch.setattr(publications, "_put_right_suspects", lambda *_: iter(()))
     checked(table)
     assert contents(table) == published
+
+
+def test_a_check_knows_only_the_partitions_that_are_published(
+    table: PublishedTable, shared_server: ServerProcess
+) -> None:
+    def listed() -> list[str]:
+        url = f"{shared_server.url}/v1/tables/{table.table.name}/publication/partitions"
+        return [file["path"].partition("/")[0] for file in httpx.get(url).json()["files"]]
+
+    table.write(row(1))
+    assert listed() == []
+    table.publish()
+    table.write(row(2), row(3, day="b"))
+    assert listed() == ["day=a"]
+    table.publish()
+    assert listed() == ["day=a", "day=b"]
 
 
 def test_an_unchanged_file_is_not_read_again(table: PublishedTable, monkeypatch: pytest.MonkeyPatch) -> None:
