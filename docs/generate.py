@@ -314,7 +314,7 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.OUTCOME_NOT_FOUND: "It may still be under way. Send it again under its key: it runs once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
     ProblemCode.ILLEGAL_TRANSITION: "Check the present state, `context.state`.",
-    ProblemCode.LEASE_LIVE: "Ask the writer, or wait until `context.lease_expires_at`.",
+    ProblemCode.LEASE_LIVE: "Ask the writer or publisher, or wait until `context.lease_expires_at`.",
     ProblemCode.WRITE_CONFLICT: "Roll back, read as of `context.rebase_on` or later, write again. "
     "`context.winner` is the instant that won, `context.file_groups` the file groups in common.",
     ProblemCode.INSTANT_ROLLED_BACK: "Stop writing; begin another instant.",
@@ -325,7 +325,7 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.BODY_TOO_LARGE: "Send less, or raise the server's `--max-body-bytes`.",
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: "Send JSON in UTF-8, with `Content-Type: application/json`.",
     ProblemCode.IDEMPOTENCY_KEY_REUSED: "Use a new key for a new request.",
-    ProblemCode.INVALID_TABLE: "Correct the definition; `detail` names the contradiction.",
+    ProblemCode.INVALID_TABLE: "`detail` says what is wrong, and what to do.",
     ProblemCode.INVALID_WRITE_STAT: "Correct the write stat; `detail` says which and why.",
     ProblemCode.INVALID_FILTER: "Correct the filter at `context.place`; `detail` says what is expected there.",
     ProblemCode.BASE_PATH_TAKEN: "Choose another base path. If `context.dropped`, `reuse_base_path` takes it "

@@ -141,7 +141,7 @@ class IdempotencyKeyReused(InvalidRequest):
 
 
 class InvalidTable(InvalidRequest):
-    """The table's definition contradicts itself."""
+    """The table cannot have this definition, or the history that it is to be adopted with."""
 
 
 class InvalidWriteStat(InvalidRequest):
@@ -229,7 +229,7 @@ class IllegalTransition(Conflict):
 
 
 class LeaseLive(Conflict):
-    """The instant's writer still holds its lease; only the writer may roll it back now."""
+    """Another writer of the instant, or another publisher of the table, still holds its lease."""
 
 
 class WriteConflict(Conflict):

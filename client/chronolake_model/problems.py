@@ -45,7 +45,7 @@ class ProblemCode(enum.StrEnum):
     )
     METASTORE_MOVED = "metastore-moved", 409, "Nothing is deleted: the metastore's database was copied or moved"
     ILLEGAL_TRANSITION = "illegal-transition", 409, "The instant's present state does not allow this"
-    LEASE_LIVE = "lease-live", 409, "The instant's writer still holds its lease"
+    LEASE_LIVE = "lease-live", 409, "Another writer or publisher still holds its lease"
     WRITE_CONFLICT = "write-conflict", 409, "Another instant wrote the same file groups first"
     UNRECONCILED_MARKERS = (
         "unreconciled-markers",
@@ -68,7 +68,7 @@ class ProblemCode(enum.StrEnum):
     BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"
     UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type", 415, "The server does not accept this type of body"
     IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", 422, "The idempotency key belongs to another request"
-    INVALID_TABLE = "invalid-table", 422, "The table's definition contradicts itself"
+    INVALID_TABLE = "invalid-table", 422, "The table cannot have this definition or history"
     INVALID_WRITE_STAT = "invalid-write-stat", 422, "A write stat does not fit its instant"
     INVALID_MARKER = "invalid-marker", 422, "The marker does not name a data file of its instant"
     INVALID_DELETION = "invalid-deletion", 422, "A file may not be reported as deleted"
