@@ -49,7 +49,7 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(shared_server_url: str) -> Iterator[chronolake.Client]:
     """A client of a running server, which has the namespace ``spark``."""
     with chronolake.connect(shared_server_url) as client:
@@ -57,8 +57,10 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
         yield client
 
 
-@pytest.fixture
-def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) -> Callable[..., SparkTable]:
+@pytest.fixture(scope="module")
+def new_table(
+    spark: SparkSession, client: chronolake.Client, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., SparkTable]:
     """Makes a table for a frame, published after each write; keywords go to ``create_table``."""
 
     def make(frame: DataFrame, key: str, *, base_path: str | None = None, **definition: Any) -> SparkTable:
@@ -67,7 +69,7 @@ def new_table(spark: SparkSession, client: chronolake.Client, tmp_path: Path) ->
             client,
             name,
             frame.schema,
-            base_path=base_path or str(tmp_path / name),
+            base_path=base_path or str(tmp_path_factory.mktemp("tables") / name),
             record_key_fields=key.split(","),
             **definition,
         )

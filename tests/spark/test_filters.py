@@ -88,8 +88,7 @@ def visits(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
     return spark.createDataFrame(list(rows), "id long, country string, price decimal(6,2), note string")
 
 
-@pytest.fixture
-def table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+def make_table(spark: SparkSession, new_table: NewTable) -> SparkTable:
     """Two partitions, and a bucket for each of many ids."""
     frame = visits(
         spark, *((number, "de" if number < 50 else None, None, f"n{number:03}") for number in range(100))
@@ -97,6 +96,28 @@ def table(spark: SparkSession, new_table: NewTable) -> SparkTable:
     made = new_table(frame, "id", partition_fields=["country"], buckets=16)
     made.insert(frame)
     return made
+
+
+@pytest.fixture
+def table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    """A table of the test's own."""
+    return make_table(spark, new_table)
+
+
+@pytest.fixture(scope="module")
+def read_table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    """The same for all tests that only read it."""
+    return make_table(spark, new_table)
+
+
+@pytest.fixture(scope="module")
+def changed_table(spark: SparkSession, new_table: NewTable) -> tuple[SparkTable, str | None]:
+    """A table with an insert, updates and deletes, and the time before them; the tests only read it."""
+    table = make_table(spark, new_table)
+    start = table.metastore.snapshot().as_of
+    table.upsert(visits(spark, (7, "de", None, "z"), (200, "fr", None, "z")))
+    table.delete(visits(spark, (8, "de", None, None), (9, "de", None, None)))
+    return table, start
 
 
 FILTERS: Final = pytest.mark.parametrize(
@@ -116,13 +137,13 @@ FILTERS: Final = pytest.mark.parametrize(
 
 @FILTERS
 def test_a_snapshot_with_a_filter_has_the_rows_that_match_from_fewer_files(
-    table: SparkTable, wanted: Filter | str, sql: str, files_max: int
+    read_table: SparkTable, wanted: Filter | str, sql: str, files_max: int
 ) -> None:
-    matching = table.read(filter=wanted)
+    matching = read_table.read(filter=wanted)
 
-    assert rows_of(matching.na.fill("-")) == rows_of(table.read().where(sql).na.fill("-"))
-    assert len(matching.inputFiles()) <= files_max < len(table.read().inputFiles())
-    assert table.read(meta_columns=True, filter=wanted).columns[5:] == matching.columns
+    assert rows_of(matching.na.fill("-")) == rows_of(read_table.read().where(sql).na.fill("-"))
+    assert len(matching.inputFiles()) <= files_max < len(read_table.read().inputFiles())
+    assert read_table.read(meta_columns=True, filter=wanted).columns[5:] == matching.columns
 
 
 def test_a_file_that_could_not_match_is_not_looked_at(table: SparkTable) -> None:
@@ -159,11 +180,9 @@ def test_as_of_a_time_a_filter_is_judged_by_the_files_of_then(spark: SparkSessio
     ],
 )
 def test_changes_with_a_filter_are_those_that_match(
-    spark: SparkSession, table: SparkTable, wanted: str
+    changed_table: tuple[SparkTable, str | None], wanted: str
 ) -> None:
-    start = table.metastore.snapshot().as_of
-    table.upsert(visits(spark, (7, "de", None, "z"), (200, "fr", None, "z")))
-    table.delete(visits(spark, (8, "de", None, None), (9, "de", None, None)))
+    table, start = changed_table
 
     for from_ in (None, start):
         everything = table.changes(from_).where(wanted)
@@ -229,8 +248,10 @@ def test_columns_that_change_while_a_table_is_read_are_not_taken_for_others(
         (col("amount") > 1, InvalidFilter, "no column 'amount'"),
     ],
 )
-def test_an_invalid_filter_is_refused(table: SparkTable, wanted: Any, error: type[Exception], why: str) -> None:
+def test_an_invalid_filter_is_refused(
+    read_table: SparkTable, wanted: Any, error: type[Exception], why: str
+) -> None:
     with pytest.raises(error, match=why):
-        table.read(filter=wanted)
+        read_table.read(filter=wanted)
     with pytest.raises(error, match=why):
-        table.changes(filter=wanted)
+        read_table.changes(filter=wanted)
