@@ -17,7 +17,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.fix_postgres import claimed
-from tests.forked_server import ForkedServer
+from tests.forked_program import ForkedProgram
 
 START_SECONDS_MAX = 30.0
 
@@ -37,7 +37,7 @@ class ServerProcess:
         self._log = log
         self._flags = flags
         self._program = program
-        self._process: subprocess.Popen[bytes] | ForkedServer | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProgram | None = None
 
     def start(self) -> ServerProcess:
         """Start, and wait until it is ready."""
@@ -45,7 +45,7 @@ class ServerProcess:
         arguments = ("serve", "--dsn", self.dsn, "--port", str(self.port), *QUIET, *self._flags)
         # A library that is to be loaded before all others is too late in a process that is forked.
         if self._program == PROGRAM and "LD_PRELOAD" not in os.environ:
-            self._process = ForkedServer(arguments, self._log)
+            self._process = ForkedProgram(arguments, self._log, self._log)
         else:
             with self._log.open("ab") as log:
                 command = [sys.executable, *self._program, *arguments]

@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.history import rounds
 from tests.history.nemesis import Trouble
@@ -64,11 +62,8 @@ def test_every_fault_and_every_required_event_occurred(short_round: Round) -> No
     assert [name for name in (*Trouble, *TO_HAPPEN) if not figures[name]] == [], short_round.report()
 
 
-def test_the_log_and_its_projections_verify_after_it(
-    short_round: Round, shared_dsn: str, repository: Path
-) -> None:
-    command = [sys.executable, "-m", "chronolake_metastore", "verify", "--dsn", shared_dsn]
-    verified = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False, timeout=120)
+def test_the_log_and_its_projections_verify_after_it(short_round: Round, shared_dsn: str) -> None:
+    verified = run("verify", "--dsn", shared_dsn)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 

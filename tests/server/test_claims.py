@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import chronolake
 from chronolake import errors
 from chronolake_storage import claims
 from tests.client.stored import base
+from tests.command_line import run
 from tests.fix_server import ServerProcess
 
 SCHEMA = [chronolake.Field("id", "bigint", nullable=False)]
@@ -57,13 +57,7 @@ def becomes(holds: Callable[[], bool]) -> None:
 
 
 def claim(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "chronolake_metastore", "claim", "--dsn", dsn, *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run("claim", "--dsn", dsn, *options)
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ Design.md section 5. The rebuild and every tailing reader depend on it.
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 
 import httpx
 
@@ -19,6 +17,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import instants as wire, tables as wire_tables
+from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 
@@ -111,7 +110,7 @@ def test_a_namespace_dropped_and_made_again_in_one_page_is_rebuilt(
     rest.succeeded(http.post("/v1/namespaces", json={"name": "a"}))
     before = database.contents(dsn, *database.PROJECTIONS)
 
-    subprocess.run([sys.executable, "-m", "chronolake_metastore", "rebuild", "--dsn", dsn], check=True)
+    run("rebuild", "--dsn", dsn).check_returncode()
 
     assert database.contents(dsn, *database.PROJECTIONS) == before
 

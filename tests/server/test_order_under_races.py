@@ -7,14 +7,13 @@ started again, and twice every connection to the database is cut. It runs once; 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 
 from chronolake_model.file_names import bucket_file_id
+from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.load import PARTITIONS, Group, Load
@@ -165,6 +164,6 @@ def test_a_follower_of_the_changes_misses_nothing(race: Race) -> None:
 def test_the_projections_rebuilt_from_the_log_are_the_same_row_for_row(race: Race) -> None:
     before = database.contents(race.dsn, *database.PROJECTIONS)
 
-    subprocess.run([sys.executable, "-m", "chronolake_metastore", "rebuild", "--dsn", race.dsn], check=True)
+    run("rebuild", "--dsn", race.dsn).check_returncode()
 
     assert database.contents(race.dsn, *database.PROJECTIONS) == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -24,6 +23,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import tables as wire_tables
+from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.load import Load
@@ -32,17 +32,6 @@ WRITERS = 16
 RUNS = 3
 CYCLES_BETWEEN = 32
 DEADLINE_SECONDS = 240.0
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a process."""
-    return subprocess.run(
-        [sys.executable, "-m", "chronolake_metastore", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 async def under_load(

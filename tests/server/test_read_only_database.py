@@ -9,9 +9,9 @@ import httpx
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.command_line import complaint, run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
-from tests.server.command_line import complaint, run
 from tests.server.rest import refused, succeeded
 
 

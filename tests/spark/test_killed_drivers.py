@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from pyspark.sql import SparkSession
 from chronolake import Instant, State
 from chronolake_spark import SparkTable
 from tests.client.gateway import Gateway
+from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.spark import faults
 from tests.spark.driver import Driver, Job
@@ -72,12 +71,7 @@ def assert_healed(prices: SparkTable, spark: SparkSession, given_up: Instant, ds
     assert orphans_of(prices) == []
     assert list(prices.metastore.timeline.rollbacks().pending()) == []
     assert list(prices.metastore.deletions(given_up.requested_time)) != []
-    verified = subprocess.run(
-        [sys.executable, "-m", "chronolake_metastore", "verify", "--dsn", dsn],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    verified = run("verify", "--dsn", dsn)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 

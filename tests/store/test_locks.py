@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.command_line import run
 from tests.store import tampering
 
 TABLES = ("clock", "answer_chain", "wall_clock")
@@ -47,13 +46,7 @@ def server_login(dsn: str) -> Iterator[str]:
 def test_a_login_that_may_only_serve_learns_which_role_can_rebuild(dsn: str, server_login: str) -> None:
     tampering.make(dsn)
 
-    ended = subprocess.run(
-        [sys.executable, "-m", "chronolake_metastore", "rebuild", "--dsn", server_login],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run("rebuild", "--dsn", server_login)
 
     assert (ended.returncode, "owner of the schema" in ended.stderr) == (2, True), ended
     assert tampering.verify(server_login).holds

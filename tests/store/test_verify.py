@@ -12,9 +12,10 @@ from chronolake_metastore.domain.proof import Check
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import replay_tables
 from chronolake_metastore.store.postgres.engine import Database
+from tests.command_line import run
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import CLICKS, EVENT, NO_TABLE, failed_checks, run
+from tests.store.verifying import CLICKS, EVENT, NO_TABLE, failed_checks
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.command_line import run
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import EVENT, run
+from tests.store.verifying import EVENT
 
 
 def test_the_command_ends_with_0_when_all_holds(history_dsn: str) -> None:

@@ -1,9 +1,7 @@
-"""The findings of verify, as values that tests compare, and the command line as a process."""
+"""The findings of verify, as values that tests compare."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 from chronolake_metastore.domain.proof import Check
@@ -21,14 +19,3 @@ def failed_checks(dsn: str, **options: Any) -> set[FailedCheck]:
     return {
         (finding.check, finding.table, finding.version) for finding in tampering.verify(dsn, **options).findings
     }
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a process."""
-    return subprocess.run(
-        [sys.executable, "-m", "chronolake_metastore", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )

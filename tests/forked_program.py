@@ -1,7 +1,7 @@
-"""Server processes, forked from a process that has imported the server: imports take longer than a short test.
+"""Processes of the server's command line, forked from one that has imported it: imports outlast a short test.
 
-Each has its own arguments, environment and log, as if ``python -m chronolake_metastore`` had started it. The
-tests of starting and stopping (``test_starting.py``) run that command too.
+Each has its own arguments, environment and output, as if ``python -m chronolake_metastore`` had started it. The
+tests of the embedded PostgreSQL (``test_embedded.py``) and of a faked clock run that command itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["chronolake_metastore.cli.main"])
 
 
-class ForkedServer:
+class ForkedProgram:
     """The part of ``subprocess.Popen`` that the tests use."""
 
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], output: Path, errors: Path) -> None:
         # Daemonic: if the tests end without stopping it, it ends with them.
         self._process = _CONTEXT.Process(
-            target=_run, args=([*arguments], str(log), dict(os.environ)), daemon=True
+            target=_run, args=([*arguments], (str(output), str(errors)), dict(os.environ)), daemon=True
         )
         self._process.start()
 
@@ -54,12 +54,12 @@ class ForkedServer:
         return code
 
 
-def _run(arguments: list[str], log: str, environment: Mapping[str, str]) -> None:
-    """Be the server, in the process that was forked."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for stream in (1, 2):
+def _run(arguments: list[str], paths: tuple[str, str], environment: Mapping[str, str]) -> None:
+    """Be the program, in the process that was forked."""
+    for stream, path in enumerate(paths, start=1):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(descriptor, stream)
-    os.close(descriptor)
+        os.close(descriptor)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["chronolake-metastore", *arguments]
