@@ -217,7 +217,8 @@ def _cost(dsn: str, client: httpx.Client, lake: Lake) -> Iterator[Row]:
     yield Row(f"(c) {WRITERS} writers, without publication", f"{statistics.median(rates):,.0f} cycles/s")
     yield Row("(c) two tables without publication differ by", _interval(noise)[0])
     cost, lowest = _interval(costs)
-    yield Row(f"(c) what publication costs, {len(costs)} rounds", cost, "an interval that includes 0 %", lowest <= 0)
+    name = f"(c) what publication costs, {len(costs)} rounds"
+    yield Row(name, cost, "an interval that includes 0 %", lowest <= 0)
 
 
 def _opening(dsn: str, client: httpx.Client, lake: Lake) -> Iterator[Row]:
