@@ -61,6 +61,14 @@ def base_file_name(file_id: str, token: str, requested_time: str) -> str:
     return f"{file_id}_{token}_{requested_time}.parquet"
 
 
+def log_file_name(file_id: str, token: str, requested_time: str) -> str:
+    """The name of the log file that an attempt of a task appends to a file group.
+
+    The number is always 1: the write token makes the name unique, and an attempt appends one file to a group.
+    """
+    return f".{file_id}_{requested_time}.log.1_{token}"
+
+
 def parse_file_name(name: str) -> DataFileName:
     """What ``name`` says; raises ``ValueError`` when it is no data file's name."""
     if match := _BASE.fullmatch(name):

@@ -114,11 +114,12 @@ def write(folder: Folder, relative: str, schema: pa.Schema, tables: Iterable[pa.
     """Write a base file and return its size in bytes. After a failure, discard the partial file."""
     with folder.create(relative) as sink:
         # pyarrow closes the file when an exception leaves this block, so a partial file may appear.
-        _write_rows(sink, schema, tables)
+        write_rows(sink, schema, tables)
         return int(sink.tell())
 
 
-def _write_rows(sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def write_rows(sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write rows as the Parquet file of a base file or of a log block."""
     groups = _in_row_groups(tables)
     first = next(groups, schema.empty_table())
     with pq.ParquetWriter(

@@ -1,4 +1,4 @@
-"""Reads of executors without Spark: base files, and the records that a range of instants deleted.
+"""Reads of executors without Spark: file slices, and the records that a range of instants deleted.
 
 With a bucket index, deleted records are found file group by file group: a record never leaves its file group,
 so no shuffle is needed.
@@ -6,74 +6,53 @@ so no shuffle is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, columns, layouts, merge
+from chronolake_spark import columns, merge, stored_slices
+from chronolake_spark.slice_reader import SliceReader
 
-GROUP_SCHEMA = (
-    "before_path string, before_size bigint, before_schema int, before_has_field_ids boolean, "
-    "after_path string, after_size bigint"
-)
-"""One changed file group per row, as Spark DDL; the paths are relative to the table's base path.
+SLICE_SCHEMA = "slice string"
+"""One slice per row, as Spark DDL, in the text of ``StoredSlice.to_json``."""
 
-``before_schema`` is the version of the schema with which the file before was written.
-"""
-
-
-FILE_SCHEMA = "path string, size long, has_field_ids boolean"
-"""One base file per row; the path is relative to the table's base path."""
+GROUP_SCHEMA = "before string, after string"
+"""One changed file group per row: its slices before and after; the one after may be null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads base files from a table's folder in a layout of the table.
+    """Reads slices that come as batches of rows."""
 
-    ``fields`` has the columns of each version of the schema that files were written with.
-    """
+    slices: SliceReader
 
-    folder: base_files.Folder
-    layout: pa.Schema
-    fields: Mapping[int, Sequence[SchemaField]]
-
-    def rows_of(self, files: Iterable[pa.RecordBatch], version: int) -> Iterator[pa.RecordBatch]:
-        """All rows of these base files, which were written with one version of the schema."""
-        for batch in files:
-            for path, size_bytes, has_field_ids in zip(*batch.to_pydict().values(), strict=True):
-                for rows in self._row_groups(path, size_bytes, version, has_field_ids=has_field_ids):
-                    yield from rows.to_batches()
+    def rows_of(
+        self, slices: Iterable[pa.RecordBatch], times: Collection[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """All records of these slices; with ``times`` those whose last change these requested times made."""
+        wanted = None if times is None else pa.array(sorted(times), pa.string())
+        for batch in slices:
+            for text in batch.column(0).to_pylist():
+                for rows in self.slices.rows(stored_slices.from_json(text)):
+                    yield from (rows if wanted is None else _of_times(rows, wanted)).to_batches()
 
     def deleted_rows(self, groups: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of each slice before whose key the slice after does not have: the deleted ones."""
+        """The records of each slice before whose key the slice after does not have: the deleted ones."""
         for batch in groups:
-            for group in batch.to_pylist():
-                yield from self._deleted_in(group)
+            for before, after in zip(*batch.to_pydict().values(), strict=True):
+                keys = self._keys(after)
+                for rows in self.slices.rows(stored_slices.from_json(before)):
+                    yield from merge.deleted_rows(rows, keys).to_batches()
 
-    def _deleted_in(self, group: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        after = self._keys(group["after_path"], group["after_size"])
-        for before in self._row_groups(
-            group["before_path"],
-            group["before_size"],
-            group["before_schema"],
-            has_field_ids=group["before_has_field_ids"],
-        ):
-            yield from merge.deleted_rows(before, after).to_batches()
+    def _keys(self, text: str | None) -> pa.Table:
+        no_keys = pa.table({columns.RECORD_KEY: pa.array([], pa.string())})
+        if text is None:
+            return no_keys
+        rows = self.slices.of_keys().rows(stored_slices.from_json(text))
+        return pa.concat_tables([no_keys, *(keys.select([columns.RECORD_KEY]) for keys in rows)])
 
-    def _row_groups(
-        self, path: str, size_bytes: int, version: int, *, has_field_ids: bool
-    ) -> Iterator[pa.Table]:
-        with base_files.open_base_file(self.folder, path, size_bytes) as file:
-            stored = layouts.stored_schema(file, None if has_field_ids else self.fields[version], path)
-            names = layouts.columns_of(stored, self.layout)
-            for index in range(file.num_row_groups):
-                yield layouts.in_layout(file.read_row_group(index, columns=names), stored, self.layout)
 
-    def _keys(self, path: str | None, size_bytes: int) -> pa.Table:
-        if path is None:
-            return pa.table({columns.RECORD_KEY: pa.array([], pa.string())})
-        with base_files.open_base_file(self.folder, path, size_bytes) as file:
-            return file.read(columns=[columns.RECORD_KEY])
+def _of_times(rows: pa.Table, times: pa.Array) -> pa.Table:
+    return rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=times))

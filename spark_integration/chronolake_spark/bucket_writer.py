@@ -1,6 +1,7 @@
-"""The writer of a task: merges its rows into the base files of their file groups, one after the other.
+"""The writer of a task: writes its rows into their file groups, one after the other.
 
-It runs on executors and uses Arrow and storage but not Spark. It holds in memory the incoming rows of one file
+Copy-on-write merges them into the base file; merge-on-read appends a log file to a file group that exists. It
+runs on executors and uses Arrow and storage but not Spark. It holds in memory the incoming rows of one file
 group, its stored keys and ordering values, and one row group of the base file.
 """
 
@@ -10,8 +11,9 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,15 +21,30 @@ import pyarrow.parquet as pq
 from msgspec import UNSET
 
 import chronolake
-from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.file_names import base_file_name, bucket_file_id, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, columns, errors, layouts, merge
+from chronolake_spark import (
+    base_files,
+    columns,
+    errors,
+    layouts,
+    log_appends,
+    log_contents,
+    merge,
+    slice_reader,
+)
 from chronolake_spark.column_stats import Collector
+from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Decision, Existing
+from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_slices import StoredSlice
 from chronolake_spark.task_markers import TaskMarkers
 from chronolake_storage.claims import Owner
+
+Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
+"""What the rows of a file group change, and the file that was written."""
 
 
 class FileGroup(NamedTuple):
@@ -38,26 +55,14 @@ class FileGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file group's current base file; ``path`` is relative to the table's base path.
-
-    ``fields`` are the columns that it was written with, None if it carries field ids.
-    """
-
-    file_id: str
-    path: str
-    size_bytes: int
-    fields: layouts.StoredFields
-
-
-@dataclass(frozen=True, slots=True)
 class WriteJob:
     """The parameters that all tasks of one write share.
 
     ``schema`` is the table's, with the columns ``fields``. ``required`` are its columns that are not nullable,
-    ``stored`` the current base files by partition path and bucket, ``storage_options`` the access to the base
-    path. ``owner`` is the table that has the claim of the base path; without it the files of a failed task
-    remain until the instant is rolled back.
+    ``stored`` the current slices by partition path and bucket, ``versions`` the columns of each version of the
+    schema that their files were written with. ``log_format`` is that of the log files of a merge-on-read table,
+    None for copy-on-write. ``storage_options`` are the access to the base path. ``owner`` is the table that has
+    the claim of the base path; without it the files of a failed task remain until the instant is rolled back.
     """
 
     base_path: str
@@ -67,7 +72,9 @@ class WriteJob:
     required: tuple[str, ...]
     ordering_field: str | None
     existing: Existing
-    stored: dict[FileGroup, StoredFile]
+    stored: dict[FileGroup, StoredSlice]
+    versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
+    log_format: LogFormat | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -181,13 +188,17 @@ def _with_markers(
 
 def _is_written(job: WriteJob, group: FileGroup) -> bool:
     """Whether any upsert changes the file group."""
-    return group not in job.stored or (job.existing is Existing.MERGE and job.ordering_field is None)
+    is_always_written = job.log_format is not None or job.ordering_field is None
+    return group not in job.stored or (job.existing is Existing.MERGE and is_always_written)
 
 
 def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
+    file_id = _file_id(job, group)
+    if group in job.stored and job.log_format is not None:
+        log_name = log_file_name(file_id, task.write_token, job.requested_time)
+        return Marker(group.partition_path, log_name, MarkerKind.APPEND)
     kind = MarkerKind.MERGE if group in job.stored else MarkerKind.CREATE
-    name = base_file_name(_file_id(job, group), task.write_token, job.requested_time)
-    return Marker(group.partition_path, name, kind)
+    return Marker(group.partition_path, base_file_name(file_id, task.write_token, job.requested_time), kind)
 
 
 def _file_id(job: WriteJob, group: FileGroup) -> str:
@@ -197,7 +208,7 @@ def _file_id(job: WriteJob, group: FileGroup) -> str:
 
 
 class _GroupWriter:
-    """Merges the rows of one file group into its base file."""
+    """Writes the rows of one file group."""
 
     def __init__(
         self,
@@ -219,41 +230,77 @@ class _GroupWriter:
         self._marker = _marker(job, task, group)
         self._file_name = self._marker.file_name
         self._schema = layouts.file_schema(job.schema, job.fields)
+        self._ordering = next((field for field in job.fields if field.name == job.ordering_field), None)
         self.superseded = 0
         """The rows that lost to another row of the same key; known after the write."""
 
-    def write(self, rows: pa.Table) -> tuple[Decision, WriteStat | None]:
-        """Merge the rows, and write the file unless nothing changes or the insert is refused."""
+    def write(self, rows: pa.Table) -> Outcome:
+        """Write the rows, unless they change nothing or the insert is refused."""
         self._check_required(rows)
+        self._check_ordering(rows)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise _ambiguous_order(latest)
         incoming = latest.records
         self.superseded = len(rows) - len(incoming)
-        if self._stored is None:
+        if self._stored is not None and self._job.log_format is not None:
+            return self._append(self._stored, self._job.log_format, rows, incoming)
+        if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
-        with base_files.open_base_file(self._folder, self._stored.path, self._stored.size_bytes) as file:
+        with base_files.open_base_file(self._folder, base.path, base.size_bytes) as file:
             return self._merge(file, rows, incoming)
 
-    def _merge(
-        self, file: pq.ParquetFile | None, rows: pa.Table, incoming: pa.Table
-    ) -> tuple[Decision, WriteStat | None]:
+    def _append(
+        self, stored: StoredSlice, log_format: LogFormat, rows: pa.Table, incoming: pa.Table
+    ) -> Outcome:
+        """Append a log file with what the rows change, unless they change nothing."""
+        appended = log_appends.decide(self._reader(), stored, incoming, self._job.existing)
+        decision = self._with_repeated(appended.decision, rows, incoming)
+        if decision.duplicates or not (decision.written.any() or len(appended.deletes)):
+            return decision, None
+        new = self._stamped(incoming.filter(pa.array(decision.written)))
+        deletes = log_contents.deleted_records(
+            appended.deletes, self._group.partition_path, self._ordering, appended.delete_values
+        )
+        collector = self._collector()
+        self._marking.create([self._marker])
+        (records,) = collector.watch([new])
+        size = log_contents.write(
+            self._folder, self._marker.path, self._job.requested_time, log_format, records, deletes
+        )
+        # A delete is no row, and has no column stats.
+        stat = self._stat(decision, len(new) + len(deletes), size, collector.stats())
+        return decision, msgspec.structs.replace(stat, has_field_ids=not log_format.has_avro_blocks)
+
+    def _merge(self, file: pq.ParquetFile | None, rows: pa.Table, incoming: pa.Table) -> Outcome:
         decision = merge.decide(
             self._stored_keys(file),
             incoming,
             ordering_field=self._job.ordering_field,
             existing=self._job.existing,
         )
-        if self._job.existing is Existing.FAIL and len(incoming) < len(rows):
-            decision = _with_repeated(decision, rows, len(rows) - len(incoming))
+        decision = self._with_repeated(decision, rows, incoming)
         if decision.duplicates or not decision.changed:
             return decision, None
         new = incoming.filter(pa.array(decision.written))
-        collector = Collector(self._schema, {field.name: field.field_id for field in self._job.fields})
+        collector = self._collector()
         self._marking.create([self._marker])
         tables = collector.watch(self._file_rows(file, decision, new))
         size = base_files.write(self._folder, self._marker.path, self._schema, tables)
-        return decision, self._stat(decision, size, collector.stats())
+        records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
+        return decision, self._stat(decision, records, size, collector.stats())
+
+    def _with_repeated(self, decision: Decision, rows: pa.Table, incoming: pa.Table) -> Decision:
+        if self._job.existing is not Existing.FAIL or len(incoming) == len(rows):
+            return decision
+        return _with_repeated(decision, rows, len(rows) - len(incoming))
+
+    def _collector(self) -> Collector:
+        return Collector(self._schema, {field.name: field.field_id for field in self._job.fields})
+
+    def _reader(self) -> SliceReader:
+        ordering = slice_reader.ordering_of(self._schema, self._job.ordering_field)
+        return SliceReader(self._folder, self._schema, self._job.versions, ordering)
 
     def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
         wanted = [columns.RECORD_KEY]
@@ -271,9 +318,10 @@ class _GroupWriter:
         yield self._stamped(new)
 
     def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
-        if file is None or self._stored is None:
+        if file is None or self._stored is None or (base := self._stored.base) is None:
             return
-        stored = layouts.stored_schema(file, self._stored.fields, self._stored.path)
+        fields = None if base.has_field_ids else self._job.versions[base.schema_version]
+        stored = layouts.stored_schema(file, fields, base.path)
         names = layouts.columns_of(stored, self._schema)
         for index in range(file.num_row_groups):
             rows = file.read_row_group(index, columns=names)
@@ -310,13 +358,26 @@ class _GroupWriter:
                     {"column": name},
                 )
 
-    def _stat(self, decision: Decision, size_bytes: int, column_stats: list[ColumnStats]) -> WriteStat:
+    def _check_ordering(self, rows: pa.Table) -> None:
+        name = self._job.ordering_field
+        if name is None or self._job.log_format is None or not pa.types.is_floating(rows[name].type):
+            return
+        if count := pc.sum(pc.is_nan(rows[name])).as_py():
+            raise errors.InvalidOrderingValue(
+                f"the ordering field {name!r} is NaN in {count} rows (of the {len(rows)} of one file group); "
+                "give these rows a number",
+                {"column": name},
+            )
+
+    def _stat(
+        self, decision: Decision, records: int, size_bytes: int, column_stats: list[ColumnStats]
+    ) -> WriteStat:
         return WriteStat(
             partition_path=self._group.partition_path,
             file_id=_file_id(self._job, self._group),
             file_name=self._file_name,
             size_bytes=size_bytes,
-            records=int(np.sum(decision.kept)) + int(np.sum(decision.written)),
+            records=records,
             inserts=decision.inserts,
             updates=decision.updates,
             deletes=decision.deletes,

@@ -6,8 +6,11 @@
         ├── InvalidRecordKey      a row's record key is missing or ambiguous
         ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
         ├── RequiredValueMissing  null in a column that is not nullable
+        ├── InvalidOrderingValue  NaN in the ordering field of a merge-on-read table
         ├── DuplicateKeys         an insert has keys that exist already
         ├── BaseFileDamaged       a base file in storage is not as on the timeline
+        ├── LogFileDamaged        a log file in storage is not as on the timeline
+        ├── LogFileUnsupported    a log file has, or would need, a form that is not read or written
         ├── AttemptGivenUp        an attempt of a task was stopped before its end
         ├── TableMismatch         the table has another definition than the request
         ├── SourceUnreadable      files to ingest are missing or cannot be read
@@ -81,6 +84,12 @@ class RequiredValueMissing(SparkIntegrationError):
     CODE = "required-value-missing"
 
 
+class InvalidOrderingValue(SparkIntegrationError):
+    """A row for a merge-on-read table has NaN in the ordering field: readers do not agree on its order."""
+
+    CODE = "invalid-ordering-value"
+
+
 class DuplicateKeys(SparkIntegrationError):
     """An insert has keys that the table, or the frame itself, has already."""
 
@@ -91,6 +100,18 @@ class BaseFileDamaged(SparkIntegrationError):
     """A base file is missing in storage, or has another size than the timeline says."""
 
     CODE = "base-file-damaged"
+
+
+class LogFileDamaged(SparkIntegrationError):
+    """A log file is missing in storage, has another size than the timeline says, or cannot be read."""
+
+    CODE = "log-file-damaged"
+
+
+class LogFileUnsupported(SparkIntegrationError):
+    """A log file has blocks that are not read here, or cannot hold what was to be written."""
+
+    CODE = "log-file-unsupported"
 
 
 class AttemptGivenUp(SparkIntegrationError):

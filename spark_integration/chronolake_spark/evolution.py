@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 import chronolake
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import NestedField, SchemaField, Table
-from chronolake_spark import columns, schema
+from chronolake_spark import columns, schema, stored_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,10 @@ class Versions:
     def fields_of(self, version: int) -> Sequence[SchemaField]:
         """The columns of a version, as its files have them."""
         return self.fields.get(version, self.table.schema)
+
+    def all_fields(self) -> dict[int, Sequence[SchemaField]]:
+        """The columns of each version, the definition's among them."""
+        return {**self.fields, self.table.schema_version: self.table.schema}
 
     def layout_of(self, version: int) -> int:
         """The present version if files of ``version`` have the same layout, and otherwise ``version``."""
@@ -46,8 +50,8 @@ class Versions:
 
 
 def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSlice]) -> Versions:
-    """The schema versions of the base files of ``slices``, for reading them with ``definition``."""
-    used = {slice_.base_file.schema_version for slice_ in slices if slice_.base_file is not None}
+    """The schema versions of the files of ``slices``, for reading them with ``definition``."""
+    used = stored_slices.schema_versions(slices)
     used.discard(definition.schema_version)
     return Versions(
         definition, {version: table.schema(version).fields for version in used}, table.storage_options

@@ -126,7 +126,7 @@ def _sortable(
     """The sort columns of the rows: key, ordering value, row order."""
     sortable: dict[str, pa.Array | pa.ChunkedArray] = {"key": key_numbers}
     if ordering_field is not None:
-        ordering = _ordering(incoming, ordering_field)
+        ordering = ordering_values(incoming, ordering_field)
         sortable |= {"rank": pa.array(_rank(incoming, ordering)), "ordering": ordering}
     return sortable | {
         name: incoming[name] for name in incoming.column_names if name.startswith(columns.ORDER_PREFIX)
@@ -197,7 +197,7 @@ def _wins(stored: pa.Table, incoming: pa.Table, ordering_field: str | None) -> M
     """Row by row: whether the incoming record replaces the stored one of the same key."""
     if ordering_field is None:
         return np.ones(len(stored), dtype=np.bool_)
-    old, new = _ordering(stored, ordering_field), _ordering(incoming, ordering_field)
+    old, new = ordering_values(stored, ordering_field), ordering_values(incoming, ordering_field)
     is_later = _mask(pc.fill_null(pc.greater_equal(new, old), False))
     old_is_null = _mask(pc.is_null(old))
     wins: Mask = is_later | old_is_null | (_rank(incoming, new) == 2)
@@ -221,7 +221,8 @@ def _keys(table: pa.Table) -> pa.Array:
     return table[columns.RECORD_KEY].cast(pa.large_string()).combine_chunks()
 
 
-def _ordering(table: pa.Table, ordering_field: str) -> pa.ChunkedArray:
+def ordering_values(table: pa.Table, ordering_field: str) -> pa.ChunkedArray:
+    """The ordering values of the rows. NaN is null."""
     ordering = table[ordering_field]
     if pa.types.is_floating(ordering.type):
         # NaN compares with nothing, not even itself: the outcome would depend on the order of arrival.

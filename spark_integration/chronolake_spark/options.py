@@ -10,6 +10,7 @@ import msgspec
 from chronolake_model.markers import MarkersType
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.merge import Existing
+from chronolake_spark.stored_slices import StoredSlice
 
 WRITE_OPTION: Final = "write"
 SECRETS_OPTION: Final = "storage_secrets"
@@ -17,26 +18,11 @@ SECRETS_OPTION: Final = "storage_secrets"
 name (``spark.redaction.regex``)."""
 
 
-class BaseFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file group's current base file; ``path`` is relative to the table's base path.
-
-    ``schema_version`` is the version of the schema with which it was written, ``has_field_ids`` whether it
-    carries the field ids of its columns.
-    """
-
-    partition_path: str
-    file_id: str
-    path: str
-    size_bytes: int
-    schema_version: int
-    has_field_ids: bool
-
-
 class WriteOptions(msgspec.Struct, frozen=True):
-    """One write: its instant, the table, and the base files of a snapshot taken after the instant began.
+    """One write: its instant, the table, and the slices of a snapshot taken after the instant began.
 
     ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``fields`` has
-    the columns of each version of the schema with which base files were written. ``file_states`` are the states
+    the columns of each version of the schema with which files were written. ``file_states`` are the states
     of the files that the rows come from, by path.
     """
 
@@ -46,7 +32,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     writer: str
     markers: MarkersType | None
     existing: Existing
-    base_files: list[BaseFile]
+    slices: list[StoredSlice]
     fields: dict[int, list[SchemaField]]
     extra_metadata: dict[str, str]
     file_states: dict[str, str]

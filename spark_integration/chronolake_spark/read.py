@@ -1,47 +1,55 @@
 """Reads: a snapshot, now or as of a completion time, and the changes in a range of completion times.
 
-A read passes the files of published slices to Spark's own Parquet reader: no folder is listed, and
-unpublished files are never read. Executors read files in S3 themselves, as writers do, because Spark has no
-file system for S3 without extra packages.
+``slice_frames`` reads the slices: no folder is listed, and unpublished files are never read.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import pyarrow as pa
-from pyarrow.fs import LocalFileSystem
+import msgspec
 from pyspark.sql import DataFrame, SparkSession, functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake_model.files import ChangedFileGroup, Changes, DataFile, FileSlice, Snapshot
+from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
-from chronolake_spark import bucket_reader, columns, evolution, layouts, schema
-from chronolake_spark.base_files import Folder
-from chronolake_spark.bucket_reader import Reader
-from chronolake_spark.evolution import Versions
+from chronolake_spark import columns, errors, evolution, schema, slice_frames
 
 GroupKey: TypeAlias = tuple[str, str]
 """Partition path and file id: a file group within its table."""
-_READ_TASKS_PER_CORE = 4
-_DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+class View(enum.StrEnum):
+    """Which files of a merge-on-read table a read takes."""
+
+    SNAPSHOT = "snapshot"
+    """Base files merged with log files: the records of all completed instants."""
+    READ_OPTIMIZED = "read_optimized"
+    """Base files only: faster, without what was appended since the last compaction."""
 
 
 def snapshot(
-    spark: SparkSession, table: chronolake.Table, contents: Snapshot, *, meta_columns: bool
+    spark: SparkSession,
+    table: chronolake.Table,
+    contents: Snapshot,
+    *,
+    meta_columns: bool,
+    view: View = View.SNAPSHOT,
+    names: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The records of a snapshot, with the columns that the table has now."""
+    """The records of a snapshot, with the columns that the table has now, or those of ``names``."""
+    slices = contents.slices
+    if view is View.READ_OPTIMIZED:
+        slices = [msgspec.structs.replace(slice_, log_files=[]) for slice_ in slices if slice_.base_file]
     # Fetched after the slices: so it knows every column that they may have.
-    written = evolution.versions(table, table.reload().definition, contents.slices)
-    return _shaped(_records(spark, written, contents.slices), written.table, meta_columns=meta_columns)
+    written = evolution.versions(table, table.reload().definition, slices)
+    wanted = _names(written.table, names, meta_columns=meta_columns)
+    return _selected(slice_frames.records(spark, written, slices, wanted), wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,140 +93,48 @@ def incremental(
     before = [group.before for group in changes.file_groups if group.before is not None]
     written = evolution.versions(table, table.reload().definition, [*before, *after])
     instants = [instant.requested_time for instant in changes.instants]
-    upserts = _records(
-        spark, written, [slice_ for slice_ in after if matching is None or _key(slice_) in matching.after]
+    wanted = [*columns.META, *(field.name for field in written.table.schema)]
+    upserts = slice_frames.records(
+        spark,
+        written,
+        [slice_ for slice_ in after if matching is None or _key(slice_) in matching.after],
+        wanted,
+        times=None if changes.restores else instants,
     )
-    if not changes.restores:
-        upserts = upserts.where(sf.col(columns.COMMIT_TIME).isin(instants))
     changed_groups = [
         group for group in changes.file_groups if matching is None or _key(group) in matching.before
     ]
-    deletes = _deletes(spark, written, changed_groups)
+    deletes = slice_frames.deletes(spark, written, changed_groups)
     if changed_groups and any(group.after is None for group in changes.file_groups):
         # A record of a replaced file group may now be in any other file group, as after a clustering, so all of
         # them are searched.
-        remaining = _records(spark, written, after)
-        deletes = deletes.join(remaining, [columns.RECORD_KEY, columns.PARTITION_PATH], "left_anti")
+        place = [columns.RECORD_KEY, columns.PARTITION_PATH]
+        deletes = deletes.join(slice_frames.records(spark, written, after, place), place, "left_anti")
+    shown = _names(written.table, None, meta_columns=meta_columns)
     changed = [
-        _shaped(rows, written.table, meta_columns=meta_columns).withColumn(columns.CHANGE_TYPE, sf.lit(change))
+        _selected(rows, shown).withColumn(columns.CHANGE_TYPE, sf.lit(change))
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))
     ]
     return changed[0].unionByName(changed[1])
 
 
-def _records(spark: SparkSession, written: Versions, slices: Sequence[FileSlice]) -> DataFrame:
-    files = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
-    layouts_of = {version: written.layout_of(version) for version in {file.schema_version for file in files}}
-    by_version: dict[int, list[DataFile]] = {}
-    for file in files:
-        by_version.setdefault(layouts_of[file.schema_version], []).append(file)
-    if not by_version:
-        return spark.createDataFrame([], schema.file_struct_of(written.table.schema))
-    frames = [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]
-    return functools.reduce(DataFrame.union, frames)
+def projected(rows: DataFrame, names: Sequence[str], *, meta_columns: bool) -> DataFrame:
+    """The columns ``names`` of a frame, after Hudi's five."""
+    return _selected(rows, [*(columns.META if meta_columns else ()), *names])
 
 
-def _of_version(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
-    """The records of files that were written with one version of the schema, in the columns of now."""
-    if written.table.base_path.startswith("s3://"):
-        return _by_executors(spark, written, version, files)
-    struct = schema.file_struct_of(written.fields_of(version))
-    root = _spark_root(written.table.base_path)
-    # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
-    # takes [ and { in them for patterns.
-    reader = spark.read.schema(struct).options(recursiveFileLookup="true", __globPaths__="false")
-    with _files_listed_by_the_driver(spark):
-        rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
-    if version == written.table.schema_version:
-        return rows
-    return rows.select(*written.present_columns(version))
+def _names(table: Table, names: Sequence[str] | None, *, meta_columns: bool) -> list[str]:
+    own = [field.name for field in table.schema]
+    if unknown := [name for name in names or () if name not in own]:
+        raise errors.SchemaMismatch(
+            f"{table.name} has no columns {', '.join(unknown)}; it has {', '.join(own)}", {"unknown": unknown}
+        )
+    return [*(columns.META if meta_columns else ()), *(own if names is None else names)]
 
 
-def _by_executors(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
-    tasks = min(len(files), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    named = [(file.path, file.size_bytes, file.has_field_ids) for file in files]
-    frame = spark.createDataFrame(named, bucket_reader.FILE_SCHEMA).repartition(tasks)
-    struct = schema.file_struct_of(written.table.schema)
-    return frame.mapInArrow(_StoredRows(written, struct, version), struct)
-
-
-def _shaped(rows: DataFrame, table: Table, *, meta_columns: bool) -> DataFrame:
-    names = [*(columns.META if meta_columns else ()), *(field.name for field in table.schema)]
+def _selected(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return rows.select(*(sf.col(schema.quoted(name)) for name in names))
-
-
-def _deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFileGroup]) -> DataFrame:
-    struct = schema.file_struct_of(written.table.schema)
-    groups = [
-        (*_location(group.before), file.schema_version, file.has_field_ids, *_location(group.after))
-        for group in changed
-        if group.before is not None and (file := group.before.base_file) is not None
-    ]
-    if not groups:
-        return spark.createDataFrame([], struct)
-    tasks = min(len(groups), spark.sparkContext.defaultParallelism)
-    frame = spark.createDataFrame(groups, bucket_reader.GROUP_SCHEMA).repartition(tasks)
-    versions = {version for _, _, version, *_ in groups}
-    return frame.mapInArrow(_DeletedRows(written, struct, versions), struct)
-
-
-class _OnExecutor:
-    """What the functions that ``mapInArrow`` runs must know to read base files."""
-
-    def __init__(self, written: Versions, struct: StructType, versions: Iterable[int]) -> None:
-        self._location = (written.table.base_path, written.storage_options)
-        self._fields = {version: list(written.fields_of(version)) for version in versions}
-        own = StructType([field for field in struct if field.name not in columns.META])
-        self._layout = layouts.file_schema(to_arrow_schema(own, timezone="UTC"), written.table.schema)
-
-    def reader(self) -> Reader:
-        """The reader of the base files, made on the executor."""
-        return Reader(Folder.of(*self._location), self._layout, self._fields)
-
-
-class _StoredRows(_OnExecutor):
-    """The function that reads base files of one version."""
-
-    def __init__(self, written: Versions, struct: StructType, version: int) -> None:
-        super().__init__(written, struct, [version])
-        self._version = version
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.reader().rows_of(batches, self._version)
-
-
-class _DeletedRows(_OnExecutor):
-    """The function that finds deleted records."""
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.reader().deleted_rows(batches)
 
 
 def _key(group: ChangedFileGroup | FileSlice) -> GroupKey:
     return group.partition_path, group.file_id
-
-
-def _location(slice_: FileSlice | None) -> tuple[str | None, int]:
-    if slice_ is None or slice_.base_file is None:
-        return None, 0
-    return slice_.base_file.path, slice_.base_file.size_bytes
-
-
-def _spark_root(base_path: str) -> str:
-    """The base path in the form that Spark needs.
-
-    Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.
-    """
-    folder = Folder.of(base_path)
-    return f"file://{folder.root}" if isinstance(folder.filesystem, LocalFileSystem) else base_path.rstrip("/")
-
-
-@contextlib.contextmanager
-def _files_listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
-    """Let the driver look at the files itself: a job with a task per file takes sixteen times as long."""
-    before = spark.conf.get(_DISCOVERY_THRESHOLD)
-    spark.conf.set(_DISCOVERY_THRESHOLD, "1000000")
-    try:
-        yield
-    finally:
-        spark.conf.set(_DISCOVERY_THRESHOLD, before)

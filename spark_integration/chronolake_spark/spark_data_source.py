@@ -23,8 +23,12 @@ import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import WriteStat
+from chronolake_model.publication import LOG_BLOCKS_PROPERTY
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import TableType
 from chronolake_spark import bucket_writer, columns, errors, file_states
-from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
+from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob
+from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
 from chronolake_spark.write_counts import RowCounts
 from chronolake_storage.claims import Owner
@@ -72,7 +76,7 @@ class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped 
 
 
 class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
-    """Merges rows into their file groups, then completes the instant, or rolls it back."""
+    """Writes rows into their file groups, then completes the instant, or rolls it back."""
 
     def __init__(self, options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> None:
         self._options = options
@@ -179,17 +183,20 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         ordering_field=table.ordering_field,
         existing=options.existing,
         stored={
-            FileGroup(file.partition_path, bucket_of(file.file_id)): StoredFile(
-                file.file_id,
-                file.path,
-                file.size_bytes,
-                None if file.has_field_ids else options.fields[file.schema_version],
-            )
-            for file in options.base_files
+            FileGroup(slice_.partition_path, bucket_of(slice_.file_id)): slice_ for slice_ in options.slices
         },
+        versions=options.fields,
+        log_format=_log_format(table),
         storage_options=storage_options,
         owner=Owner(table.metastore_id, table.table_id, table.name),
     )
+
+
+def _log_format(table: Table) -> LogFormat | None:
+    if table.type is not TableType.MERGE_ON_READ:
+        return None
+    has_avro_blocks = table.properties.get(LOG_BLOCKS_PROPERTY) == "avro"
+    return LogFormat.of(table.name, table.schema, has_avro_blocks=has_avro_blocks)
 
 
 def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:

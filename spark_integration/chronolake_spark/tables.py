@@ -18,8 +18,10 @@ from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import errors, filters, read, schema, spark_data_source, write
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.merge import Existing
+from chronolake_spark.read import View
 
 Duplicates = Literal["fail", "drop"]
+ViewName = Literal["snapshot", "read_optimized"]
 _EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
 
 
@@ -126,7 +128,13 @@ class SparkTable:
         return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata, markers=markers)
 
     def read(
-        self, as_of: Moment | None = None, meta_columns: bool = False, *, filter: FilterOrText | None = None
+        self,
+        as_of: Moment | None = None,
+        meta_columns: bool = False,
+        *,
+        filter: FilterOrText | None = None,
+        view: View | ViewName = View.SNAPSHOT,
+        columns: Sequence[str] | None = None,
     ) -> DataFrame:
         """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
 
@@ -135,15 +143,24 @@ class SparkTable:
         The frame keeps showing this state when later instants complete. With a ``filter`` it has the records
         that match, and reads only files that could hold such records; conditions of ``where`` on the frame do
         not prune files at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
+
+        The ``view`` of a merge-on-read table is ``snapshot``, base files merged with log files, or
+        ``read_optimized``, base files only. ``columns`` are those of the table to read, all by default: name
+        them when a merge-on-read table has many, because ``select`` on the frame does not prune the columns of
+        file slices with log files.
         """
+        view = View(view)
         if filter is None:
             snapshot = self._table.snapshot(as_of)
-            return read.snapshot(self._spark, self._table, snapshot, meta_columns=meta_columns)
+            return read.snapshot(
+                self._spark, self._table, snapshot, meta_columns=meta_columns, view=view, names=columns
+            )
         wanted = self._parsed_filter(filter)
         judged_by = self.definition.schema_version
         scan = self._table.scan(wanted, as_of)
-        rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns)
-        return self._matching(rows, wanted, judged_by)
+        rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns, view=view)
+        matching = self._matching(rows, wanted, judged_by)
+        return matching if columns is None else read.projected(matching, columns, meta_columns=meta_columns)
 
     def changes(
         self,

@@ -3,7 +3,7 @@
 tag        record key, partition path, bucket, and whether a row deletes (Spark expressions)
 shuffle    by file group: repartitionById sends a group to exactly one task, sorted so that groups come
            one after the other
-write      the data source merges each group into its base file (bucket_writer)
+write      the data source merges each group into its base file, or appends to its log (bucket_writer)
 complete   the data source's committer publishes all files at once, or the server names the conflict
 
 Before it begins, a write deletes the files of earlier writes that were rolled back without a client, for
@@ -24,12 +24,11 @@ from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake.errors import StorageFailed
-from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
-from chronolake_model.vocabulary import IndexType, Operation, State, TableType
+from chronolake_model.vocabulary import IndexType, Operation, State
 from chronolake_spark import (
     casts,
     columns,
@@ -39,13 +38,13 @@ from chronolake_spark import (
     schema,
     spark_data_source,
     spark_failures,
+    stored_slices,
     write_counts,
 )
 from chronolake_spark.merge import Existing
 from chronolake_spark.options import (
     SECRETS_OPTION,
     WRITE_OPTION,
-    BaseFile,
     WriteOptions,
     secrets_to_json,
 )
@@ -145,11 +144,8 @@ def run(
             writer=write.instant.writer,
             markers=markers,
             existing=existing,
-            base_files=_base_files(snapshot),
-            fields={
-                version: list(written.fields_of(version))
-                for version in {*written.fields, definition.schema_version}
-            },
+            slices=list(map(stored_slices.of, snapshot.slices)),
+            fields={version: list(fields) for version, fields in written.all_fields().items()},
             extra_metadata=dict(extra_metadata or {}),
             file_states=dict(file_states or {}),
         )
@@ -182,10 +178,6 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
 
 def writable(table: Table) -> Table:
     """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``."""
-    if table.type is not TableType.COPY_ON_WRITE:
-        raise errors.TableMismatch(
-            f"{table.name} is {table.type}: Spark writes only copy_on_write tables so far"
-        )
     if table.index.type is not IndexType.BUCKET:
         raise errors.TableMismatch(
             f"{table.name} has the index {table.index.type}: Spark writes only the bucket index so far"
@@ -277,21 +269,6 @@ def _finish_rollbacks(table: chronolake.Table) -> None:
     except StorageFailed as failure:
         # The rollback stays on the list for the next write; this write does not depend on it.
         _LOG.warning("%s: files of rolled-back instants could not be deleted: %s", table.name, failure)
-
-
-def _base_files(snapshot: Snapshot) -> list[BaseFile]:
-    return [
-        BaseFile(
-            slice_.partition_path,
-            slice_.file_id,
-            slice_.base_file.path,
-            slice_.base_file.size_bytes,
-            slice_.base_file.schema_version,
-            slice_.base_file.has_field_ids,
-        )
-        for slice_ in snapshot.slices
-        if slice_.base_file is not None
-    ]
 
 
 def _has_completed(write: chronolake.Write) -> bool:

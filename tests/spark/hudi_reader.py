@@ -11,11 +11,11 @@ from typing_extensions import override
 
 import chronolake
 from chronolake.errors import NotPublished
-from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
-from chronolake_spark import SparkTable, evolution, layouts, schema
+from chronolake_spark import SparkTable, evolution, layouts, schema, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_reader import Reader
+from chronolake_spark.slice_reader import SliceReader
 
 
 def publish_and_compare(table: chronolake.Table) -> None:
@@ -44,22 +44,12 @@ def rows_of(table: chronolake.Table, as_of: str | None = None) -> pa.Table:
     slices = table.snapshot(as_of).slices
     versions = evolution.versions(table, table.reload().definition, slices)
     layout = layout_of(table)
-    used = {file.schema_version for file_slice in slices if (file := file_slice.base_file) is not None}
-    fields = {version: list(versions.fields_of(version)) for version in used}
-    reader = Reader(Folder.of(table.definition.base_path, table.storage_options), layout, fields)
-    batches = [batch for version in used for batch in reader.rows_of([files_of(slices, version)], version)]
-    return pa.Table.from_batches(batches, layout)
-
-
-def files_of(slices: list[FileSlice], version: int) -> pa.RecordBatch:
-    """The base files of a schema version, as ``Reader`` takes them."""
-    files = [file_slice.base_file for file_slice in slices]
-    rows = [
-        {"path": file.path, "size_bytes": file.size_bytes, "has_field_ids": file.has_field_ids}
-        for file in files
-        if file is not None and file.schema_version == version
-    ]
-    return pa.RecordBatch.from_pylist(rows)
+    ordering = slice_reader.ordering_of(layout, table.definition.ordering_field)
+    folder = Folder.of(table.definition.base_path, table.storage_options)
+    reader = Reader(SliceReader(folder, layout, versions.all_fields(), ordering))
+    texts = [stored_slices.of(file_slice).to_json() for file_slice in slices]
+    batches = reader.rows_of([pa.RecordBatch.from_pydict({"slice": texts})])
+    return pa.Table.from_batches(list(batches), layout)
 
 
 def layout_of(table: chronolake.Table) -> pa.Schema:

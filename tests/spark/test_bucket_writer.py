@@ -17,17 +17,18 @@ from msgspec import UNSET
 
 from chronolake._location import Location, owner_of
 from chronolake._sync.markers import DirectMarkers
-from chronolake_model.file_names import bucket_file_id, bucket_of, parse_file_name, relative_path
+from chronolake_model.file_names import bucket_file_id, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import base_files, bucket_writer, columns, errors, layouts
-from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob, Written
+from chronolake_spark.bucket_writer import Task, WriteJob, Written
 from chronolake_spark.merge import Existing
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
+from tests.spark.stored import slices_after
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))]
@@ -87,16 +88,7 @@ def batch(*rows: Row) -> pa.RecordBatch:
 
 def following(job: WriteJob, written: Written) -> WriteJob:
     """The job of the next instant, which reads the existing files."""
-    stored = {
-        FileGroup(stat.partition_path, bucket_of(stat.file_id)): StoredFile(
-            stat.file_id,
-            relative(stat),
-            stat.size_bytes,
-            None,
-        )
-        for stat in written.stats
-    }
-    return replace(job, requested_time=SECOND, stored=job.stored | stored)
+    return replace(job, requested_time=SECOND, stored=slices_after(job.stored, written.stats))
 
 
 def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
@@ -156,7 +148,10 @@ def test_a_bucket_whose_first_file_group_was_replaced_uses_its_present_one(job: 
     (first,) = write([batch(row(1))], job, TASK).stats
     second = bucket_file_id(0, 1)
     following_job = following(job, Written((first,)))
-    stored = {group: replace(file, file_id=second) for group, file in following_job.stored.items()}
+    stored = {
+        group: msgspec.structs.replace(file_slice, file_id=second)
+        for group, file_slice in following_job.stored.items()
+    }
     (stat,) = write([batch(row(2))], replace(following_job, stored=stored), TASK).stats
     assert (stat.file_id, stat.records) == (second, 2)
 
@@ -303,7 +298,7 @@ def test_a_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: pytes
         sink.write(b"PAR1")
         raise MemoryError
 
-    monkeypatch.setattr(base_files, "_write_rows", half)
+    monkeypatch.setattr(base_files, "write_rows", half)
     with pytest.raises(MemoryError):
         write([batch(row(1, path="p=1"))], job, TASK)
 

@@ -165,8 +165,6 @@ def test_a_failed_ingest_leaves_neither_a_table_nor_a_namespace_and_the_next_try
     assert f"{file}, line 2: the record key (id)" in capsys.readouterr().err
     assert run(*name, "--dry-run") == 1
     assert f"{file}, line 2: the record key (id)" in capsys.readouterr().err
-    assert run(*name, "--table-type", "merge_on_read") == 1
-    assert "only copy_on_write tables" in json.loads(capsys.readouterr().err)["detail"]
     with pytest.raises(NamespaceNotFound):
         client.namespace("unborn")
     assert not list((tmp_path / "table").rglob("*.parquet"))

@@ -16,10 +16,12 @@ from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import SchemaField
 from chronolake_spark import base_files, bucket_reader, bucket_writer, columns, layouts
-from chronolake_spark.bucket_writer import FileGroup, StoredFile, Task, WriteJob
+from chronolake_spark.bucket_writer import Task, WriteJob
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
 from chronolake_spark.merge import Existing
+from chronolake_spark.slice_reader import SliceReader
 from tests.fix_stores import Store
+from tests.spark.stored import slices_after
 
 SCHEMA = pa.schema([("id", pa.int64())])
 FIELDS = [SchemaField("id", "bigint", field_id=1)]
@@ -73,12 +75,7 @@ def job_of(table: chronolake.Table, write: chronolake.Write, *stored: WriteStat)
         required=(),
         ordering_field=None,
         existing=Existing.MERGE,
-        stored={
-            FileGroup("", bucket_of(stat.file_id)): StoredFile(
-                stat.file_id, stat.file_name, stat.size_bytes, None
-            )
-            for stat in stored
-        },
+        stored=slices_after({}, stored),
         storage_options=table.storage_options,
         owner=owner_of(table.definition),
     )
@@ -119,20 +116,12 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
     job = job_of(table, second, stat)
     [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
     folder = base_files.Folder.of(store.base_path, store.options)
-    reader = bucket_reader.Reader(folder, layouts.file_schema(SCHEMA, FIELDS), {})
-    files = pa.RecordBatch.from_pydict(
-        {"path": [stat.file_name], "size": [stat.size_bytes], "has_field_ids": [True]}
-    )
-    group = {
-        "before_path": [stat.file_name],
-        "before_size": [stat.size_bytes],
-        "before_schema": [1],
-        "before_has_field_ids": [True],
-        "after_path": [two.file_name],
-        "after_size": [two.size_bytes],
-    }
+    slices = SliceReader(folder, layouts.file_schema(SCHEMA, FIELDS), {}, None)
+    reader = bucket_reader.Reader(slices)
+    [before], [after] = (slices_after({}, [of]).values() for of in (stat, two))
 
-    rows = reader.rows_of([files], 1)
+    rows = reader.rows_of([pa.RecordBatch.from_pydict({"slice": [before.to_json()]})])
+    group = {"before": [before.to_json()], "after": [after.to_json()]}
     gone = reader.deleted_rows([pa.RecordBatch.from_pydict(group)])
 
     assert [id for rows_ in rows for id in rows_["id"].to_pylist()] == [1, 2]

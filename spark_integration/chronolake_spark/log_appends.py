@@ -1,0 +1,115 @@
+"""What a write appends to the log of a file group of a merge-on-read table. No Spark.
+
+Upserts are appended as they are: the slice is read only for inserts, and for deletes in a table with an
+ordering field. There a delete must have an ordering value that decides alone: hudi-rs compares the largest
+ordering value of all deletes of a key, and the latest time of any of them, with the largest record. So a delete
+without ordering value gets that of the record that it deletes, and a delete that has lost already is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake_spark import columns, log_merge, merge
+from chronolake_spark.merge import Decision, Existing, Mask
+from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_slices import StoredSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """What to append: the rows that ``decision`` marks as written, and deletes of keys.
+
+    ``delete_values`` are the ordering values of the deletes, null for none; None without ordering field.
+    """
+
+    decision: Decision
+    deletes: pa.Table
+    delete_values: pa.ChunkedArray | None
+
+
+def decide(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing) -> Append:
+    """What ``incoming`` (one record per key) appends to the log of a slice."""
+    if existing is not Existing.MERGE:
+        return Append(_inserted(reader.of_keys(), stored, incoming, existing), incoming.slice(0, 0), None)
+    is_delete: Mask = incoming[columns.DELETE].to_numpy()
+    deletes = incoming.filter(pa.array(is_delete))
+    values, unchanged = None, 0
+    if reader.ordering_field is not None and len(deletes):
+        deletes, values, hits = _deciding(reader, stored, deletes)
+        unchanged = int(np.sum(is_delete)) - hits
+    decision = Decision(
+        kept=np.zeros(0, dtype=np.bool_),
+        written=~is_delete,
+        inserts=0,
+        updates=int(np.sum(~is_delete)),
+        deletes=int(np.sum(is_delete)) - unchanged,
+        unchanged=unchanged,
+    )
+    return Append(decision, deletes, values)
+
+
+def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing) -> Decision:
+    """The rows of an insert whose keys are new. A row that a stored delete is later than changes nothing."""
+    changes = reader.changes(stored)
+    keys = pa.concat_tables(reader.merged(stored, changes))
+    decision = merge.decide(keys, incoming, ordering_field=reader.ordering_field, existing=existing)
+    if reader.ordering_field is None or not len(gone := changes.deletes):
+        return decision
+    deleted_at = gone[log_merge.ORDERING].take(_places(incoming, gone[log_merge.KEY]))
+    own = merge.ordering_values(incoming, reader.ordering_field)
+    is_late = pc.or_(
+        pc.fill_null(pc.less(own, deleted_at), False), pc.and_(pc.is_null(own), pc.is_valid(deleted_at))
+    )
+    lost: Mask = decision.written & is_late.to_numpy()
+    count = int(np.sum(lost))
+    return dataclasses.replace(
+        decision,
+        written=decision.written & ~lost,
+        inserts=decision.inserts - count,
+        unchanged=decision.unchanged + count,
+    )
+
+
+def _deciding(
+    reader: SliceReader, stored: StoredSlice, deletes: pa.Table
+) -> tuple[pa.Table, pa.ChunkedArray, int]:
+    """The deletes that are appended, their ordering values, and how many of them delete a stored record."""
+    ordering_field = reader.ordering_field
+    assert ordering_field is not None
+    live, gone = _known(reader, stored, deletes[columns.RECORD_KEY])
+    own = merge.ordering_values(deletes, ordering_field)
+    is_live = pc.is_valid(at_live := _places(deletes, live[columns.RECORD_KEY]))
+    known = pc.if_else(
+        is_live,
+        merge.ordering_values(live, ordering_field).take(at_live),
+        gone[log_merge.ORDERING].take(_places(deletes, gone[log_merge.KEY])),
+    )
+    has_value = pc.is_valid(own)
+    is_late = pc.fill_null(pc.less(own, known), False)
+    is_kept = pc.if_else(has_value, pc.invert(is_late), is_live)
+    values = pc.if_else(has_value, own, known)
+    hits = pc.sum(pc.and_(is_kept, is_live)).as_py() or 0
+    return deletes.filter(is_kept), pa.chunked_array(values).filter(is_kept), int(hits)
+
+
+def _known(reader: SliceReader, stored: StoredSlice, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """The records with one of the keys, and the deletes of others that the log files have."""
+    narrow = reader.of_keys()
+    changes = narrow.changes(stored)
+    wanted = keys.cast(pa.string()).combine_chunks()
+    parts = [
+        rows.filter(pc.is_in(rows[columns.RECORD_KEY], value_set=wanted))
+        for rows in narrow.merged(stored, changes)
+    ]
+    return pa.concat_tables(parts), changes.deletes
+
+
+def _places(deletes: pa.Table, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    own = deletes[columns.RECORD_KEY].cast(pa.large_string())
+    return pc.index_in(own, value_set=keys.cast(pa.large_string()).combine_chunks())

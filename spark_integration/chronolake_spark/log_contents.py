@@ -1,0 +1,201 @@
+"""The contents of log files in Arrow: records and deletes, to blocks and back. No Spark.
+
+Blocks of records are Parquet, or Avro where the table says so (docs/concepts/hudi.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronolake_hudi import avro_schema, log_blocks, log_files
+from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
+from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue
+from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
+from chronolake_model.tables import SchemaField
+from chronolake_spark import arrow_types, base_files, columns, errors, layouts, log_merge
+from chronolake_spark.base_files import Folder
+from chronolake_spark.stored_slices import StoredFile
+
+BLOCK_ROWS: Final = 250_000
+"""Records of a block at most: Hudi's readers hold a block in memory."""
+_COMPACT: Final = "compact the table with the Hudi that wrote it"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """The format of a table's log files: the Avro schema for headers, and the kind of blocks."""
+
+    schema: str
+    has_avro_blocks: bool
+
+    @classmethod
+    def of(cls, table_name: str, fields: Sequence[SchemaField], *, has_avro_blocks: bool) -> LogFormat:
+        """The format for a table ``namespace.name`` with these columns."""
+        name = table_name.rpartition(".")[2]
+        return cls(
+            avro_schema.encode(avro_schema.of_table(name, fields, meta=True)), has_avro_blocks=has_avro_blocks
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """The records and deletes of one log file or of several, in their order; see ``log_merge``."""
+
+    records: pa.Table
+    deletes: pa.Table
+
+
+def write(
+    folder: Folder,
+    path: str,
+    time: str,
+    format_: LogFormat,
+    records: pa.Table,
+    deleted: Sequence[DeletedRecord],
+) -> int:
+    """Write a log file of the instant ``time`` and return its size in bytes."""
+    with folder.create(path) as sink:
+        for first in range(0, len(records), BLOCK_ROWS):
+            sink.write(log_files.encode(_data_block(time, format_, records.slice(first, BLOCK_ROWS))))
+        if deleted:
+            sink.write(log_files.encode(log_blocks.delete_block(time, format_.schema, deleted)))
+        return int(sink.tell())
+
+
+def read(
+    folder: Folder,
+    files: Iterable[tuple[StoredFile, Sequence[SchemaField]]],
+    layout: pa.Schema,
+    ordering_field: str | None,
+) -> LogContents:
+    """The contents of log files, each with the columns of the schema version that it was written with.
+
+    Raises ``LogFileDamaged`` and ``LogFileUnsupported``.
+    """
+    ordering_type = None if ordering_field is None else layout.field(ordering_field).type
+    records, deletes = [layout.empty_table()], [_deletes([], "", ordering_type)]
+    for file, fields in files:
+        with _errors_of(file.path), _opened(folder, file) as stream:
+            for block in _unrolled(log_files.read(stream, file.size_bytes, file.path), file.path):
+                if block.type is BlockType.DELETE:
+                    time = _time_of(block, file.path)
+                    deletes.append(_deletes(log_blocks.read_deletes(block, file.path), time, ordering_type))
+                else:
+                    records.append(_records(block, file, fields, layout))
+    return LogContents(pa.concat_tables(records), pa.concat_tables(deletes))
+
+
+def deleted_records(
+    keys: pa.Table, partition_path: str, field: SchemaField | None, values: pa.ChunkedArray | None
+) -> list[DeletedRecord]:
+    """Deletes of keys; ``values`` are their ordering values in the column ``field``, null for none.
+
+    Raises ``LogFileUnsupported`` if the ordering values have a type that delete blocks do not hold.
+    """
+    names = keys[columns.RECORD_KEY].to_pylist()
+    if field is None or values is None:
+        return [DeletedRecord(name, partition_path) for name in names]
+    with _errors_of("a log file"):
+        wrapper = log_blocks.wrapper_of(field.type)
+    return [
+        DeletedRecord(name, partition_path, None if value is None else OrderingValue(wrapper, value))
+        for name, value in zip(names, _plain(values).to_pylist(), strict=True)
+    ]
+
+
+def _data_block(time: str, format_: LogFormat, records: pa.Table) -> LogBlock:
+    if format_.has_avro_blocks:
+        return log_blocks.avro_block(time, format_.schema, records.to_pylist(maps_as_pydicts="strict"))
+    sink = pa.BufferOutputStream()
+    schema = arrow_types.without_small_integers(records.schema)
+    base_files.write_rows(sink, schema, [records.cast(schema)])
+    return log_blocks.parquet_block(time, format_.schema, sink.getvalue().to_pybytes())
+
+
+def _unrolled(blocks: Iterable[LogBlock], path: str) -> Iterator[LogBlock]:
+    """The blocks with records and deletes. Refuses what is not read here."""
+    for block in blocks:
+        if block.type not in (BlockType.PARQUET_DATA, BlockType.AVRO_DATA, BlockType.DELETE):
+            raise UnsupportedFormat(path, f"blocks of the type {block.type.name} are not read", _COMPACT)
+        if block.is_partial:
+            raise UnsupportedFormat(path, "records with some of the columns are not read", _COMPACT)
+        if HeaderKey.COMPACTED_BLOCK_TIMES in block.header:
+            raise UnsupportedFormat(path, "blocks of a log compaction are not read", _COMPACT)
+        yield block
+
+
+def _records(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema) -> pa.Table:
+    if block.type is BlockType.AVRO_DATA:
+        stored = arrow_types.file_layout(fields)
+        rows = pa.Table.from_pylist(list(log_blocks.read_avro(block, file.path)), schema=stored)
+        return layouts.in_layout(rows, stored, layout)
+    with pq.ParquetFile(pa.BufferReader(block.content)) as parquet:
+        stored = layouts.stored_schema(parquet, None if file.has_field_ids else fields, file.path)
+        rows = parquet.read(columns=layouts.columns_of(stored, layout))
+        return layouts.in_layout(rows, stored, layout)
+
+
+def _deletes(deleted: Sequence[DeletedRecord], time: str, ordering_type: pa.DataType | None) -> pa.Table:
+    arrays = {
+        log_merge.KEY: pa.array([record.record_key for record in deleted], pa.large_string()),
+        log_merge.TIME: pa.array([time] * len(deleted), pa.string()),
+    }
+    if ordering_type is not None:
+        values = [None if (value := record.ordering_value) is None else value.value for record in deleted]
+        arrays[log_merge.ORDERING] = _typed(values, ordering_type)
+    return pa.table(arrays)
+
+
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Ordering values as delete blocks have them: days and microseconds for dates and timestamps."""
+    if pa.types.is_date(values.type):
+        return values.cast(pa.int32())
+    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
+
+
+def _typed(values: Sequence[Any], ordering_type: pa.DataType) -> pa.Array:
+    if pa.types.is_date(ordering_type):
+        return pa.array(values, pa.int32()).cast(ordering_type)
+    if pa.types.is_timestamp(ordering_type):
+        return pa.array(values, pa.int64()).cast(ordering_type)
+    return pa.array(values, ordering_type)
+
+
+def _time_of(block: LogBlock, path: str) -> str:
+    if block.instant_time is None:
+        raise DamagedFile(path, "a block has no instant in its header", _COMPACT)
+    return block.instant_time
+
+
+@contextlib.contextmanager
+def _opened(folder: Folder, file: StoredFile) -> Iterator[pa.NativeFile]:
+    try:
+        stream = folder.filesystem.open_input_stream(folder.path(file.path), buffer_size=1 << 20)
+    except FileNotFoundError as exc:
+        raise DamagedFile(
+            file.path,
+            "it is on the table's timeline but not in storage",
+            "restore it, or restore the table to a savepoint before it was lost",
+        ) from exc
+    with stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Turns the errors of the format into those of the integration."""
+    try:
+        yield
+    except UnsupportedFormat as exc:
+        raise errors.LogFileUnsupported(str(exc), {"path": path}) from exc
+    except HudiFormatError as exc:
+        raise errors.LogFileDamaged(str(exc), {"path": path}) from exc
+    except pa.ArrowInvalid as exc:
+        detail = f"{path}: its content cannot be read ({exc}); restore the file from a copy"
+        raise errors.LogFileDamaged(detail, {"path": path}) from exc

@@ -1,0 +1,194 @@
+"""The merge of the log files of a file slice, in Arrow: which change of a key counts. No Spark, no storage.
+
+All versions of a key are compared, those of the base file too: the larger ordering value wins, and at equal
+values, or without an ordering field, the later commit, by its requested time (``_hoodie_commit_time``). A
+record without ordering value is the smallest. A delete has the ordering value that its writer gave it; a delete
+without one, which only other writers append to a table with an ordering field, holds against all records of
+earlier commits. So the result does not depend on the order in which instants completed, nor on the compactions
+between them, except that a compaction forgets deletes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake_spark import columns, merge
+from chronolake_spark.merge import Mask
+
+KEY, ORDERING, TIME = "key", "ordering", "time"
+"""The columns of deletes: key, ordering value if the table has an ordering field, and commit time."""
+_RANK, _ROW, _BARRIER = "rank", "row", "barrier"
+_NO_VERSION, _WITHOUT_VALUE, _WITH_VALUE = -1, 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class LatestChanges:
+    """The latest change of each key in the log files of a slice.
+
+    ``versions`` has one row per key: the rank and the values by which it is compared, the row of ``records``
+    that has the record, or -1 for a delete, and the commit time up to which a delete without ordering value
+    deletes all records.
+    """
+
+    records: pa.Table
+    versions: pa.Table
+    ordering_field: str | None
+
+    @property
+    def deletes(self) -> pa.Table:
+        """The keys whose latest change is a delete with an ordering value, with this value."""
+        is_delete = pc.and_(pc.less(self.versions[_ROW], 0), pc.greater(self.versions[_RANK], _NO_VERSION))
+        names = [KEY] if self.ordering_field is None else [KEY, ORDERING]
+        return self.versions.filter(is_delete).select(names)
+
+
+def latest_changes(records: pa.Table, deletes: pa.Table, ordering_field: str | None) -> LatestChanges:
+    """The latest change of each key. ``records`` have at least key, commit time and ordering field."""
+    ordering_type = None if ordering_field is None else records.schema.field(ordering_field).type
+    versions = pa.concat_tables(
+        [_versions_of_records(records, ordering_field), _versions_of_deletes(deletes, ordering_type)]
+    )
+    barriers = None
+    if ordering_field is not None:
+        versions, barriers = _without_barriers(versions)
+    versions = _last_per_key(versions)
+    return LatestChanges(records, _with_barriers(versions, barriers), ordering_field)
+
+
+def surviving(base: pa.Table, changes: LatestChanges) -> tuple[Mask, Mask]:
+    """Which rows of the base file count, and which keys of ``changes`` have such a row."""
+    keys = base[columns.RECORD_KEY].cast(pa.large_string())
+    match = pc.index_in(keys, value_set=changes.versions[KEY].combine_chunks())
+    is_matched = _mask(pc.is_valid(match))
+    stays = np.zeros(len(changes.versions), dtype=np.bool_)
+    if not is_matched.any():
+        return ~is_matched, stays
+    positions = pc.drop_null(match)
+    old, new = base.filter(pa.array(is_matched)), changes.versions.take(positions)
+    wins = _wins(old, new, changes.ordering_field)
+    kept = ~is_matched
+    kept[is_matched] = wins
+    stays[positions.to_numpy()[wins]] = True
+    return kept, stays
+
+
+def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
+    """The records of the log files that count, except where ``stays`` says that the base file has the key."""
+    rows: npt.NDArray[np.int64] = changes.versions[_ROW].to_numpy()
+    return changes.records.take(pa.array(rows[(rows >= 0) & ~stays]))
+
+
+def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask:
+    """Row by row: whether the record of the base file wins against the change of its key."""
+    time = base[columns.COMMIT_TIME]
+    is_later = _mask(pc.fill_null(pc.greater(time, changes[TIME]), False))
+    ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
+    no_version = ranks == _NO_VERSION
+    if ordering_field is None:
+        latest: Mask = is_later | no_version
+        return latest
+    ordering = merge.ordering_values(base, ordering_field)
+    own_ranks = _ranks(ordering)
+    is_same_rank = own_ranks == ranks
+    is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))
+    is_equal = _mask(pc.fill_null(pc.equal(ordering, changes[ORDERING]), False)) | (own_ranks == _WITHOUT_VALUE)
+    wins = (own_ranks > ranks) | (is_same_rank & (is_greater | (is_equal & is_later)))
+    is_deleted = _mask(pc.fill_null(pc.less_equal(time, changes[_BARRIER]), False))
+    decided: Mask = (wins | no_version) & ~is_deleted
+    return decided
+
+
+def _versions_of_records(records: pa.Table, ordering_field: str | None) -> pa.Table:
+    arrays = {
+        KEY: records[columns.RECORD_KEY].cast(pa.large_string()),
+        TIME: records[columns.COMMIT_TIME].cast(pa.string()),
+        _ROW: pa.array(np.arange(len(records))),
+        _RANK: pa.array(np.full(len(records), _WITH_VALUE, np.int8)),
+    }
+    if ordering_field is not None:
+        arrays[ORDERING] = merge.ordering_values(records, ordering_field)
+        arrays[_RANK] = pa.array(_ranks(arrays[ORDERING]))
+    return pa.table(arrays)
+
+
+def _versions_of_deletes(deletes: pa.Table, ordering_type: pa.DataType | None) -> pa.Table:
+    """Rank and row of a delete without ordering value, in a table with an ordering field, are -1."""
+    arrays = {
+        KEY: deletes[KEY].cast(pa.large_string()),
+        TIME: deletes[TIME].cast(pa.string()),
+        _ROW: pa.array(np.full(len(deletes), -1, np.int64)),
+        _RANK: pa.array(np.full(len(deletes), _WITH_VALUE, np.int8)),
+    }
+    if ordering_type is not None:
+        arrays[ORDERING] = deletes[ORDERING].cast(ordering_type)
+        has_value = _mask(pc.is_valid(arrays[ORDERING]))
+        arrays[_RANK] = pa.array(np.where(has_value, _WITH_VALUE, _NO_VERSION).astype(np.int8))
+    return pa.table(arrays)
+
+
+def _without_barriers(versions: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+    """The versions that no delete without ordering value deletes, and the latest such delete of each key."""
+    is_barrier = pc.equal(versions[_RANK], _NO_VERSION)
+    barriers = versions.filter(is_barrier).group_by(KEY).aggregate([(TIME, "max")])
+    barriers = barriers.select([KEY, f"{TIME}_max"]).rename_columns([KEY, _BARRIER])
+    if not len(barriers):
+        return versions, None
+    others = versions.filter(pc.invert(is_barrier))
+    times = _looked_up(others[KEY], barriers)
+    is_alive = pc.fill_null(pc.greater(others[TIME], times), True)
+    return others.filter(is_alive), barriers
+
+
+def _with_barriers(versions: pa.Table, barriers: pa.Table | None) -> pa.Table:
+    if barriers is None:
+        return versions.append_column(_BARRIER, pa.nulls(len(versions), pa.string()))
+    known = versions.append_column(_BARRIER, _looked_up(versions[KEY], barriers))
+    gone = barriers.filter(pc.invert(pc.is_in(barriers[KEY], value_set=versions[KEY].combine_chunks())))
+    count = len(gone)
+    arrays = {
+        KEY: gone[KEY],
+        TIME: pa.nulls(count, pa.string()),
+        _ROW: pa.array(np.full(count, -1, np.int64)),
+        _RANK: pa.array(np.full(count, _NO_VERSION, np.int8)),
+        ORDERING: pa.nulls(count, versions.schema.field(ORDERING).type),
+        _BARRIER: gone[_BARRIER],
+    }
+    return pa.concat_tables([known, pa.table({name: arrays[name] for name in known.column_names})])
+
+
+def _looked_up(keys: pa.ChunkedArray, barriers: pa.Table) -> pa.ChunkedArray:
+    match = pc.index_in(keys, value_set=barriers[KEY].combine_chunks())
+    return barriers[_BARRIER].take(match)
+
+
+def _last_per_key(versions: pa.Table) -> pa.Table:
+    """The version of each key that wins; of equal ones the last."""
+    keys = versions[KEY].combine_chunks()
+    distinct = pc.unique(keys)
+    if len(distinct) == len(keys):
+        return versions
+    sortable = {
+        KEY: pc.index_in(keys, value_set=distinct),
+        **{name: versions[name] for name in (_RANK, ORDERING, TIME) if name in versions.column_names},
+        "number": pa.array(np.arange(len(versions))),
+    }
+    order = pc.sort_indices(
+        pa.table(sortable), sort_keys=[(name, "ascending", "at_start") for name in sortable]
+    ).to_numpy()
+    numbers = sortable[KEY].to_numpy(zero_copy_only=False)[order]
+    is_last = np.append(numbers[1:] != numbers[:-1], True)
+    return versions.take(pa.array(np.sort(order[is_last])))
+
+
+def _ranks(ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:
+    return np.where(_mask(pc.is_valid(ordering)), _WITH_VALUE, _WITHOUT_VALUE).astype(np.int8)
+
+
+def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:
+    mask: Mask = booleans.to_numpy(zero_copy_only=False)
+    return mask

@@ -1,0 +1,174 @@
+"""Frames of file slices. Spark reads those without log files itself; executors merge the others in Arrow.
+
+Executors also read all files in S3, as writers do, because Spark has no file system for S3 without extra
+packages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
+from chronolake_spark import bucket_reader, columns, layouts, schema, slice_reader, stored_slices
+from chronolake_spark.base_files import Folder
+from chronolake_spark.bucket_reader import Reader
+from chronolake_spark.evolution import Versions
+from chronolake_spark.slice_reader import SliceReader
+
+_READ_TASKS_PER_CORE = 4
+_DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+def records(
+    spark: SparkSession,
+    written: Versions,
+    slices: Sequence[FileSlice],
+    names: Sequence[str],
+    *,
+    times: Sequence[str] | None = None,
+) -> DataFrame:
+    """The records of slices, with at least the columns ``names`` of the present layout.
+
+    With ``times`` those that instants of these requested times wrote last.
+    """
+    on_executors = [slice_ for slice_ in slices if slice_.log_files or _is_in_s3(written)]
+    files = [slice_.base_file for slice_ in slices if slice_.base_file and not slice_.log_files]
+    frames = [] if _is_in_s3(written) else _native(spark, written, files)
+    layout = [*columns.META, *(field.name for field in written.table.schema)]
+    wanted = [name for name in layout if name in names]
+    frames = [
+        frame.select(*(sf.col(schema.quoted(name)) for name in wanted)) for frame in _filtered(frames, times)
+    ]
+    if on_executors or not frames:
+        frames.append(_merged(spark, written, on_executors, wanted, times))
+    return functools.reduce(DataFrame.union, frames)
+
+
+def deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFileGroup]) -> DataFrame:
+    """The records of the slices before whose key the slice after, of the same group, does not have."""
+    groups = [
+        (stored_slices.of(group.before).to_json(), group.after and stored_slices.of(group.after).to_json())
+        for group in changed
+        if group.before is not None
+    ]
+    struct = schema.file_struct_of(written.table.schema)
+    if not groups:
+        return spark.createDataFrame([], struct)
+    tasks = min(len(groups), spark.sparkContext.defaultParallelism)
+    frame = spark.createDataFrame(groups, bucket_reader.GROUP_SCHEMA).repartition(tasks)
+    return frame.mapInArrow(_DeletedRows(written, struct), struct)
+
+
+def _filtered(frames: Sequence[DataFrame], times: Sequence[str] | None) -> Sequence[DataFrame]:
+    if times is None:
+        return frames
+    return [frame.where(sf.col(columns.COMMIT_TIME).isin(list(times))) for frame in frames]
+
+
+def _native(spark: SparkSession, written: Versions, files: Sequence[DataFile]) -> list[DataFrame]:
+    by_version: dict[int, list[DataFile]] = {}
+    layouts_of = {version: written.layout_of(version) for version in {file.schema_version for file in files}}
+    for file in files:
+        by_version.setdefault(layouts_of[file.schema_version], []).append(file)
+    return [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]
+
+
+def _of_version(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
+    """The records of files that were written with one version of the schema, in the columns of now."""
+    struct = schema.file_struct_of(written.fields_of(version))
+    root = _spark_root(written.table.base_path)
+    # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
+    # takes [ and { in them for patterns.
+    reader = spark.read.schema(struct).options(recursiveFileLookup="true", __globPaths__="false")
+    with _files_listed_by_the_driver(spark):
+        rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
+    if version == written.table.schema_version:
+        return rows
+    return rows.select(*written.present_columns(version))
+
+
+def _merged(
+    spark: SparkSession,
+    written: Versions,
+    slices: Sequence[FileSlice],
+    names: Sequence[str],
+    times: Sequence[str] | None,
+) -> DataFrame:
+    whole = schema.file_struct_of(written.table.schema)
+    # A frame of rows needs a column.
+    read = set(names or [columns.RECORD_KEY]) | (set() if times is None else {columns.COMMIT_TIME})
+    struct = StructType([field for field in whole if field.name in read])
+    if not slices:
+        return spark.createDataFrame([], struct).select(*(schema.quoted(name) for name in names))
+    tasks = min(len(slices), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    texts = [(stored_slices.of(slice_).to_json(),) for slice_ in slices]
+    frame = spark.createDataFrame(texts, bucket_reader.SLICE_SCHEMA).repartition(tasks)
+    rows = frame.mapInArrow(_StoredRows(written, struct, times), struct)
+    return rows.select(*(sf.col(schema.quoted(name)) for name in names))
+
+
+class _OnExecutor:
+    """What the functions that ``mapInArrow`` runs must know to read slices, in the columns of ``struct``."""
+
+    def __init__(self, written: Versions, struct: StructType) -> None:
+        self._location = (written.table.base_path, written.storage_options)
+        self._fields = written.all_fields()
+        own = to_arrow_schema(schema.struct_of(written.table.schema), timezone="UTC")
+        layout = layouts.file_schema(own, written.table.schema)
+        self._layout = pa.schema([layout.field(name) for name in struct.names])
+        self._ordering = slice_reader.ordering_of(layout, written.table.ordering_field)
+
+    def reader(self) -> Reader:
+        """The reader of the slices, made on the executor."""
+        folder = Folder.of(*self._location)
+        return Reader(SliceReader(folder, self._layout, self._fields, self._ordering))
+
+
+class _StoredRows(_OnExecutor):
+    """The function that reads slices."""
+
+    def __init__(self, written: Versions, struct: StructType, times: Sequence[str] | None) -> None:
+        super().__init__(written, struct)
+        self._times = times
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.reader().rows_of(batches, self._times)
+
+
+class _DeletedRows(_OnExecutor):
+    """The function that finds deleted records."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.reader().deleted_rows(batches)
+
+
+def _is_in_s3(written: Versions) -> bool:
+    return written.table.base_path.startswith("s3://")
+
+
+def _spark_root(base_path: str) -> str:
+    """The base path in the form that Spark needs.
+
+    Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.
+    """
+    folder = Folder.of(base_path)
+    return f"file://{folder.root}" if isinstance(folder.filesystem, LocalFileSystem) else base_path.rstrip("/")
+
+
+@contextlib.contextmanager
+def _files_listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
+    """Let the driver look at the files itself: a job with a task per file takes sixteen times as long."""
+    before = spark.conf.get(_DISCOVERY_THRESHOLD)
+    spark.conf.set(_DISCOVERY_THRESHOLD, "1000000")
+    try:
+        yield
+    finally:
+        spark.conf.set(_DISCOVERY_THRESHOLD, before)

@@ -1,0 +1,91 @@
+"""Reads file slices on executors: the base file row group by row group, merged with the log files.
+
+It holds in memory a row group of the base file, and the records of the slice's log files, in the columns that
+are read. No Spark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from chronolake import field_ids
+from chronolake_model.tables import SchemaField
+from chronolake_spark import base_files, columns, layouts, log_contents, log_merge
+from chronolake_spark.log_merge import LatestChanges
+from chronolake_spark.stored_slices import StoredFile, StoredSlice
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReader:
+    """Reads slices from a table's folder, in a layout of the table.
+
+    ``fields`` has the columns of each version of the schema that files were written with, ``ordering`` the
+    ordering field of the table with its field id.
+    """
+
+    folder: base_files.Folder
+    layout: pa.Schema
+    fields: Mapping[int, Sequence[SchemaField]]
+    ordering: pa.Field | None
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The name of the ordering field."""
+        return None if self.ordering is None else str(self.ordering.name)
+
+    def of_keys(self) -> SliceReader:
+        """The same reader for record keys and ordering values only."""
+        return dataclasses.replace(self, layout=_with_columns(pa.schema([]), self.ordering))
+
+    def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
+        """The records of a slice."""
+        if not stored.logs:
+            yield from self._base_rows(stored.base, self.layout)
+            return
+        yield from self.merged(stored, self.changes(stored))
+
+    def changes(self, stored: StoredSlice) -> LatestChanges:
+        """What the log files of a slice change, in the columns that a merge needs."""
+        layout = _with_columns(self.layout, self.ordering)
+        files = [(file, self.fields[file.schema_version]) for file in stored.logs]
+        contents = log_contents.read(self.folder, files, layout, self.ordering_field)
+        return log_merge.latest_changes(contents.records, contents.deletes, self.ordering_field)
+
+    def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
+        """The records of a slice with these changes."""
+        stays = np.zeros(len(changes.versions), dtype=np.bool_)
+        for rows in self._base_rows(stored.base, _with_columns(self.layout, self.ordering)):
+            kept, kept_keys = log_merge.surviving(rows, changes)
+            stays |= kept_keys
+            yield rows.select(self.layout.names).filter(pa.array(kept))
+        yield log_merge.records_left(changes, stays).select(self.layout.names)
+
+    def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
+        if file is None:
+            return
+        with base_files.open_base_file(self.folder, file.path, file.size_bytes) as parquet:
+            fields = None if file.has_field_ids else self.fields[file.schema_version]
+            stored = layouts.stored_schema(parquet, fields, file.path)
+            names = layouts.columns_of(stored, layout)
+            for index in range(parquet.num_row_groups):
+                yield layouts.in_layout(parquet.read_row_group(index, columns=names), stored, layout)
+
+
+def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | None:
+    """The ordering field in a table's layout."""
+    return None if ordering_field is None else layout.field(ordering_field)
+
+
+def _with_columns(layout: pa.Schema, ordering: pa.Field | None) -> pa.Schema:
+    """The layout with the columns by which versions of a record are compared."""
+    meta = [pa.field(name, pa.string()) for name in (columns.RECORD_KEY, columns.COMMIT_TIME)]
+    needed: Iterable[pa.Field] = [
+        *field_ids.by_names(pa.schema(meta), []),
+        *([] if ordering is None else [ordering]),
+    ]
+    return pa.schema([*layout, *(field for field in needed if field.name not in layout.names)])

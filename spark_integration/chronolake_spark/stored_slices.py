@@ -1,0 +1,60 @@
+"""File slices as executors get them: the base file and the log files that a reader merges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from chronolake_model.files import DataFile, FileSlice
+
+
+class StoredFile(msgspec.Struct, frozen=True, array_like=True):
+    """A base file or a log file; ``path`` is relative to the table's base path.
+
+    ``schema_version`` is the version of the schema with which it was written, ``has_field_ids`` whether it
+    carries the field ids of its columns.
+    """
+
+    path: str
+    size_bytes: int
+    schema_version: int
+    has_field_ids: bool
+
+
+class StoredSlice(msgspec.Struct, frozen=True, array_like=True):
+    """The files of one file group that a reader merges. ``base`` is None if the group began with log files."""
+
+    partition_path: str
+    file_id: str
+    base: StoredFile | None
+    logs: list[StoredFile] = []
+
+    def to_json(self) -> str:
+        """The text of the slice."""
+        return msgspec.json.encode(self).decode()
+
+
+def from_json(text: str) -> StoredSlice:
+    """The slice in a text of ``StoredSlice.to_json``."""
+    return msgspec.json.decode(text, type=StoredSlice)
+
+
+def of(slice_: FileSlice) -> StoredSlice:
+    """The slice as an answer of the server has it."""
+    base = None if slice_.base_file is None else _file(slice_.base_file)
+    return StoredSlice(slice_.partition_path, slice_.file_id, base, list(map(_file, slice_.log_files)))
+
+
+def schema_versions(slices: Iterable[FileSlice]) -> set[int]:
+    """The versions of the schema that the files of the slices were written with."""
+    return {file.schema_version for slice_ in slices for file in files_of(slice_)}
+
+
+def files_of(slice_: FileSlice) -> list[DataFile]:
+    """The base file, if there is one, and the log files."""
+    return [*([] if slice_.base_file is None else [slice_.base_file]), *slice_.log_files]
+
+
+def _file(file: DataFile) -> StoredFile:
+    return StoredFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)

@@ -1,0 +1,35 @@
+"""The slices that write stats leave, as the server would answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import UNSET
+
+from chronolake_model.file_names import FileKind, bucket_of, parse_file_name, relative_path
+from chronolake_model.files import WriteStat
+from chronolake_spark.bucket_writer import FileGroup
+from chronolake_spark.stored_slices import StoredFile, StoredSlice
+
+
+def slices_after(
+    slices: Mapping[FileGroup, StoredSlice], stats: Iterable[WriteStat]
+) -> dict[FileGroup, StoredSlice]:
+    """The slices by file group, after an instant has completed with these write stats."""
+    after = dict(slices)
+    for stat in stats:
+        group = FileGroup(stat.partition_path, bucket_of(stat.file_id))
+        if parse_file_name(stat.file_name).kind is FileKind.LOG:
+            before = after[group]
+            after[group] = msgspec.structs.replace(before, logs=[*before.logs, stored_file(stat)])
+        else:
+            after[group] = StoredSlice(stat.partition_path, stat.file_id, stored_file(stat))
+    return after
+
+
+def stored_file(stat: WriteStat) -> StoredFile:
+    """The file of a write stat, written with the first version of the schema."""
+    path = relative_path(stat.partition_path, stat.file_name)
+    has_field_ids = stat.has_field_ids is not UNSET and stat.has_field_ids
+    return StoredFile(path, stat.size_bytes, 1, has_field_ids)

@@ -1,0 +1,80 @@
+"""Merge-on-read tables, written and read through Spark; hudi-rs reads each published state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from chronolake_model.publication import PublicationState
+from chronolake_model.vocabulary import TableType
+from chronolake_spark import SparkTable, row_counts
+from chronolake_spark.write_counts import RowCounts
+
+pytestmark = pytest.mark.spark
+NewTable = Callable[..., SparkTable]
+SCHEMA = "id bigint not null, day string, amount int, ts bigint not null"
+
+
+def orders(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def new_orders(spark: SparkSession, new_table: NewTable, **definition: Any) -> SparkTable:
+    definition = {"type": TableType.MERGE_ON_READ, "ordering_field": "ts", "buckets": 2, **definition}
+    return new_table(orders(spark), "id", **definition)
+
+
+def logs_of(table: SparkTable) -> list[int]:
+    """The number of log files of each slice."""
+    return sorted(len(slice_.log_files) for slice_ in table.metastore.snapshot().slices)
+
+
+def is_read_by_hudi(table: SparkTable) -> bool:
+    """Whether the last state is published: then hudi-rs has read it, and the same rows as Chronolake."""
+    publication = table.metastore.publish()
+    return publication.state is PublicationState.PUBLISHING and not publication.lag_versions
+
+
+@pytest.mark.parametrize("log_blocks", ["parquet", "avro"])
+def test_upserts_and_deletes_append_log_files_that_reads_merge(
+    spark: SparkSession, new_table: NewTable, log_blocks: str
+) -> None:
+    table = new_orders(spark, new_table, buckets=1, properties={"hudi.log-blocks": log_blocks})
+    first = table.insert(orders(spark, (1, "a", 10, 5), (2, "a", 20, 5), (3, "a", 30, 5)))
+    second = table.upsert(orders(spark, (1, "a", 11, 6), (2, "a", 0, 4), (4, "b", 40, 1)))
+    third = table.delete(orders(spark, (3, "a", 0, 0)).select("id"))
+    assert logs_of(table) == [2]
+    assert is_read_by_hudi(table)
+    assert rows_of(table.read()) == [(1, "a", 11, 6), (2, "a", 20, 5), (4, "b", 40, 1)]
+    assert rows_of(table.read(view="read_optimized")) == [(1, "a", 10, 5), (2, "a", 20, 5), (3, "a", 30, 5)]
+    assert rows_of(table.read(second.completion_time, columns=["amount", "id"])) == [
+        (11, 1),
+        (20, 2),
+        (30, 3),
+        (40, 4),
+    ]
+    assert rows_of(table.read(filter="id = 4")) == [(4, "b", 40, 1)]
+    assert rows_of(table.changes(first.completion_time)) == [
+        (1, "a", 11, 6, "upsert"),
+        (3, "a", 30, 5, "delete"),
+        (4, "b", 40, 1, "upsert"),
+    ]
+    assert rows_of(table.changes(second.completion_time)) == [(3, "a", 30, 5, "delete")]
+    assert row_counts(third) == RowCounts(1, 0, 0, 1, 0, 0)
+
+
+def test_without_ordering_field_the_later_commit_wins(spark: SparkSession, new_table: NewTable) -> None:
+    table = new_orders(spark, new_table, ordering_field=None)
+    table.upsert(orders(spark, *((id, "a", 0, 0) for id in range(6))))
+    table.upsert(orders(spark, (1, "a", 1, 9), (2, "a", 1, 9)))
+    table.delete(orders(spark, (1, "a", 0, 0), (3, "a", 0, 0)).select("id"))
+    table.upsert(orders(spark, (1, "a", 2, 1), (2, "a", 2, 1)))
+    assert rows_of(table.read().where("id < 5").select("id", "amount")) == [(0, 0), (1, 2), (2, 2), (4, 0)]
+    assert is_read_by_hudi(table)
