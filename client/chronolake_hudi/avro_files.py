@@ -16,7 +16,7 @@ import fastavro
 import msgspec
 from fastavro.schema import SchemaParseException
 
-from chronolake_hudi import avro_bounds
+from chronolake_hudi import avro_bounds, avro_values
 from chronolake_hudi.errors import DamagedFile
 
 Codec = Literal["null", "deflate"]
@@ -63,9 +63,9 @@ def decode(content: bytes, path: str) -> dict[str, Any]:
     """The record in the file ``path``, by the schema in the file itself.
 
     Raises ``DamagedFile`` for an empty file, for each file that is cut off or longer than its blocks, and for
-    one that holds anything but a single record of up to ``RECORD_BYTES_MAX`` bytes, by a
-    schema with bounds (``avro_bounds``) and in a codec of Hudi's. Avro has no checksum: a changed byte within
-    the record may pass.
+    one that holds anything but a single record of up to ``RECORD_BYTES_MAX`` bytes and
+    ``avro_values.VALUES_MAX`` values, by a schema with bounds (``avro_bounds``) and in a codec of Hudi's. Avro
+    has no checksum: a changed byte within the record may pass.
     """
     if not content:
         raise DamagedFile(path, "the file is empty", _ADVICE)
@@ -100,7 +100,9 @@ def _read(stream: io.BytesIO, size: int, path: str) -> object:
             encoded = block
     if values != 1:
         raise DamagedFile(path, f"the file has {values:,} values, not a single record", _ADVICE)
-    content = io.BytesIO(_decompressed(encoded, header.get("avro.codec", b"null"), path))
+    decompressed = _decompressed(encoded, header.get("avro.codec", b"null"), path)
+    avro_values.refuse_many(decompressed, parsed, path, _ADVICE)
+    content = io.BytesIO(decompressed)
     value: object = fastavro.schemaless_reader(content, parsed, None)
     if content.read(1):
         raise ValueError("the block is longer than its record")

@@ -31,7 +31,7 @@ from typing import Any, Final
 import fastavro
 import msgspec
 
-from chronolake_hudi import avro_bounds, metadata_schemas
+from chronolake_hudi import avro_bounds, avro_values, metadata_schemas
 from chronolake_hudi.avro_files import UNREADABLE
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
@@ -260,6 +260,7 @@ class _Content:
     def record(self, encoded: bytes, schema: metadata_schemas.Schema) -> dict[str, Any]:
         stream = io.BytesIO(encoded)
         try:
+            avro_values.refuse_many(encoded, schema, self._path, _ADVICE)
             # A record of a union with other records comes with its name.
             values: object = fastavro.schemaless_reader(
                 stream, dict(schema), None, return_record_name=True, return_record_name_override=True

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
 from typing import Any
 
+import fastavro
 import pytest
+from hypothesis import given, strategies as st
 
-from chronolake_hudi import avro_bounds, avro_files, log_blocks
+from chronolake_hudi import avro_bounds, avro_files, avro_values, log_blocks
 from chronolake_hudi.errors import DamagedFile
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
 
@@ -18,7 +21,7 @@ NULLS = {"type": "array", "items": "null"}
 
 def long(number: int) -> bytes:
     """A number as Avro writes it."""
-    number, encoded = number << 1, b""
+    number, encoded = (number << 1) ^ (number >> 63), b""
     while number > 0x7F:
         encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
     return encoded + bytes([number])
@@ -130,6 +133,89 @@ def test_a_record_that_inflates_beyond_its_bound_is_refused(monkeypatch: pytest.
     beyond = container(record("bytes"), deflated(text(bytes(1_000_000))), codec=b"deflate")
     with pytest.raises(DamagedFile, match="more than 1,000,000 bytes"):
         avro_files.decode(beyond, "p")
+
+
+NAMED = {"type": "record", "name": "inner", "fields": [{"name": "f", "type": "int"}]}
+MANY: dict[str, Any] = {
+    "empty arrays": ({"type": "array", "items": {"type": "array", "items": "int"}}, b"\0"),
+    "empty maps": ({"type": "array", "items": {"type": "map", "values": "int"}}, b"\0"),
+    "nulls": ({"type": "array", "items": ["int", "null"]}, b"\2"),
+    "records": ({"type": "array", "items": NAMED}, b"\0"),
+    "entries of maps": ({"type": "map", "values": "boolean"}, b"\0\0"),
+}
+
+
+@pytest.mark.parametrize("codec", [b"null", b"deflate"])
+@pytest.mark.parametrize("case", MANY)
+def test_a_record_of_too_many_values_is_refused_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, case: str, codec: bytes
+) -> None:
+    monkeypatch.setattr(avro_values, "VALUES_MAX", 10_000)
+    monkeypatch.setattr(avro_values, "_BYTES_UNCOUNTED", 100)
+    type_, value = MANY[case]
+
+    def encoded(values: int) -> bytes:
+        content = long(values) + value * values + long(0)
+        return container(record(type_), content if codec == b"null" else deflated(content), codec=codec)
+
+    assert len(avro_files.decode(encoded(1_000), "p")["f0"]) in (1, 1_000)
+    with pytest.raises(DamagedFile, match="more than 10,000 values"):
+        avro_files.decode(encoded(11_000), "p")
+
+
+def test_a_log_block_with_too_many_values_in_a_record_is_refused() -> None:
+    values = avro_values.VALUES_MAX
+    value = long(values) + bytes(values) + long(0)
+    content = b"".join(number.to_bytes(4, "big") for number in (log_blocks.CONTENT_VERSION, 1, len(value)))
+    schema = json.dumps(record({"type": "array", "items": nested(1)}))
+    block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content + value)
+    with pytest.raises(DamagedFile, match="more than 10,000,000 values"):
+        list(log_blocks.read_avro(block, "p"))
+
+
+@pytest.mark.parametrize("encoded", [long(2**40), long(5), long(-5), long(1) + long(-2), b"\xff" * 200 + b"\1"])
+def test_a_damaged_record_is_refused_when_its_values_are_counted(
+    monkeypatch: pytest.MonkeyPatch, encoded: bytes
+) -> None:
+    monkeypatch.setattr(avro_values, "_BYTES_UNCOUNTED", 0)
+    with pytest.raises(DamagedFile):
+        avro_files.decode(container(record({"type": "array", "items": "string"}), encoded), "p")
+
+
+PAIRS = st.fixed_dictionaries({"f0": st.floats(allow_nan=False), "f1": st.booleans()})
+ENTRIES = st.fixed_dictionaries(
+    {
+        "f0": st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+        "f1": st.dictionaries(st.text(max_size=5), st.binary(max_size=200), max_size=4),
+        "f2": st.sampled_from(["A", "B"]),
+        "f3": st.binary(min_size=3, max_size=3),
+        "f4": PAIRS,
+        "f5": PAIRS,
+    }
+)
+
+
+@given(entries=st.lists(ENTRIES, max_size=20))
+def test_values_are_counted_as_they_were_written(entries: list[dict[str, Any]]) -> None:
+    entry = record(
+        ["null", "long"],
+        {"type": "map", "values": "bytes"},
+        {"type": "enum", "name": "kind", "symbols": ["A", "B"]},
+        {"type": "fixed", "name": "digest", "size": 3},
+        record("double", "boolean") | {"name": "pair", "namespace": "a"},
+        "a.pair",
+    )
+    schema = fastavro.parse_schema(
+        record({"type": "array", "items": entry | {"name": "entry"}}, ["null", "entry"])
+    )
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, schema, {"f0": entries, "f1": None})
+    of_entries = sum(1 + 6 + 2 * len(values["f1"]) + 2 * 2 for values in entries)
+
+    counter = avro_values._Counter(content.getvalue())
+
+    assert counter.is_bounded(schema)
+    assert counter._left == avro_values.VALUES_MAX - 2 - of_entries
 
 
 def test_a_length_beyond_the_file_is_refused() -> None:
