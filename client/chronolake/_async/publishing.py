@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import Final
 
 from chronolake import calls, errors
 from chronolake._async.transport import AsyncTransport
@@ -23,6 +24,9 @@ from chronolake_model.publication import (
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
 from chronolake_storage.publishing import Comparison, Owned
+
+INSPECTIONS_MAX: Final = 5
+"""A publication that changes its state so often is not inspected."""
 
 
 async def publish(
@@ -52,8 +56,13 @@ async def publish_if_possible(transport: AsyncTransport, location: Location, tab
 async def inspect(
     transport: AsyncTransport, location: Location, table: str, *, reads_contents: bool
 ) -> Inspection | None:
-    """What differs from a publication; None where nothing was published, or it is off. Nothing is changed."""
+    """What differs from a publication; None where nothing was published, or it is off. Nothing is changed.
+
+    Raises ``NotPublished`` if the publication pauses, resumes or is turned off again and again meanwhile.
+    """
+    attempts = 0
     while True:
+        attempts += 1
         publication = await transport.send(calls.publication.get(table))
         if publication.state is PublicationState.OFF or not publication.published_version:
             return None
@@ -65,7 +74,7 @@ async def inspect(
             )
         except errors.NotPublished:
             # It has paused, or was turned off, meanwhile.
-            if is_paused:
+            if attempts == INSPECTIONS_MAX:
                 raise
             continue
         return result

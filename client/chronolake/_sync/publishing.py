@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import Final
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
@@ -24,6 +25,9 @@ from chronolake_model.publication import (
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
 from chronolake_storage.publishing import Comparison, Owned
+
+INSPECTIONS_MAX: Final = 5
+"""A publication that changes its state so often is not inspected."""
 
 
 def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
@@ -49,8 +53,13 @@ def publish_if_possible(transport: Transport, location: Location, table: str) ->
 
 
 def inspect(transport: Transport, location: Location, table: str, *, reads_contents: bool) -> Inspection | None:
-    """What differs from a publication; None where nothing was published, or it is off. Nothing is changed."""
+    """What differs from a publication; None where nothing was published, or it is off. Nothing is changed.
+
+    Raises ``NotPublished`` if the publication pauses, resumes or is turned off again and again meanwhile.
+    """
+    attempts = 0
     while True:
+        attempts += 1
         publication = transport.send(calls.publication.get(table))
         if publication.state is PublicationState.OFF or not publication.published_version:
             return None
@@ -62,7 +71,7 @@ def inspect(transport: Transport, location: Location, table: str, *, reads_conte
             )
         except errors.NotPublished:
             # It has paused, or was turned off, meanwhile.
-            if is_paused:
+            if attempts == INSPECTIONS_MAX:
                 raise
             continue
         return result

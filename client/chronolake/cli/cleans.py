@@ -16,38 +16,40 @@ _SHOWN = 20
 """The number of files that a preview prints."""
 
 
+RetainCommitsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--retain-commits",
+        metavar="N",
+        min=1,
+        help=(
+            "Keep files that were live at the N-th newest completed write or later; the default is "
+            f"{RETAIN_COMMITS_DEFAULT}, unless another policy is given."
+        ),
+    ),
+]
+RetainHoursOption = Annotated[
+    int | None,
+    typer.Option("--retain-hours", metavar="H", min=1, help="Keep files that were live in the last H hours."),
+]
+RetainVersionsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--retain-versions",
+        metavar="V",
+        min=1,
+        help="Keep the newest V file slices of each file group, and no files of replaced file groups.",
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show the files to delete, 10,000 at most.")]
+
+
 def clean(
     table: options.TableArgument,
-    retain_commits: Annotated[
-        int | None,
-        typer.Option(
-            "--retain-commits",
-            metavar="N",
-            min=1,
-            help=(
-                "Keep files that were live at the N-th newest completed write or later; the default is "
-                f"{RETAIN_COMMITS_DEFAULT}, unless another policy is given."
-            ),
-        ),
-    ] = None,
-    retain_hours: Annotated[
-        int | None,
-        typer.Option(
-            "--retain-hours", metavar="H", min=1, help="Keep files that were live in the last H hours."
-        ),
-    ] = None,
-    retain_versions: Annotated[
-        int | None,
-        typer.Option(
-            "--retain-versions",
-            metavar="V",
-            min=1,
-            help="Keep the newest V file slices of each file group, and no files of replaced file groups.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the files to delete, 10,000 at most.")
-    ] = False,
+    retain_commits: RetainCommitsOption = None,
+    retain_hours: RetainHoursOption = None,
+    retain_versions: RetainVersionsOption = None,
+    dry_run: DryRunOption = False,
     storage: options.StorageOption = None,
     yes: options.YesOption = False,
 ) -> None:

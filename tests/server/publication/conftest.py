@@ -26,13 +26,19 @@ def table(client: chronolake.Client, tmp_path: Path) -> PublishedTable:
 
 
 @pytest.fixture
-def publishing_client(new_server: Callable[..., ServerProcess], dsn: str) -> Iterator[chronolake.Client]:
-    """A client of a server of its own, which publishes by itself."""
-    with chronolake.connect(new_server(dsn, *PUBLISHES).url) as client:
+def publishing_server(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
+    """A server of its own, which publishes by itself."""
+    return new_server(dsn, *PUBLISHES)
+
+
+@pytest.fixture
+def publishing_client(publishing_server: ServerProcess) -> Iterator[chronolake.Client]:
+    """Its client."""
+    with chronolake.connect(publishing_server.url) as client:
         yield client
 
 
 @pytest.fixture
 def following_table(publishing_client: chronolake.Client, tmp_path: Path) -> PublishedTable:
-    """A copy-on-write table that a server of its own publishes."""
+    """A copy-on-write table that this server publishes."""
     return PublishedTable(publishing_client, tmp_path / "lake")

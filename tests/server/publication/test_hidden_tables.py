@@ -209,17 +209,14 @@ def test_a_paused_table_is_hidden(client: chronolake.Client, table: PublishedTab
     assert not is_shown(table)
 
 
-def test_a_server_hides_a_table_and_shows_it_again(
-    publishing_client: chronolake.Client, tmp_path: Path
-) -> None:
-    table = PublishedTable(publishing_client, tmp_path / "lake")
-    table.write(row(0))
-    table.published()
-    table.table.alter(set=OFF)
-    table.wait_for(lambda publication: "is hidden" in str(publication.reason))
-    assert not is_shown(table)
-    table.write(row(1))
-    assert b'"clean":null' not in clean_at_server(table)
-    table.table.alter(unset=["hudi.publish"])
-    table.published()
-    assert table.hudi_rows() == table.rows() == [row(1)]
+def test_a_server_hides_a_table_and_shows_it_again(following_table: PublishedTable) -> None:
+    following_table.write(row(0))
+    following_table.published()
+    following_table.table.alter(set=OFF)
+    following_table.wait_for(lambda publication: "is hidden" in str(publication.reason))
+    assert not is_shown(following_table)
+    following_table.write(row(1))
+    assert b'"clean":null' not in clean_at_server(following_table)
+    following_table.table.alter(unset=["hudi.publish"])
+    following_table.published()
+    assert following_table.hudi_rows() == following_table.rows() == [row(1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,16 @@ import psycopg
 import pytest
 
 import chronolake
+from chronolake import errors
+from chronolake._sync import publishing
 from chronolake.cli import checks
 from chronolake_hudi import partition_metadata
 from chronolake_model.checks import FindingKind
 from chronolake_model.publication import FOREIGN_FILES_MAX, PublicationLease, PublicationState
 from chronolake_model.schemas import RenameColumn
+from chronolake_storage import publications
 from tests.fix_server import ServerProcess
-from tests.published import PUBLISHES, PublishedTable, row
+from tests.published import PublishedTable, row
 from tests.store.tampering import rebuild, tamper, verify
 
 TIMELINE = ".hoodie/timeline"
@@ -140,24 +143,21 @@ def test_a_report_of_too_many_or_wrong_files_is_refused(table: PublishedTable, p
 
 
 def test_a_server_records_foreign_files(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+    publishing_client: chronolake.Client, following_table: PublishedTable, dsn: str
 ) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        table.write(row(1))
-        table.published()
-        (table.folder / FOREIGN).touch()
-        table.lease_later("another")
-        table.expire_lease(dsn)
-        table.write(row(2), bucket=1)
-        table.wait_for(lambda publication: bool(publication.foreign_files))
-        # The event follows the report.
-        table.write(row(3), bucket=2)
-        table.published()
-        table.wait_for(lambda _: bool(found_events(client, table)))
-        [event] = found_events(client, table)
-        assert event["paths"] == [FOREIGN]
+    following_table.write(row(1))
+    following_table.published()
+    (following_table.folder / FOREIGN).touch()
+    following_table.lease_later("another")
+    following_table.expire_lease(dsn)
+    following_table.write(row(2), bucket=1)
+    following_table.wait_for(lambda publication: bool(publication.foreign_files))
+    # The event follows the report.
+    following_table.write(row(3), bucket=2)
+    following_table.published()
+    following_table.wait_for(lambda _: bool(found_events(publishing_client, following_table)))
+    [event] = found_events(publishing_client, following_table)
+    assert event["paths"] == [FOREIGN]
 
 
 def test_check_reports_foreign_and_damaged_files_and_changes_nothing(table: PublishedTable) -> None:
@@ -211,6 +211,23 @@ def test_check_compares_a_paused_publication_and_leaves_one_that_is_off(table: P
     assert table.table.publication().state is PublicationState.PAUSED
     table.table.alter(set={"hudi.publish": "false"})
     assert hudi_findings(table) == set()
+
+
+def test_check_gives_up_on_a_publication_that_pauses_again_and_again(
+    table: PublishedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[object] = []
+
+    def pauses(*arguments: object, **options: bool) -> Generator[Any, Any, None]:
+        attempts.append(arguments)
+        yield from ()
+        raise errors.NotPublished("it is paused")
+
+    table.publish()
+    monkeypatch.setattr(publications, "inspect", pauses)
+    with pytest.raises(errors.NotPublished):
+        table.table.inspect_publication()
+    assert len(attempts) == publishing.INSPECTIONS_MAX
 
 
 def test_files_of_earlier_versions_of_hudi_are_found_beside_the_timeline(table: PublishedTable) -> None:

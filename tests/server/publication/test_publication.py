@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileGroupName
 from chronolake_model.schemas import AddColumn, WidenColumn
 from chronolake_model.vocabulary import TableType
-from tests.fix_server import ServerProcess
-from tests.published import PUBLISHES, PublishedTable, row
+from tests.published import PublishedTable, row
 
 GROUP = FileGroupName("day=a", bucket_file_id(0))
 
@@ -243,21 +241,19 @@ def test_a_plan_is_withdrawn_only_after_its_files_are_deleted(merge_on_read: Pub
 
 
 def test_a_compaction_that_begins_inflight_waits_for_its_plan(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+    publishing_client: chronolake.Client, tmp_path: Path
 ) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake", type=TableType.MERGE_ON_READ)
-        table.write(row(1))
-        table.append(row(2))
-        table.published()
-        plan = chronolake.Plan([GROUP])
-        with table.table.begin(action=Action.COMPACTION, operation=Operation.COMPACT, plan=plan) as write:
-            assert f"{write.requested_time}.compaction.requested" in table.timeline()
-            for stat in table.files(write.requested_time, [row(1), row(2)]):
-                write.add(stat)
-        table.published()
-        assert table.hudi_rows() == [row(1), row(2)]
+    table = PublishedTable(publishing_client, tmp_path / "lake", type=TableType.MERGE_ON_READ)
+    table.write(row(1))
+    table.append(row(2))
+    table.published()
+    plan = chronolake.Plan([GROUP])
+    with table.table.begin(action=Action.COMPACTION, operation=Operation.COMPACT, plan=plan) as write:
+        assert f"{write.requested_time}.compaction.requested" in table.timeline()
+        for stat in table.files(write.requested_time, [row(1), row(2)]):
+            write.add(stat)
+    table.published()
+    assert table.hudi_rows() == [row(1), row(2)]
 
 
 def test_a_compaction_waits_for_nothing_where_nothing_was_published(merge_on_read: PublishedTable) -> None:
@@ -268,13 +264,8 @@ def test_a_compaction_waits_for_nothing_where_nothing_was_published(merge_on_rea
     table.take_at_once(plan.requested_time)
 
 
-def test_a_server_publishes_by_itself(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
-) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        for number in range(3):
-            table.write(row(number), bucket=number)
-            assert table.published().failure is None
-            assert table.hudi_rows() == table.rows()
+def test_a_server_publishes_by_itself(following_table: PublishedTable) -> None:
+    for number in range(3):
+        following_table.write(row(number), bucket=number)
+        assert following_table.published().failure is None
+        assert following_table.hudi_rows() == following_table.rows()

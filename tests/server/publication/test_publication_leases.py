@@ -277,19 +277,16 @@ def test_a_table_of_somebody_else_is_not_overwritten(table: PublishedTable) -> N
 
 
 def test_a_server_says_why_it_cannot_publish(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+    publishing_server: ServerProcess, following_table: PublishedTable
 ) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        publication = table.wait_for(lambda publication: publication.failure is not None)
-        expected = f"the folder {table.folder} does not exist yet, or this server does not see it"
-        assert publication.failure == expected
-        # A new table has no folder yet: that is no alarm.
-        assert "cannot be published" not in server.log()
-        # The first file makes the folder, and the next event brings the server back.
-        table.write(row(1))
-        assert table.published().failure is None
+    publication = following_table.wait_for(lambda publication: publication.failure is not None)
+    expected = f"the folder {following_table.folder} does not exist yet, or this server does not see it"
+    assert publication.failure == expected
+    # A new table has no folder yet: that is no alarm.
+    assert "cannot be published" not in publishing_server.log()
+    # The first file makes the folder, and the next event brings the server back.
+    following_table.write(row(1))
+    assert following_table.published().failure is None
 
 
 def test_a_server_warns_if_it_does_not_see_the_folder_of_a_table_that_has_files(
@@ -302,26 +299,21 @@ def test_a_server_warns_if_it_does_not_see_the_folder_of_a_table_that_has_files(
         table.wait_for(lambda publication: "cannot be published" in server.log())
 
 
-def test_a_failure_stays_in_the_status_and_holds_no_lease(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
-) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        folder = table.folder / ".hoodie"
-        folder.mkdir(parents=True)
-        (folder / "hoodie.properties").write_text("hoodie.table.name=theirs\n")
-        table.write(row(1))
-        table.wait_for(lambda publication: "another Hudi table" in str(publication.failure))
-        # It is recorded at each attempt, also for the same reason.
-        with psycopg.connect(dsn) as connection:
-            connection.execute("UPDATE chronolake.publication SET failure = NULL")
-        table.write(row(2), bucket=1)
-        table.wait_for(lambda publication: publication.failure is not None)
-        table.wait_for(lambda publication: publication.lease_expires_at is None)
-        with pytest.raises(errors.StorageFailed, match="of another Hudi table"):
-            table.publish()
-        assert table.table.publication().failure is not None
+def test_a_failure_stays_in_the_status_and_holds_no_lease(following_table: PublishedTable, dsn: str) -> None:
+    folder = following_table.folder / ".hoodie"
+    folder.mkdir(parents=True)
+    (folder / "hoodie.properties").write_text("hoodie.table.name=theirs\n")
+    following_table.write(row(1))
+    following_table.wait_for(lambda publication: "another Hudi table" in str(publication.failure))
+    # It is recorded at each attempt, also for the same reason.
+    with psycopg.connect(dsn) as connection:
+        connection.execute("UPDATE chronolake.publication SET failure = NULL")
+    following_table.write(row(2), bucket=1)
+    following_table.wait_for(lambda publication: publication.failure is not None)
+    following_table.wait_for(lambda publication: publication.lease_expires_at is None)
+    with pytest.raises(errors.StorageFailed, match="of another Hudi table"):
+        following_table.publish()
+    assert following_table.table.publication().failure is not None
 
 
 def test_a_table_in_an_object_store_is_published(
@@ -369,21 +361,16 @@ def test_foreign_files_are_named_and_what_is_missing_is_put_right(table: Publish
     assert table.hudi_rows() == rows
 
 
-def test_a_server_that_takes_over_names_foreign_files(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
-) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        table.write(row(1))
-        table.published()
-        name = "20300101000000000.commit.requested"
-        (table.folder / ".hoodie/timeline" / name).touch()
-        table.lease_later("another")
-        table.expire_lease(dsn)
-        table.write(row(2), bucket=1)
-        publication = table.wait_for(lambda publication: bool(publication.foreign_files))
-        assert publication.foreign_files == [f".hoodie/timeline/{name}"]
+def test_a_server_that_takes_over_names_foreign_files(following_table: PublishedTable, dsn: str) -> None:
+    following_table.write(row(1))
+    following_table.published()
+    name = "20300101000000000.commit.requested"
+    (following_table.folder / ".hoodie/timeline" / name).touch()
+    following_table.lease_later("another")
+    following_table.expire_lease(dsn)
+    following_table.write(row(2), bucket=1)
+    publication = following_table.wait_for(lambda publication: bool(publication.foreign_files))
+    assert publication.foreign_files == [f".hoodie/timeline/{name}"]
 
 
 def test_a_client_publishes_after_each_of_its_writes_if_the_table_says_so(

@@ -206,16 +206,11 @@ def test_a_server_that_does_not_see_the_folder_says_that_the_table_pauses(
         table.wait_for(lambda publication: "does not see it" in str(publication.failure))
 
 
-def test_a_server_pauses_and_resumes_by_itself(
-    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
-) -> None:
-    server = new_server(dsn, *PUBLISHES)
-    with chronolake.connect(server.url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        table.write(row(1))
-        table.published()
-        table.table.change_schema([RenameColumn("name", "label")])
-        table.wait_for(lambda publication: publication.state is PublicationState.PAUSED)
-        table.write({"id": 1, "day": "a", "label": "z"})
-        table.published()
-        assert table.hudi_rows() == [{"id": 1, "day": "a", "label": "z"}]
+def test_a_server_pauses_and_resumes_by_itself(following_table: PublishedTable) -> None:
+    following_table.write(row(1))
+    following_table.published()
+    following_table.table.change_schema([RenameColumn("name", "label")])
+    following_table.wait_for(lambda publication: publication.state is PublicationState.PAUSED)
+    following_table.write({"id": 1, "day": "a", "label": "z"})
+    following_table.published()
+    assert following_table.hudi_rows() == [{"id": 1, "day": "a", "label": "z"}]
