@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["chronolake_metastore.cli.main"])
+_CONTEXT.set_forkserver_preload(["tests.imported_server"])
 
 
 class ForkedProgram:
