@@ -46,7 +46,7 @@ test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=
 	$(if $(HUDI_JAR)$(wildcard .hudi-env),$(MAKE) --no-print-directory test-hudi EXAMPLES=50,@echo "The tests with real Hudi are left out: run make test-hudi")
 
 # Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.
-test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0: 0.5 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
+test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0, Hadoop's S3A: 0.8 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(if $(EXAMPLES),HUDI_EXAMPLES=$(EXAMPLES) )$(BIN)/python -m pytest -m hudi_spark -rs tests/hudi $(PYTEST_ARGS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("tests.hudi.keyed_table")
 pytest_plugins = ["tests.fix_postgres", "tests.fix_s3", "tests.fix_server", "tests.fix_stores"]
 
 # A slow machine is no failure: examples have no deadline.

@@ -25,6 +25,32 @@ class Store(msgspec.Struct, frozen=True):
     def files(self) -> Files:
         return opening.open_files(self.base_path, self.options)
 
+    @property
+    def hudi_options(self) -> dict[str, str]:
+        """The options as hudi-rs takes them."""
+        if self.options is None:
+            return {}
+        return {
+            "AWS_ENDPOINT_URL": self.options["endpoint_override"],
+            "AWS_ACCESS_KEY_ID": self.options["access_key"],
+            "AWS_SECRET_ACCESS_KEY": self.options["secret_key"],
+            "AWS_REGION": self.options["region"],
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    @property
+    def hadoop_options(self) -> dict[str, str]:
+        """The options as Hadoop's S3A takes them."""
+        if self.options is None:
+            return {}
+        return {
+            "fs.s3a.endpoint": self.options["endpoint_override"],
+            "fs.s3a.endpoint.region": self.options["region"],
+            "fs.s3a.access.key": self.options["access_key"],
+            "fs.s3a.secret.key": self.options["secret_key"],
+            "fs.s3a.path.style.access": "true",
+        }
+
     def delete(self, *paths: str) -> None:
         """Delete files without the guard and the server, as an operator may."""
         assert all(outcome.failure is None for outcome in self.files().delete_unguarded(paths))

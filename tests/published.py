@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +20,18 @@ import pyarrow.parquet as pq
 import chronolake
 from chronolake import errors
 from chronolake_hudi import avro_schema, log_blocks, log_files
-from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.file_names import base_file_name, bucket_file_id, relative_path
 from chronolake_model.meta_columns import COMMIT_TIME, META
 from chronolake_model.problems import Problem
 from chronolake_model.publication import Publication, PublicationLease
 from chronolake_model.tables import Field
+from chronolake_storage import opening
+from chronolake_storage.files import Files
+from tests.fix_stores import Store
 
 PUBLISHES = ("--publisher-seconds", "0.05")
 DEADLINE_SECONDS = 30.0
+FILE_BYTES_MAX = 64 * 1024 * 1024
 FIELDS = [
     Field("id", "bigint", nullable=False),
     Field("day", "string", nullable=False),
@@ -53,27 +59,40 @@ def row(number: int, day: str = "a", name: str = "x") -> Row:
 
 
 class PublishedTable:
-    """A table in a local folder: rows are written as whole base files, each in a bucket of a day."""
+    """A table in a local folder or in a store: rows are written as base files, each in a bucket of a day."""
 
     has_field_ids = False
     """Whether files have field ids."""
 
-    def __init__(self, client: chronolake.Client, folder: Path, **definition: Any) -> None:
+    def __init__(self, client: chronolake.Client, place: Path | Store, **definition: Any) -> None:
         namespace = f"ns_{uuid.uuid4().hex[:12]}"
         client.create_namespace(namespace)
         name = f"{namespace}.orders"
-        self._url = client.url
+        self.url = client.url
         fields = definition.pop("schema", FIELDS)
-        self.folder = folder
+        self.store = Store(place.as_uri(), None) if isinstance(place, Path) else place
+        base_path = str(place) if isinstance(place, Path) else place.base_path
         self.table = client.create_table(
             name,
-            base_path=definition.pop("base_path", str(folder)),
+            base_path=definition.pop("base_path", base_path),
             schema=fields,
             record_key_fields=definition.pop("record_key_fields", ["id"]),
             partition_fields=definition.pop("partition_fields", ["day"]),
             index=chronolake.BucketIndex(buckets=32),
             **definition,
         )
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        """The local folder of the table."""
+        path = opening.local_path(self.store.base_path)
+        assert path is not None
+        return Path(path)
+
+    @property
+    def location(self) -> str:
+        """Where readers find the table: a folder, or a URI."""
+        return opening.local_path(self.store.base_path) or self.store.base_path
 
     def write(self, *rows: Row, bucket: int = 0, generation: int = 0, **begin: Any) -> str:
         """Complete an instant that writes base files with these rows, one for each day: its requested time."""
@@ -105,14 +124,13 @@ class PublishedTable:
     def _file(
         self, requested_time: str, partition: str, file_id: str, name: str, rows: Sequence[Row]
     ) -> chronolake.WriteStat:
-        folder = self.folder / partition
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(self._table(requested_time, partition, name, rows), folder / name)
+        body = parquet(self._table(requested_time, partition, name, rows))
+        self.put(relative_path(partition, name), body)
         return chronolake.WriteStat(
             partition_path=partition,
             file_id=file_id,
             file_name=name,
-            size_bytes=(folder / name).stat().st_size,
+            size_bytes=len(body),
             records=len(rows),
             inserts=len(rows),
             has_field_ids=self.has_field_ids,
@@ -140,14 +158,12 @@ class PublishedTable:
             partition = f"day={rows[0]['day']}"
             name = f".{file_id}_{time}.log.1_0-0-0"
             written = self._table(time, partition, name, rows)
-            content = pa.BufferOutputStream()
-            pq.write_table(written, content)
             schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
-            block = log_blocks.parquet_block(time, schema, content.getvalue().to_pybytes())
+            block = log_blocks.parquet_block(time, schema, parquet(written))
             if avro:
                 block = log_blocks.avro_block(time, schema, written.to_pylist())
             encoded = log_files.encode(block)
-            (self.folder / partition / name).write_bytes(encoded)
+            self.put(relative_path(partition, name), encoded)
             write.add(
                 chronolake.WriteStat(
                     partition_path=partition,
@@ -211,7 +227,7 @@ class PublishedTable:
 
     def post(self, path: str, body: dict[str, object]) -> bytes:
         """Send a request about the table; raises its error."""
-        answer = httpx.post(f"{self._url}/v1/tables/{self.table.name}/{path}", json=body)
+        answer = httpx.post(f"{self.url}/v1/tables/{self.table.name}/{path}", json=body)
         if not answer.is_success:
             raise errors.error_of(msgspec.json.decode(answer.content, type=Problem))
         return answer.content
@@ -223,7 +239,29 @@ class PublishedTable:
     def rows(self) -> list[Row]:
         """The rows that Chronolake shows, from the files of its snapshot."""
         slices = self.table.snapshot().slices
-        return rows_of([self.folder / part.base_file.path for part in slices if part.base_file is not None])
+        files = [part.base_file.path for part in slices if part.base_file is not None]
+        return sorted_rows([row for path in files for row in self.base_rows(path)])
+
+    def base_rows(self, path: str) -> list[Row]:
+        """The rows of a base file."""
+        rows: list[Row] = pq.ParquetFile(io.BytesIO(self.body(path))).read().to_pylist()
+        return rows
+
+    def put(self, path: str, body: bytes) -> None:
+        """Write a file of the table."""
+        files = self._files
+        files.make_folder()
+        files.put(path, body)
+
+    def body(self, path: str) -> bytes:
+        """The content of a file of the table."""
+        stored = self._files.read(path, FILE_BYTES_MAX)
+        assert stored is not None, path
+        return stored.body
+
+    @functools.cached_property
+    def _files(self) -> Files:
+        return self.store.files()
 
     def timeline(self) -> list[str]:
         """The names of the published timeline."""
@@ -231,7 +269,14 @@ class PublishedTable:
 
     def hudi_rows(self) -> list[Row]:
         """The rows that hudi-rs shows."""
-        return read_by_hudi(self.folder)
+        return read_by_hudi(self.location, self.store.hudi_options)
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as the content of a Parquet file."""
+    content = io.BytesIO()
+    pq.write_table(table, content)
+    return content.getvalue()
 
 
 def rows_of(paths: Sequence[Path]) -> list[Row]:
@@ -240,9 +285,9 @@ def rows_of(paths: Sequence[Path]) -> list[Row]:
     return sorted_rows(rows)
 
 
-def read_by_hudi(folder: Path | str, options: Mapping[str, str] | None = None) -> list[Row]:
+def read_by_hudi(place: Path | str, options: Mapping[str, str] | None = None) -> list[Row]:
     """The rows that hudi-rs shows of a table."""
-    table = hudi.HudiTable(str(folder), dict(options or {}))
+    table = hudi.HudiTable(str(place), dict(options or {}))
     return sorted_rows([row for batch in table.read() for row in batch.to_pylist()])
 
 

@@ -10,8 +10,6 @@ import pytest
 import chronolake
 from tests.hudi.hudi_spark import HudiSpark
 
-pytest.register_assert_rewrite("tests.hudi.keyed_table")
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests with Hudi's Spark bundle, unless they are asked for: ``make test-hudi`` does."""

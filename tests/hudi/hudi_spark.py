@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.fix_stores import Store
 from tests.hudi.stored_tables import COLUMNS, Rows
+from tools import make_hudi_env
 
 _ROOT: Final = Path(__file__).parents[2]
 _ENVIRONMENT: Final = _ROOT / ".hudi-env"
@@ -26,12 +29,13 @@ class HudiSpark:
 
     def __init__(self, log: Path) -> None:
         python = Path(os.environ.get("HUDI_PYTHON", _ENVIRONMENT / "bin/python"))
-        jar = Path(os.environ.get("HUDI_JAR", _ENVIRONMENT / "hudi-spark-bundle.jar"))
-        for path in (python, jar):
+        jar = Path(os.environ.get("HUDI_JAR", _ENVIRONMENT / make_hudi_env.BUNDLE_JAR))
+        jars = [jar, *(jar.parent / name for name in make_hudi_env.S3_JARS)]
+        for path in (python, *jars):
             assert path.exists(), f"{path} is not there: run make test-hudi, or set HUDI_PYTHON and HUDI_JAR"
         self._log = log.open("w")
         self._process = subprocess.Popen(
-            [python, _SCRIPT, jar],
+            [python, _SCRIPT, *jars],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -53,21 +57,25 @@ class HudiSpark:
         self._process.stdout.close()
         self._log.close()
 
-    def read(self, path: Path, where: str = "true", **options: str) -> list[dict[str, Any]]:
-        """The records that Hudi reads."""
-        return self._ask({"read": str(path), "where": where, "options": _dotted(options)})
+    def reach(self, store: Store) -> None:
+        """Reach a store from now on."""
+        self._ask({"hadoop": store.hadoop_options})
 
-    def rows(self, path: Path, where: str = "true", **options: str) -> Rows:
+    def read(self, place: Path | str, where: str = "true", **options: str) -> list[dict[str, Any]]:
+        """The records that Hudi reads."""
+        return self._ask({"read": _location(place), "where": where, "options": _dotted(options)})
+
+    def rows(self, place: Path | str, where: str = "true", **options: str) -> Rows:
         """The rows that Hudi reads, by id."""
-        records = self.read(path, where, **options)
+        records = self.read(place, where, **options)
         return sorted(([record[name] for name in COLUMNS] for record in records), key=lambda row: row[1])
 
-    def write(self, path: Path, rows: Rows, operation: str = "upsert", **options: str) -> None:
+    def write(self, place: Path | str, rows: Rows, operation: str = "upsert", **options: str) -> None:
         """Write rows, whose values are in the order of ``COLUMNS``."""
         named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
         records = [[row[name] for name in ("id", "name", "price", "day", "ts")] for row in named]
         stated = {"hoodie.datasource.write.operation": operation, **_dotted(options)}
-        self._ask({"write": str(path), "rows": records, "columns": SCHEMA, "options": stated})
+        self._ask({"write": _location(place), "rows": records, "columns": SCHEMA, "options": stated})
 
     def sql(self, text: str) -> list[dict[str, Any]]:
         """The rows of a statement."""
@@ -83,6 +91,11 @@ class HudiSpark:
             raise HudiFailed(answer["error"])
         assert isinstance(answer, list)
         return answer
+
+
+def _location(place: Path | str) -> str:
+    """Where Hadoop finds a table: it has S3 under a scheme of its own."""
+    return re.sub("^s3:", "s3a:", str(place))
 
 
 def _dotted(options: dict[str, str]) -> dict[str, str]:

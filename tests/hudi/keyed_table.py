@@ -24,15 +24,16 @@ from chronolake import Action, Operation, field_ids
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
 from chronolake_hudi.log_files import BlockType, LogBlock
-from chronolake_model.file_names import bucket_file_id, generation_of
+from chronolake_model.file_names import bucket_file_id, generation_of, relative_path
 from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from chronolake_model.record_keys import DEFAULT_PARTITION, escape
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import TableType
+from tests.fix_stores import Store
 from tests.hudi.hudi_spark import HudiSpark
 from tests.hudi.written_tables import Blocks
-from tests.published import PublishedTable, Row
+from tests.published import PublishedTable, Row, parquet
 
 BUCKETS: Final = 2
 READ_OPTIMIZED: Final = "hoodie.datasource.query.type"
@@ -57,7 +58,7 @@ class KeyedTable(PublishedTable):
     def __init__(
         self,
         client: chronolake.Client,
-        folder: Path,
+        place: Path | Store,
         table_type: TableType = TableType.COPY_ON_WRITE,
         *,
         ordering: str | None = None,
@@ -70,7 +71,7 @@ class KeyedTable(PublishedTable):
         if ordering is not None:
             definition["ordering_field"] = "ts"
         properties = {"hudi.table-version": str(version), **definition.pop("properties", {})}
-        super().__init__(client, folder, type=table_type, properties=properties, **definition)
+        super().__init__(client, place, type=table_type, properties=properties, **definition)
         self.requested_times: list[str] = []
         self.is_in_other_order = False
 
@@ -118,16 +119,19 @@ class KeyedTable(PublishedTable):
 
     def plan_compaction(self) -> str | None:
         """Plan and publish the compaction of all file groups with log files: the requested time."""
+        requested = self.plan(Action.COMPACTION)
+        if requested is not None:
+            self.publish()
+        return requested
+
+    def plan(self, action: Action) -> str | None:
+        """Plan the compaction or log compaction of all file groups with log files: the requested time."""
         groups = [
             FileGroupName(part.partition_path, part.file_id)
             for part in self.slices().values()
             if part.log_files
         ]
-        if not groups:
-            return None
-        plan = self.table.plan(Action.COMPACTION, groups)
-        self.publish()
-        return plan.requested_time
+        return self.table.plan(action, groups).requested_time if groups else None
 
     def compact(self, requested: str | None = None) -> str | None:
         """Compact all file groups with log files, or execute a plan: the requested time."""
@@ -148,6 +152,19 @@ class KeyedTable(PublishedTable):
             for (path, bucket), file_slice in before.items()
             if (path, bucket) in places
         ]
+
+    def compact_logs(self) -> str:
+        """Append to each file group with log files one with the rows of all of them: the requested time."""
+        requested = self.plan(Action.LOGCOMPACTION)
+        assert requested is not None
+        with self.table.execute(requested) as write:
+            for (path, bucket), file_slice in self.slices().items():
+                kept = self._kept(msgspec.structs.replace(file_slice, base_file=None))
+                rows = [entry.row for entry in kept.values() if entry.row is not None]
+                if rows:
+                    block = self.data_block(requested, rows, Blocks.PARQUET)
+                    self.add(write, [self.log_file(requested, path, bucket, [block])])
+        return self._completed(write)
 
     def cluster(self, day: str) -> str:
         """Rewrite the file groups of a day as new ones with the same rows."""
@@ -215,7 +232,7 @@ class KeyedTable(PublishedTable):
     def own_base_rows(self) -> list[tuple[str, ...]]:
         """The rows in the base files alone."""
         files = [part.base_file for part in self.slices().values()]
-        return self._listed(row for file in files if file for row in self._base_rows(file.path))
+        return self._listed(row for file in files if file for row in self.base_rows(file.path))
 
     def upserts(self, after: str, until: str) -> list[tuple[str, ...]]:
         """The rows that a reader as of ``until`` has, and that were written later than ``after``."""
@@ -228,11 +245,11 @@ class KeyedTable(PublishedTable):
 
     def of_java(self, spark: HudiSpark, **options: str) -> list[tuple[str, ...]]:
         """The rows that Hudi's Spark bundle returns."""
-        return self._listed(spark.read(self.folder, **options))
+        return self._listed(spark.read(self.location, **options))
 
     def of_hudi_rs(self, options: hudi.HudiReadOptions | None = None) -> list[tuple[str, ...]]:
         """The rows that hudi-rs returns."""
-        batches = hudi.HudiTable(str(self.folder)).read(options)
+        batches = hudi.HudiTable(self.location, self.store.hudi_options).read(options)
         return self._listed(row for batch in batches for row in batch.to_pylist())
 
     def _listed(self, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -249,8 +266,7 @@ class KeyedTable(PublishedTable):
         file_id = bucket_file_id(bucket, self._generation(path, bucket))
         name = f".{file_id}_{requested}.log.1_0-0-0"
         content = b"".join(map(log_files.encode, blocks))
-        (self.folder / path).mkdir(parents=True, exist_ok=True)
-        (self.folder / path / name).write_bytes(content)
+        self.put(relative_path(path, name), content)
         return chronolake.WriteStat(path, file_id, name, len(content), records=1, updates=1, has_field_ids=True)
 
     def _generation(self, path: str, bucket: int) -> int:
@@ -287,9 +303,7 @@ class KeyedTable(PublishedTable):
         records = self._table(requested, partition_path(rows[0]["day"]), "", rows)
         if blocks is Blocks.AVRO:
             return log_blocks.avro_block(requested, schema, records.to_pylist())
-        content = io.BytesIO()
-        pq.write_table(records, content)
-        return log_blocks.parquet_block(requested, schema, content.getvalue())
+        return log_blocks.parquet_block(requested, schema, parquet(records))
 
     def _delete_block(self, requested: str, rows: Sequence[Row]) -> LogBlock:
         schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
@@ -314,17 +328,12 @@ class KeyedTable(PublishedTable):
     def _kept(self, file_slice: FileSlice) -> dict[str, Kept]:
         kept: dict[str, Kept] = {}
         if file_slice.base_file is not None:
-            kept = {row[RECORD_KEY]: self._entry(row) for row in self._base_rows(file_slice.base_file.path)}
+            kept = {row[RECORD_KEY]: self._entry(row) for row in self.base_rows(file_slice.base_file.path)}
         for file in file_slice.log_files:
-            with (self.folder / file.path).open("rb") as stream:
-                for block in log_files.read(stream, file.size_bytes, file.path):
-                    for key, entry in self._entries(block, file.path):
-                        _apply(kept, key, entry)
+            for block in log_files.read(io.BytesIO(self.body(file.path)), file.size_bytes, file.path):
+                for key, entry in self._entries(block, file.path):
+                    _apply(kept, key, entry)
         return kept
-
-    def _base_rows(self, path: str) -> list[Row]:
-        rows: list[Row] = pq.ParquetFile(self.folder / path).read().to_pylist()
-        return rows
 
     def _entries(self, block: LogBlock, path: str) -> list[tuple[str, Kept]]:
         if block.type is BlockType.DELETE:

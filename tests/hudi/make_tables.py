@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tarfile
 import tempfile
@@ -42,13 +43,14 @@ QUIET = {
 }
 
 
-def session(jar: Path) -> SparkSession:
-    """A session of one thread with Hudi in it."""
+def session(jar: Path, others: Iterable[Path] = ()) -> SparkSession:
+    """A session of one thread with Hudi in it, and with other jars."""
     return (
         SparkSession.builder.master("local[1]")
         .appName("tables of Hudi")
         .config("spark.ui.enabled", "false")
         .config("spark.jars", str(jar))
+        .config("spark.driver.extraClassPath", os.pathsep.join(map(str, others)))
         .config("spark.driver.memory", "1g")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")

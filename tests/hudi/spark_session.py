@@ -1,8 +1,8 @@
 """Hudi's Spark bundle as a process: one JSON document a line in, one out. It runs in an environment of its own.
 
-``python spark_session.py <bundle.jar>``. Requests: ``{"read": path, "where": "id = 1", "options": {…}}`` gives
-rows, ``{"write": path, "rows": […], "columns": "id bigint, …", "options": {…}}`` writes, ``{"sql": text}``
-gives rows.
+``python spark_session.py <bundle.jar> <jar of S3> …``. Requests: ``{"read": path, "where": "id = 1", "options":
+{…}}`` gives rows, ``{"write": path, "rows": […], "columns": "id bigint, …", "options": {…}}`` writes,
+``{"sql": text}`` gives rows, ``{"hadoop": {…}}`` sets options of Hadoop's file systems.
 An error is answered as ``{"error": text}``.
 """
 
@@ -23,7 +23,8 @@ def main() -> None:
     # What Java and Hudi print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    spark = make_tables.session(Path(sys.argv[1]))
+    jar, *others = map(Path, sys.argv[1:])
+    spark = make_tables.session(jar, others)
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:
         try:
@@ -39,6 +40,10 @@ def _answer(spark: SparkSession, request: dict[str, Any]) -> Any:
     options = request.get("options", {})
     if "sql" in request:
         return [row.asDict() for row in spark.sql(request["sql"]).collect()]
+    if "hadoop" in request:
+        for name, value in request["hadoop"].items():
+            spark.sparkContext._jsc.hadoopConfiguration().set(name, value)
+        return []
     if "read" in request:
         frame = spark.read.format("hudi").options(**options).load(request["read"]).where(request["where"])
         return [row.asDict() for row in frame.collect()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import chronolake
-from chronolake_model.file_names import base_file_name
+from chronolake_model.file_names import base_file_name, relative_path
 from chronolake_model.partition_paths import Spelling, partition_path
 from chronolake_model.vocabulary import Operation
+from tests.fix_stores import Store
+from tests.published import parquet
 
 TABLES = Path(__file__).parent / "tables"
 COPY_ON_WRITE = ("cow8", "cow9", "plain8", "archived8", "evolved9")
@@ -50,9 +53,17 @@ def rows_of_hudi(name: str) -> Rows:
     return [[row[0], row[1], row[2], *row[-2:]] for row in rows]
 
 
-def rows_by_hudi_rs(path: Path) -> Rows:
+def stored(path: Path, store: Store) -> None:
+    """Copy a table into a store."""
+    files = store.files()
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            files.put(file.relative_to(path).as_posix(), file.read_bytes())
+
+
+def rows_by_hudi_rs(place: Path | str, options: Mapping[str, str] | None = None) -> Rows:
     """The rows that hudi-rs reads."""
-    table = hudi.HudiTableBuilder.from_base_uri(str(path)).build()
+    table = hudi.HudiTable(str(place), dict(options or {}))
     return _rows(pa.Table.from_batches(table.read()))
 
 
@@ -84,9 +95,9 @@ def slices_by_snapshot(table: chronolake.Table) -> dict[str, tuple[str | None, l
     }
 
 
-def insert(table: chronolake.Table, path: Path, rows: Rows) -> str:
+def insert(table: chronolake.Table, place: Path | Store, rows: Rows) -> str:
     """Write rows of the first day as a new file group, as any writer could: the requested time."""
-    return _write(table, path, rows, Operation.INSERT, f"{uuid.uuid4()}-0")
+    return _write(table, place, rows, Operation.INSERT, f"{uuid.uuid4()}-0")
 
 
 def upsert(table: chronolake.Table, path: Path, row: list[Any]) -> str:
@@ -108,7 +119,8 @@ def partition_of(table: chronolake.Table) -> str:
     return partition_path(fields, ["2026-01-01"] * len(fields), Spelling.of(definition.properties))
 
 
-def _write(table: chronolake.Table, path: Path, rows: Rows, operation: Operation, file_id: str) -> str:
+def _write(table: chronolake.Table, place: Path | Store, rows: Rows, operation: Operation, file_id: str) -> str:
+    store = Store(place.as_uri(), None) if isinstance(place, Path) else place
     with table.begin(operation=operation) as write:
         partition = partition_of(table)
         name = base_file_name(file_id, "0-0-0", write.requested_time)
@@ -122,9 +134,9 @@ def _write(table: chronolake.Table, path: Path, rows: Rows, operation: Operation
             {**meta, "_hoodie_record_key": str(row[1]), **dict(zip(COLUMNS, row, strict=True))} for row in rows
         ]
         content = pa.Table.from_pylist(records, _ARROW_SCHEMA)
-        pq.write_table(content, path / partition / name)
-        size_bytes = (path / partition / name).stat().st_size
-        stat = chronolake.WriteStat(partition, file_id, name, size_bytes, len(rows), inserts=len(rows))
+        body = parquet(content)
+        store.files().put(relative_path(partition, name), body)
+        stat = chronolake.WriteStat(partition, file_id, name, len(body), len(rows), inserts=len(rows))
         write.add(stat)
     return write.requested_time
 
