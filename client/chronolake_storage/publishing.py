@@ -22,6 +22,8 @@ from chronolake_storage.guard import Guard
 PROPERTIES_PATH: Final = f"{METADATA_FOLDER}/hoodie.properties"
 TIMELINE_FOLDER: Final = f"{METADATA_FOLDER}/timeline"
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
+BACKUP_PATH: Final = f"{PROPERTIES_PATH}.backup"
+"""Hudi's Java readers take it if there is no ``hoodie.properties``. A writer of Hudi that died leaves it."""
 PROPERTIES_BYTES_MAX: Final = 1024 * 1024
 HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties"
 """A file that only Hudi's writers make."""
@@ -67,15 +69,23 @@ def hide(files: Files, guard: Guard, *, was_published: bool) -> None:
     """Remove ``hoodie.properties``: without it Hudi's readers find no table, and fail. It may be repeated.
 
     Raises ``StorageError`` when another table has the claim. That of another Hudi table stays. If this table
-    ``was_published``, Hudi's readers may still see files of it, so that raises ``ClaimRefused``.
+    ``was_published``, Hudi's readers may still see files of it, so that raises ``ClaimRefused``, and a backup
+    of Hudi's raises ``StorageError``.
     """
     guard.check_claim()
     stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
-    if stored is None:
-        return
-    if not _is_foreign(stored.body, guard.table_id):
+    is_foreign = stored is not None and _is_foreign(stored.body, guard.table_id)
+    if stored is not None and not is_foreign:
         guard.remove_published([PROPERTIES_PATH])
-    elif was_published:
+    if not was_published:
+        return
+    [backup_bytes] = files.sizes([BACKUP_PATH])
+    if backup_bytes is not None:
+        raise StorageError(
+            f"Hudi's Java readers take {files.base_path}/{BACKUP_PATH}, which a writer of Hudi has left, for "
+            "hoodie.properties: move that file away; until then cleans keep the files that these readers see"
+        )
+    if is_foreign:
         raise ClaimRefused(
             f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, so it is not removed, and this "
             "table is not hidden from Hudi's readers: move that file away; until then cleans keep the files "

@@ -159,6 +159,22 @@ def test_the_table_of_another_is_not_removed(client: chronolake.Client, table: P
     assert len(table.table.clean(retain_commits=1)) == 1
 
 
+def test_a_backup_that_a_writer_of_hudi_has_left_keeps_the_table_from_being_hidden(
+    client: chronolake.Client, table: PublishedTable
+) -> None:
+    written_and_published(table)
+    backup = table.folder / publishing.BACKUP_PATH
+    backup.write_bytes((table.folder / publishing.PROPERTIES_PATH).read_bytes())
+    switch_off(client, table)
+
+    with pytest.raises(errors.StorageFailed, match=r"hoodie\.properties\.backup"):
+        table.publish()
+    assert b'"clean":null' in clean_at_server(table)
+    backup.unlink()
+    assert not table.publish().is_visible
+    assert b'"clean":null' not in clean_at_server(table)
+
+
 def test_a_table_that_was_never_published_beside_another_holds_no_clean(
     client: chronolake.Client, table: PublishedTable
 ) -> None:
