@@ -81,3 +81,16 @@ def test_hudi_reads_an_empty_text_and_the_name_of_the_default_partition_as_null(
     select: Callable[..., Select],
 ) -> None:
     assert select("string", ["", None, "__HIVE_DEFAULT_PARTITION__"])() == {0: None, 1: None, 2: None}
+
+
+@pytest.mark.parametrize(("type_", "value", "read"), [("string", "a/b", "a%2Fb"), ("timestamp", 0, "None")])
+def test_changes_have_escaped_values_as_the_path_spells_them(
+    hudi_spark: HudiSpark, tmp_path: Path, type_: str, value: Any, read: str
+) -> None:
+    partitioned_tables.write(tmp_path / "t", type_, [value])
+    options = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": "20000101000000000",
+    }
+    [changed] = hudi_spark.read(tmp_path / "t", **options)
+    assert str(changed["k"]) == read

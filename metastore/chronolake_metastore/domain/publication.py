@@ -280,6 +280,16 @@ def _named(files: UnreadableFiles | None) -> str:
     return f" ({at_least}{files.number:,}, such as {files.path[:300]})"
 
 
+def reason_of_shared_plan(group: str, undone: Micros) -> str:
+    """Why publication waits at the plan of a compaction while that of an undone one has the same file group."""
+    return (
+        f"a compaction is planned for the file group {group[:200]!r}, and files of the undone compaction "
+        f"{format_time(undone)} are not deleted: Hudi's Spark reader fails when a file group has two plans; "
+        "complete the planned compaction, or finish the rollback of the undone one; after a restore, clean "
+        "before you plan a compaction"
+    )
+
+
 def reason_of_hidden_log(group: str, hidden_by: Micros) -> str:
     """Why publication waits when a base file of no completed instant is before a log file in its group."""
     return (

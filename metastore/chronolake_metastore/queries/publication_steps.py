@@ -23,7 +23,7 @@ from chronolake_metastore.domain.publication_steps import (
 from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_metastore.store import partitions, publication as stored, schemas
 from chronolake_metastore.store.postgres.engine import Reader
-from chronolake_metastore.store.publication import HiddenLog
+from chronolake_metastore.store.publication import HiddenLog, SharedPlan
 from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import MICROS_MAX, Micros
@@ -69,6 +69,7 @@ async def load(connection: Reader, table: Table, after: int, hidden_until: int) 
     definitions = await _definitions(connection, table, until)
     pause = await _find_pause(connection, table, page, definitions, hidden_until)
     pause = await _find_pause_of_logs(connection, table, page, hidden_until, pause)
+    pause = await _find_pause_of_plans(connection, table, page, hidden_until, pause)
     material = await _material(connection, table, definitions, _before(page, pause))
     by_files = _find_unreadable_files(material, hidden_until)
     if by_files is None:
@@ -103,6 +104,9 @@ async def head_reason(connection: Reader, table: Table, time: Micros) -> str | N
     hidden = await _find_hidden_log(connection, table, time, time, live_only=True)
     if hidden is not None:
         return _reason_of_hidden(hidden)
+    shared = await stored.find_shared_plan(connection, table.table_id, None)
+    if shared is not None:
+        return _reason_of_shared(shared)
     return await _reason_of_logs(connection, table, time, table.definition) or await _reason_of_partitions(
         connection, table, time
     )
@@ -210,6 +214,31 @@ async def _find_pause_of_logs(
     return Pause(version, _reason_of_hidden(hidden))
 
 
+async def _find_pause_of_plans(
+    connection: Reader, table: Table, page: Sequence[LogEvent], hidden_until: int, pause: Pause | None
+) -> Pause | None:
+    """The pause at the first plan of a compaction that shares a file group, if it is before ``pause``."""
+    versions = {event.time: event.version for event in _compactions(page) if event.version > hidden_until}
+    shared = await stored.find_shared_plan(connection, table.table_id, list(versions)) if versions else None
+    if shared is None or (pause is not None and pause.version <= versions[shared.requested_time]):
+        return pause
+    return Pause(versions[shared.requested_time], _reason_of_shared(shared))
+
+
+def _reason_of_shared(shared: SharedPlan) -> str:
+    group = relative_path(shared.partition_path, shared.file_id)
+    return publication.reason_of_shared_plan(group, shared.undone)
+
+
+def _compactions(page: Sequence[LogEvent]) -> list[LogEvent]:
+    """The requests of compactions."""
+    return [
+        event
+        for event in page
+        if isinstance(event.payload, InstantRequested) and event.payload.action is Action.COMPACTION
+    ]
+
+
 async def _find_hidden_log(
     connection: Reader, table: Table, after: Micros, until: Micros, *, live_only: bool = False
 ) -> HiddenLog | None:
@@ -259,11 +288,7 @@ async def _material(
         for event in page
         if isinstance(event.payload, InstantCompleted) and event.instant is not None
     }
-    compactions = [
-        event.time
-        for event in page
-        if isinstance(event.payload, InstantRequested) and event.payload.action is Action.COMPACTION
-    ]
+    compactions = [event.time for event in _compactions(page)]
     released = [
         event.instant
         for event in page

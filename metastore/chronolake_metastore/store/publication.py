@@ -62,6 +62,7 @@ _UNREADABLE_FILES: Final = """
         LIMIT %(files_max)s
     ) AS unreadable
 """
+_SHARED_PLAN: Final = statements.load("publication/find_shared_plan")
 _HIDDEN_LOG: Final = statements.load("publication/find_hidden_log")
 _HAS_LIVE_LOGS: Final = """
     SELECT EXISTS (
@@ -140,6 +141,15 @@ class HiddenLog(msgspec.Struct, frozen=True):
     partition_path: str
     file_id: str
     hidden_by: Micros
+
+
+class SharedPlan(msgspec.Struct, frozen=True):
+    """A file group that the plan of a compaction has, and that of an undone one too."""
+
+    requested_time: Micros
+    partition_path: str
+    file_id: str
+    undone: Micros
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -282,6 +292,15 @@ async def find_hidden_log(
     named = {"table_id": table_id, "after": after, "until": until, "live_only": live_only}
     row = (await statements.execute(connection, _HIDDEN_LOG, named)).one_or_none()
     return None if row is None else HiddenLog(*row)
+
+
+async def find_shared_plan(
+    connection: AsyncConnection, table_id: UUID, compactions: Sequence[Micros] | None
+) -> SharedPlan | None:
+    """The first of some compactions, or of the pending ones, with a file group of an undone one's plan."""
+    named = {"table_id": table_id, "requested_times": None if compactions is None else list(compactions)}
+    row = (await statements.execute(connection, _SHARED_PLAN, named)).one_or_none()
+    return None if row is None else SharedPlan(*row)
 
 
 async def has_live_logs(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:

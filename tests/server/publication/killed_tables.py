@@ -148,6 +148,8 @@ def _restored_compaction(table: KeyedTable, states: States) -> Iterator[list[Sta
     before, after = states.take()
     yield [before, first_undone, after]
     table.upsert(row(1, name="after the restore"))
+    states.add()
+    table.upsert(row(13))
     table.table.release_savepoint(savepoint.requested_time)
     yield states.take()
     # Its deletion of the undone base files takes back the plan of the undone compaction.
