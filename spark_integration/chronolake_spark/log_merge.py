@@ -1,11 +1,11 @@
 """The merge of the log files of a file slice, in Arrow: which change of a key counts. No Spark, no storage.
 
-All versions of a key are compared, those of the base file too: the larger ordering value wins, and at equal
-values, or without an ordering field, the later commit, by its requested time (``_hoodie_commit_time``). A
-record without ordering value is the smallest. A delete has the ordering value that its writer gave it; a delete
-without one, which only other writers append to a table with an ordering field, holds against all records of
-earlier commits. So the result does not depend on the order in which instants completed, nor on the compactions
-between them, except that a compaction forgets deletes.
+All versions of a key are compared: the larger ordering value wins. At equal values, or without an ordering
+field, the later commit wins, by its requested time (``_hoodie_commit_time``), and any log file against the base
+file. So do Hudi's readers, and so ties of two writes that overlap depend on a compaction between them. The
+larger ordering value wins wherever it falls, except that a compaction forgets deletes. A record without
+ordering value is the smallest. A delete is compared by the ordering value that its writer gave it. One without,
+in a table with an ordering field, holds against the base file and the records of earlier commits.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class LatestChanges:
     """The latest change of each key in the log files of a slice.
 
     ``versions`` has one row per key: the rank and the values by which it is compared, the row of ``records``
-    that has the record, or -1 for a delete, and the commit time up to which a delete without ordering value
-    deletes all records.
+    that has the record, or -1 for a delete, and the commit time of the latest delete without ordering value.
     """
 
     records: pa.Table
@@ -85,22 +84,14 @@ def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
 
 def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask:
     """Row by row: whether the record of the base file wins against the change of its key."""
-    time = base[columns.COMMIT_TIME]
-    is_later = _mask(pc.fill_null(pc.greater(time, changes[TIME]), False))
-    ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
-    no_version = ranks == _NO_VERSION
     if ordering_field is None:
-        latest: Mask = is_later | no_version
-        return latest
+        return np.zeros(len(base), dtype=np.bool_)
     ordering = merge.ordering_values(base, ordering_field)
-    own_ranks = _ranks(ordering)
-    is_same_rank = own_ranks == ranks
+    ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
     is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))
-    is_equal = _mask(pc.fill_null(pc.equal(ordering, changes[ORDERING]), False)) | (own_ranks == _WITHOUT_VALUE)
-    wins = (own_ranks > ranks) | (is_same_rank & (is_greater | (is_equal & is_later)))
-    is_deleted = _mask(pc.fill_null(pc.less_equal(time, changes[_BARRIER]), False))
-    decided: Mask = (wins | no_version) & ~is_deleted
-    return decided
+    # Without a barrier, the rank of a change is never less than that of null.
+    wins: Mask = ((_ranks(ordering) > ranks) | is_greater) & _mask(pc.is_null(changes[_BARRIER]))
+    return wins
 
 
 def _versions_of_records(records: pa.Table, ordering_field: str | None) -> pa.Table:

@@ -7,7 +7,7 @@ are read. No Spark.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ class SliceReader:
 
     def of_keys(self) -> SliceReader:
         """The same reader for record keys and ordering values only."""
-        return dataclasses.replace(self, layout=_with_columns(pa.schema([]), self.ordering))
+        return dataclasses.replace(self, layout=_with_columns(pa.schema([]), self.ordering, columns.RECORD_KEY))
 
     def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
         """The records of a slice."""
@@ -51,7 +51,7 @@ class SliceReader:
 
     def changes(self, stored: StoredSlice) -> LatestChanges:
         """What the log files of a slice change, in the columns that a merge needs."""
-        layout = _with_columns(self.layout, self.ordering)
+        layout = _with_columns(self.layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
         contents = log_contents.read(self.folder, files, layout, self.ordering_field)
         return log_merge.latest_changes(contents.records, contents.deletes, self.ordering_field)
@@ -59,7 +59,8 @@ class SliceReader:
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
         stays = np.zeros(len(changes.versions), dtype=np.bool_)
-        for rows in self._base_rows(stored.base, _with_columns(self.layout, self.ordering)):
+        layout = _with_columns(self.layout, self.ordering, columns.RECORD_KEY)
+        for rows in self._base_rows(stored.base, layout):
             kept, kept_keys = log_merge.surviving(rows, changes)
             stays |= kept_keys
             yield rows.select(self.layout.names).filter(pa.array(kept))
@@ -81,11 +82,8 @@ def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | Non
     return None if ordering_field is None else layout.field(ordering_field)
 
 
-def _with_columns(layout: pa.Schema, ordering: pa.Field | None) -> pa.Schema:
+def _with_columns(layout: pa.Schema, ordering: pa.Field | None, *meta_columns: str) -> pa.Schema:
     """The layout with the columns by which versions of a record are compared."""
-    meta = [pa.field(name, pa.string()) for name in (columns.RECORD_KEY, columns.COMMIT_TIME)]
-    needed: Iterable[pa.Field] = [
-        *field_ids.by_names(pa.schema(meta), []),
-        *([] if ordering is None else [ordering]),
-    ]
+    meta = field_ids.by_names(pa.schema([pa.field(name, pa.string()) for name in meta_columns]), [])
+    needed = [*meta, *([] if ordering is None else [ordering])]
     return pa.schema([*layout, *(field for field in needed if field.name not in layout.names)])

@@ -6,13 +6,12 @@ import contextlib
 
 import hudi
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from typing_extensions import override
 
 import chronolake
 from chronolake.errors import NotPublished
 from chronolake_model.instants import Instant
-from chronolake_spark import SparkTable, evolution, layouts, schema, slice_reader, stored_slices
+from chronolake_spark import SparkTable, arrow_types, evolution, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_reader import Reader
 from chronolake_spark.slice_reader import SliceReader
@@ -53,9 +52,8 @@ def rows_of(table: chronolake.Table, as_of: str | None = None) -> pa.Table:
 
 
 def layout_of(table: chronolake.Table) -> pa.Schema:
-    """The columns of the table's base files."""
-    fields = table.definition.schema
-    return layouts.file_schema(to_arrow_schema(schema.struct_of(fields), timezone="UTC"), fields)
+    """The columns of the table's data files."""
+    return arrow_types.file_layout(table.definition.schema)
 
 
 def assert_same_rows(of_hudi: pa.Table, own: pa.Table) -> None:

@@ -157,19 +157,17 @@ def test_the_larger_ordering_value_wins_and_at_equal_values_the_later_commit(gro
     assert group.values() == {1: 0, 2: 2, 3: 1, 4: 1}
 
 
-def test_the_commit_that_was_requested_later_wins_also_if_it_completed_earlier(group: Group):
-    earlier, later = group.job(11), group.job(12)
-    group.complete(group.run(later, upsert(1, 12, 5), delete(2, 5)))
-    compacted = replace_slices(group)
+def test_of_equal_log_records_the_later_requested_wins_and_any_of_them_against_the_base_file(group: Group):
+    early = group.run(group.job(11), *(upsert(id, 11, 6) for id in (1, 2, 3)))
+    late = group.run(group.job(12), upsert(1, 12, 6), upsert(2, 12, 7), upsert(3, 12, 5))
+    group.complete(late)
+    compacted = replace(group, slices=dict(group.slices))
     compacted.compact(13)
-    for one in (group, compacted):
-        one.complete(one.run(replace(earlier, stored=group.slices), upsert(1, 11, 5), upsert(3, 11, 5)))
+    group.complete(early)
+    compacted.complete(early)
 
-        assert one.values() == {1: 12, 3: 11}
-
-
-def replace_slices(group: Group) -> Group:
-    return replace(group, slices=dict(group.slices))
+    assert group.values() == {1: 12, 2: 12, 3: 11}
+    assert compacted.values() == {1: 11, 2: 12, 3: 11}
 
 
 def test_deletes_with_an_ordering_value_are_compared_like_records(group: Group):
@@ -355,9 +353,9 @@ def written_by(seen: Versions, time: int, rows: list[Row], *, is_new: bool, is_o
 
 
 def live(versions: Versions) -> Versions:
-    """What a compaction keeps: it forgets deletes."""
+    """What a compaction keeps: it forgets deletes, and any log record wins ties against the base file."""
     winners = {id: winner(of_key) for id, of_key in versions.items()}
-    return {id: [won] for id, won in winners.items() if won is not None and not won.is_delete}
+    return {id: [replace(won, time=0)] for id, won in winners.items() if won is not None and not won.is_delete}
 
 
 ROW = st.builds(
@@ -383,7 +381,7 @@ def test_random_histories_leave_what_plain_python_says(
     group = Group(tmp_path_factory.mktemp("h") / "t", "ts" if is_ordered else None, has_avro_blocks)
     versions: Versions = {}
     pending: list[tuple[int, Written, Versions]] = []
-    for number, step in enumerate([*steps, *[([], 0)] * 3]):
+    for number, step in enumerate([*steps, *[([], 0)] * 3], 1):
         if step is None:
             if group.slices:
                 group.compact(number)
