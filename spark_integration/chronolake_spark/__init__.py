@@ -7,6 +7,11 @@
     instant = orders.upsert(changes)
     orders.read(as_of=instant.completion_time).show()
 
+or, with Spark's own methods, once this package is imported::
+
+    changes.write.format("chronolake").option("table", "shop.orders").mode("append").save()
+    spark.read.format("chronolake").load("shop.orders").show()
+
 Importing this package imports no Spark: executors run parts of it that know only Arrow.
 """
 
@@ -15,12 +20,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from chronolake_spark import pyspark_methods
+
 if TYPE_CHECKING:
     from chronolake_spark.sessions import session
+    from chronolake_spark.sql_views import views
     from chronolake_spark.tables import SparkTable, create_table, table
     from chronolake_spark.write_counts import RowCounts, row_counts
 
-__all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "table"]
+__all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "table", "views"]
 
 
 _MODULE_OF = {
@@ -30,7 +38,10 @@ _MODULE_OF = {
     "row_counts": "write_counts",
     "session": "sessions",
     "table": "tables",
+    "views": "sql_views",
 }
+
+pyspark_methods.install()
 
 
 def __getattr__(name: str) -> Any:

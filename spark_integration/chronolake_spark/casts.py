@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import Column, functions as sf
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType
 
 from chronolake_spark import csv_types, errors
 
@@ -27,7 +27,7 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
     Strings may be written as in CSV files of a stated type: a time without a zone is in UTC, and a float or a
     double is the nearest to the number.
     """
-    if target.simpleString() == source.simpleString():
+    if isinstance(source, NullType) or target.simpleString() == source.simpleString():
         return value.cast(target)
     if isinstance(target, _COMPLEX) or isinstance(source, _COMPLEX):
         raise _mismatch(name, target, source)

@@ -12,6 +12,7 @@
         ├── LogFileDamaged        a log file in storage is not as on the timeline
         ├── LogFileUnsupported    a log file has, or would need, a form that is not read or written
         ├── AttemptGivenUp        an attempt of a task was stopped before its end
+        ├── InvalidOption         an option of format("chronolake") is wrong
         ├── TableMismatch         the table has another definition than the request
         ├── SourceUnreadable      files to ingest are missing or cannot be read
         ├── SourceChanged         files to ingest changed after or while they were loaded
@@ -118,6 +119,12 @@ class AttemptGivenUp(SparkIntegrationError):
     """The file of an attempt counts as deleted: another attempt won, or the write was rolled back."""
 
     CODE = "attempt-given-up"
+
+
+class InvalidOption(SparkIntegrationError):
+    """An option of ``format("chronolake")`` is unknown, missing or wrong, or cannot be used there."""
+
+    CODE = "invalid-option"
 
 
 class TableMismatch(SparkIntegrationError):

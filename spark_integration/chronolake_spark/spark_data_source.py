@@ -1,4 +1,4 @@
-"""The data source ``chronolake``: it writes on the executors, and completes the instant at the server.
+"""The data source of ``write.run``: it writes on the executors, and completes the instant at the server.
 
 The writer object is made once, in a process of its own, and pickled to every task and to the committer
 (reference: PySpark's DataSourceArrowWriter). ``commit`` sees the messages of the winning attempts only;
@@ -32,19 +32,22 @@ from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
 from chronolake_spark.write_counts import RowCounts
 from chronolake_storage.claims import Owner
+from pyspark_chronolake import DefaultSource
 
-FORMAT = "chronolake"
+FORMAT = "chronolake_file_groups"
 _RETRY_SECONDS = 60.0
 _ABORT_RETRY_SECONDS = 10.0
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format with a session. It may be repeated."""
-    spark.dataSource.register(ChronolakeDataSource)
+    """Register this format, and ``chronolake``, with a session. It may be repeated."""
+    spark.dataSource.register(FileGroupsDataSource)
+    # PySpark finds it by itself, unless another module called pyspark_* cannot be imported.
+    spark.dataSource.register(DefaultSource)
 
 
-class ChronolakeDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
-    """The data source; ``chronolake_spark.table`` drives it, for Spark cannot ask it how to spread rows."""
+class FileGroupsDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """Takes rows that were shuffled by file group: Spark cannot ask a data source how to shuffle them."""
 
     @classmethod
     def name(cls) -> str:
@@ -53,14 +56,9 @@ class ChronolakeDataSource(DataSource):  # type: ignore[misc]  # pyspark is unty
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of one write."""
-        text = self.options.get(WRITE_OPTION)
-        if text is None or overwrite:
-            raise ValueError(
-                'write through chronolake_spark.table(spark, "namespace.table"): its insert, upsert and '
-                "delete bring rows to the writer by file group, which df.write cannot"
-            )
+        assert not overwrite, "write.run appends"
         secrets = secrets_from_json(self.options[SECRETS_OPTION])
-        return ChronolakeWriter(WriteOptions.from_json(text), secrets, schema)
+        return ChronolakeWriter(WriteOptions.from_json(self.options[WRITE_OPTION]), secrets, schema)
 
 
 @dataclass

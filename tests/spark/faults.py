@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_spark.options import WriteOptions
-from chronolake_spark.spark_data_source import ChronolakeDataSource, ChronolakeWriter, Message
+from chronolake_spark.spark_data_source import ChronolakeWriter, FileGroupsDataSource, Message
 from chronolake_storage import deletions
 
 Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
@@ -25,7 +25,7 @@ WAIT_SECONDS_MAX = 300.0
 LAST_PARTITION = 3
 
 
-def source_with(fault: Fault) -> type[ChronolakeDataSource]:
+def source_with(fault: Fault) -> type[FileGroupsDataSource]:
     """The data source; each attempt meets ``fault`` once all its files but the last are written.
 
     Workers get the classes by value, for they are made here: so ``fault`` travels with them.
@@ -46,7 +46,7 @@ def source_with(fault: Fault) -> type[ChronolakeDataSource]:
             deletions.FILES_AT_ONCE = 1  # type: ignore[misc]
             super().abort(messages)
 
-    class Source(ChronolakeDataSource):
+    class Source(FileGroupsDataSource):
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]
             writer = super().writer(schema, overwrite)
             writer.__class__ = Writer

@@ -1,0 +1,96 @@
+"""``format("chronolake")`` in a driver that imported this package: reads and writes go through ``SparkTable``.
+
+So reads use Spark's own Parquet reader, which reads only the columns and row groups that a query needs, and
+writes bring each file group to one task. A Python data source can do neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import chronolake
+from chronolake_spark import errors, format_options, schema, tables
+from chronolake_spark.format_options import Duplicates, FormatOptions, View, WriteOperation
+from chronolake_spark.tables import SparkTable
+
+
+def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | None) -> DataFrame:
+    """The frame that the options of a read describe, with these columns, or all.
+
+    Raises ``InvalidOption``, and what ``SparkTable.read`` and ``SparkTable.changes`` raise.
+    """
+    parsed = format_options.parse(options)
+    with _connected(parsed) as client:
+        table = tables.table(spark, parsed.table, client=client)
+        if parsed.view is View.CHANGES:
+            frame = table.changes(parsed.from_, parsed.to, parsed.meta_columns, filter=parsed.filter)
+        else:
+            frame = table.read(parsed.as_of, parsed.meta_columns, filter=parsed.filter)
+    return frame if columns is None else frame.select(*map(schema.quoted, columns))
+
+
+def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
+    """Write the frame as the options say. Raises ``InvalidOption``, and what the operation raises."""
+    parsed = format_options.parse(options)
+    refuse_mode(mode, parsed.table)
+    refuse_read_options(parsed)
+    writes: Mapping[WriteOperation, Callable[..., Any]] = {
+        WriteOperation.UPSERT: _upsert,
+        WriteOperation.INSERT: _insert,
+        WriteOperation.DELETE: _delete,
+    }
+    with _connected(parsed) as client:
+        writes[parsed.operation](tables.table(frame.sparkSession, parsed.table, client=client), frame, parsed)
+
+
+def refuse_mode(mode: str, table: str) -> None:
+    """Raise ``InvalidOption`` unless rows can be written to an existing table in this mode."""
+    if mode.lower() == "append":
+        return
+    if mode.lower() == "overwrite":
+        raise errors.InvalidOption(
+            f"{table} cannot be overwritten by Spark so far. To replace rows by their keys, use the mode "
+            "append with the operation upsert"
+        )
+    raise errors.InvalidOption(
+        'give a mode: df.write.format("chronolake").option("table", …).mode("append").save(). Without one, and '
+        'with "errorifexists" or "ignore", Spark writes only to tables that do not exist; make them with '
+        "chronolake_spark.create_table"
+    )
+
+
+def refuse_read_options(options: FormatOptions) -> None:
+    """Raise ``InvalidOption`` if the options are of a read, as those of a view of the past."""
+    if names := options.given_for_reads:
+        raise errors.InvalidOption(
+            f"the options {', '.join(names)} are for reads: leave them out of a write, and write to a view "
+            "that was made without them"
+        )
+
+
+def _connected(options: FormatOptions) -> chronolake.Client:
+    return chronolake.connect(options.url, storage_options=options.storage_options or None)
+
+
+def _upsert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
+    table.upsert(frame, options.delete_when, row_order=options.row_order, markers=options.markers)
+
+
+def _insert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
+    _refuse("delete_when", options)
+    duplicates = options.duplicates or Duplicates.FAIL
+    table.insert(frame, duplicates.value, row_order=options.row_order, markers=options.markers)
+
+
+def _delete(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
+    _refuse("delete_when", options)
+    _refuse("row_order", options)
+    table.delete(frame, markers=options.markers)
+
+
+def _refuse(name: str, options: FormatOptions) -> None:
+    if name in options.given:
+        raise errors.InvalidOption(f"the operation {options.operation} has no option {name}", {"option": name})

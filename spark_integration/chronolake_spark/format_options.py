@@ -1,0 +1,221 @@
+"""The options of ``format("chronolake")``: their names and their meaning. No Spark."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, TypeVar
+
+import msgspec
+
+from chronolake_model.markers import MarkersType
+from chronolake_model.times import Bound, Moment
+from chronolake_spark import errors
+from chronolake_spark.options import SECRETS_OPTION, secrets_from_json
+
+FORMAT: Final = "chronolake"
+
+_TABLE: Final = ("table", "path", "url", SECRETS_OPTION)
+_READ: Final = ("as_of", "from", "to", "filter", "view", "meta_columns")
+_WRITE: Final = ("operation", "duplicates", "delete_when", "row_order", "markers")
+NAMES: Final = (*_TABLE, *_READ, *_WRITE)
+"""All options. A temporary view is read and written, so each read and each write accepts all of them."""
+
+_OF_CREATE_TABLE: Final = "provider"
+"""An option that Spark adds in CREATE TABLE, and only there."""
+_DIGITS: Final = re.compile(r"\d{17}(\d{3})?", re.ASCII)
+_BOOLEANS: Final = {"true": True, "false": False}
+
+NO_TABLE: Final = (
+    "CREATE TABLE … USING chronolake makes no table, because Spark would not keep its options. Make tables "
+    "with chronolake_spark.create_table, and show them to SQL with chronolake_spark.views(spark, 'namespace') "
+    "or CREATE TEMPORARY VIEW … USING chronolake OPTIONS (table 'namespace.table')"
+)
+
+_Choice = TypeVar("_Choice", bound=enum.StrEnum)
+
+
+class View(enum.StrEnum):
+    """What a read shows of a table (Hudi: hoodie.datasource.query.type)."""
+
+    SNAPSHOT = "snapshot"
+    READ_OPTIMIZED = "read_optimized"
+    CHANGES = "changes"
+
+
+class WriteOperation(enum.StrEnum):
+    """What a write does with its rows (Hudi: hoodie.datasource.write.operation)."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    DELETE = "delete"
+
+
+class Duplicates(enum.StrEnum):
+    """What an insert does with keys that exist."""
+
+    FAIL = "fail"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """The options, checked. Those that are not given are None, or have their default value."""
+
+    table: str
+    url: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    as_of: Moment | None = None
+    from_: Moment | None = None
+    to: Moment | None = None
+    filter: str | None = None
+    view: View = View.SNAPSHOT
+    meta_columns: bool = False
+    operation: WriteOperation = WriteOperation.UPSERT
+    duplicates: Duplicates | None = None
+    delete_when: str | None = None
+    row_order: tuple[str, ...] = ()
+    markers: MarkersType | None = None
+    given: frozenset[str] = frozenset()
+    """The names of the options that are given."""
+
+    @property
+    def given_for_reads(self) -> list[str]:
+        """The given options that only a read has."""
+        return [name for name in _READ if name in self.given]
+
+
+def parse(options: Mapping[str, str]) -> FormatOptions:
+    """The options of a read or a write, whose names may have any case. Raises ``InvalidOption``."""
+    given = {name.lower(): text for name, text in options.items()}
+    if _OF_CREATE_TABLE in given:
+        raise errors.InvalidOption(NO_TABLE)
+    for name in given:
+        _refuse_unknown(name)
+    secrets = given.get(SECRETS_OPTION)
+    return FormatOptions(
+        table=_table(given),
+        url=given.get("url"),
+        storage_options={} if secrets is None else _secrets(secrets),
+        as_of=_moment(given, "as_of"),
+        from_=_moment(given, "from"),
+        to=_moment(given, "to"),
+        filter=given.get("filter"),
+        view=_view(given),
+        meta_columns=_boolean(given, "meta_columns"),
+        operation=_choice(given, "operation", WriteOperation) or WriteOperation.UPSERT,
+        duplicates=_duplicates(given),
+        delete_when=given.get("delete_when"),
+        row_order=tuple(name.strip() for name in given.get("row_order", "").split(",") if name.strip()),
+        markers=_choice(given, "markers", MarkersType),
+        given=frozenset(given),
+    )
+
+
+def _refuse_unknown(name: str) -> None:
+    if name in NAMES:
+        return
+    nearest = difflib.get_close_matches(name, NAMES, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+    raise errors.InvalidOption(
+        f"the format chronolake has no option {name!r}{hint} Its options are {', '.join(sorted(NAMES))}",
+        {"option": name},
+    )
+
+
+def _table(given: Mapping[str, str]) -> str:
+    names = {given[option] for option in ("table", "path") if option in given}
+    if not names:
+        raise errors.InvalidOption(
+            'no table is given: use .option("table", "namespace.table"). If CREATE TABLE or saveAsTable made '
+            "the entry in Spark's catalog, drop it (DROP TABLE): Spark keeps no options of such entries; "
+            "chronolake_spark.views(spark, 'namespace') makes views that work"
+        )
+    if len(names) > 1:
+        raise errors.InvalidOption(
+            f"two tables are given: the option table is {given['table']!r} and the path is {given['path']!r}; "
+            "leave one of them out"
+        )
+    [name] = names
+    if name.count(".") != 1 or "/" in name:
+        raise errors.InvalidOption(
+            f"{name!r} is not the name of a table: give namespace.table, as in shop.orders; the metastore "
+            "knows its folder"
+        )
+    return name
+
+
+def _secrets(text: str) -> dict[str, str]:
+    try:
+        return secrets_from_json(text)
+    except msgspec.DecodeError:
+        # Without the text: it may be a secret.
+        raise errors.InvalidOption(
+            f"the option {SECRETS_OPTION} is not a JSON object of texts, as "
+            '{"access_key": "…", "secret_key": "…"}'
+        ) from None
+
+
+def _moment(given: Mapping[str, str], name: str) -> Moment | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if _DIGITS.fullmatch(text) or text in set(Bound):
+        return text
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise errors.InvalidOption(
+            f"the option {name} is {text!r}, which is no time: give a completion time in digits "
+            "(yyyyMMddHHmmssSSS), a time with its zone as in 2026-01-31T12:00:00Z, earliest, or latest",
+            {"option": name},
+        )
+    return time
+
+
+def _view(given: Mapping[str, str]) -> View:
+    view = _choice(given, "view", View)
+    of_changes = [name for name in ("from", "to") if name in given]
+    if of_changes and view not in (None, View.CHANGES):
+        raise errors.InvalidOption(f"the option {of_changes[0]} is for the view changes, not for {view}")
+    if of_changes or view is View.CHANGES:
+        if "as_of" in given:
+            raise errors.InvalidOption(
+                "as_of is for snapshots, and from and to are for changes: give one or the other"
+            )
+        return View.CHANGES
+    return view or View.SNAPSHOT
+
+
+def _boolean(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in _BOOLEANS:
+        raise errors.InvalidOption(f"the option {name} is true or false, not {text!r}", {"option": name})
+    return _BOOLEANS[text]
+
+
+def _duplicates(given: Mapping[str, str]) -> Duplicates | None:
+    duplicates = _choice(given, "duplicates", Duplicates)
+    if duplicates is not None and given.get("operation", "").lower() != WriteOperation.INSERT:
+        raise errors.InvalidOption("the option duplicates is for the operation insert; an upsert updates keys")
+    return duplicates
+
+
+def _choice(given: Mapping[str, str], name: str, choices: type[_Choice]) -> _Choice | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        return choices(text.lower())
+    except ValueError:
+        nearest = difflib.get_close_matches(text.lower(), [str(choice) for choice in choices], n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        raise errors.InvalidOption(
+            f"the option {name} is one of {', '.join(choices)}, not {text!r}{hint}", {"option": name}
+        ) from None

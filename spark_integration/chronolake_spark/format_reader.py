@@ -1,0 +1,218 @@
+"""The reads of ``format("chronolake")`` in Spark's own processes, for drivers that did not import this package.
+
+Spark plans the reader of a frame or a view once, at its first query, and keeps the plan: all queries show the
+state of that time. The plan has no conditions of queries: Spark would use it also for queries with other
+conditions, and two scans of one query would share one of their plans (docs/decisions/0045-spark-format.md).
+Spark does not tell a Python data source which columns a query needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+import chronolake
+from chronolake import field_ids
+from chronolake_model import filter_text
+from chronolake_model.files import DataFile, FileSlice, Snapshot
+from chronolake_model.filters import Filter
+from chronolake_model.tables import SchemaField, Table
+from chronolake_spark import arrow_filters, columns, errors, format_options, schema
+from chronolake_spark.base_files import Folder
+from chronolake_spark.bucket_reader import Reader
+from chronolake_spark.format_options import FormatOptions, View
+
+_BATCH_ROWS: Final = 65_536
+_TASKS_WANTED: Final = 64
+_TASK_BYTES_MIN: Final = 4 * 2**20
+_TASK_BYTES_MAX: Final = 128 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table's columns at the time when a frame or a view was made of it."""
+
+    fields: Sequence[SchemaField]
+    meta_columns: bool
+
+    @property
+    def ddl(self) -> str:
+        """The columns of the frame, as Spark DDL."""
+        meta = [f"{name} string" for name in columns.META] if self.meta_columns else []
+        return ", ".join([*meta, *(f"{schema.quoted(field.name)} {field.type}" for field in self.fields)])
+
+
+def view_of(options: Mapping[str, str]) -> TableView:
+    """The table that the options name. Raises ``InvalidOption``, ``TableNotFound``, ``ConnectionFailed``."""
+    parsed = format_options.parse(options)
+    _refuse_changes(parsed)
+    with _connected(parsed) as client:
+        return TableView(client.table(parsed.table).definition.schema, parsed.meta_columns)
+
+
+def reader(options: Mapping[str, str], view: TableView | None, struct: StructType) -> DataSourceReader:
+    """The reader of a frame with the columns ``struct``; ``view`` is None if the user gave them."""
+    parsed = format_options.parse(options)
+    _refuse_changes(parsed)
+    return FormatReader(parsed, view, struct)
+
+
+@dataclass(frozen=True)
+class SlicesPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
+    """What one task reads: base files by the version of the schema that they were written with, and how."""
+
+    files: Mapping[int, Sequence[DataFile]]
+    base_path: str
+    storage_options: Mapping[str, str]
+    layout: pa.Schema
+    fields: Mapping[int, Sequence[SchemaField]]
+    filter: Filter | None
+    types: Mapping[str, str]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The records, filtered."""
+        slices = Reader(Folder.of(self.base_path, self.storage_options), self.layout, self.fields)
+        for version, files in self.files.items():
+            named = pa.record_batch(
+                {
+                    "path": [file.path for file in files],
+                    "size": [file.size_bytes for file in files],
+                    "has_field_ids": [file.has_field_ids for file in files],
+                }
+            )
+            for batch in slices.rows_of([named], version):
+                rows = pa.Table.from_batches([batch])
+                if self.filter is not None:
+                    rows = arrow_filters.matching(rows, self.filter, self.types)
+                yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
+    """Reads the slices of a snapshot in tasks."""
+
+    def __init__(self, options: FormatOptions, view: TableView | None, struct: StructType) -> None:
+        self._options = options
+        self._view = view
+        self._struct = struct
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks of all queries of the frame, with the slices as of now."""
+        with _connected(self._options) as client:
+            table = client.table(self._options.table)
+            planned = table.definition
+            fields = self._fields(planned)
+            filter_, types = self._filter(fields)
+            snapshot = _scan(table, self._options, filter_, _names_now(fields, planned))
+            if table.reload().definition.schema_version != planned.schema_version:
+                raise errors.SchemaMismatch(
+                    f"the columns of {planned.name} changed while the query was planned: run it again"
+                )
+            layout = field_ids.with_field_ids(to_arrow_schema(self._struct, timezone="UTC"), fields)
+            files = [_base_file(slice_) for slice_ in snapshot.slices]
+            present = [file for file in files if file is not None]
+            versions = {file.schema_version: table.schema(file.schema_version).fields for file in present}
+            return [
+                SlicesPartition(
+                    files=_by_version(some),
+                    base_path=planned.base_path,
+                    storage_options=table.storage_options,
+                    layout=layout,
+                    fields=versions,
+                    filter=filter_,
+                    types=types,
+                )
+                for some in _tasks(present)
+            ]
+
+    def read(self, partition: SlicesPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one task, on an executor."""
+        return partition.batches()
+
+    def _filter(self, fields: Sequence[SchemaField]) -> tuple[Filter | None, dict[str, str]]:
+        types = {field.name: field.type for field in fields}
+        text = self._options.filter
+        return (None if text is None else filter_text.parse(text, types)), types
+
+    def _fields(self, table: Table) -> list[SchemaField]:
+        """The frame's own columns, with the ids and types that they had when it was made."""
+        present = {field.field_id: field for field in table.schema}
+        made_with = {field.name: field for field in (table.schema if self._view is None else self._view.fields)}
+        own = [name for name in self._struct.names if name not in columns.META]
+        fields = [made_with[name] for name in own if name in made_with]
+        if len(fields) < len(own):
+            unknown = [name for name in own if name not in made_with]
+            raise errors.SchemaMismatch(
+                f"{table.name} has no column {', '.join(unknown)}: leave .schema() out, or name columns of it"
+            )
+        changed = [
+            field.name for field in fields if getattr(present.get(field.field_id), "type", None) != field.type
+        ]
+        if changed:
+            raise errors.SchemaMismatch(
+                f"the columns {', '.join(changed)} of {table.name} were dropped, or got another type, after "
+                "this frame or view was made: make it again, as with chronolake_spark.views(spark, namespace)",
+                {"columns": changed},
+            )
+        return fields
+
+
+def _scan(
+    table: chronolake.Table, options: FormatOptions, filter_: Filter | None, names: Mapping[str, str]
+) -> Snapshot:
+    """The slices that may have a matching record."""
+    if filter_ is None:
+        return table.snapshot(options.as_of)
+    return table.scan(arrow_filters.renamed(filter_, names), options.as_of)
+
+
+def _names_now(fields: Sequence[SchemaField], table: Table) -> dict[str, str]:
+    """The present names of the columns: the server knows no others."""
+    names = {field.field_id: field.name for field in table.schema}
+    return {field.name: names[field.field_id] for field in fields}
+
+
+def _refuse_changes(options: FormatOptions) -> None:
+    if options.view is View.CHANGES:
+        raise errors.InvalidOption(
+            "changes are read by the Python API only: chronolake_spark.table(spark, "
+            f"{options.table!r}).changes(from_, to), or spark.read with these options after import "
+            "chronolake_spark; createOrReplaceTempView shows the frame to SQL"
+        )
+
+
+def _connected(options: FormatOptions) -> chronolake.Client:
+    return chronolake.connect(options.url, storage_options=options.storage_options)
+
+
+def _base_file(slice_: FileSlice) -> DataFile | None:
+    if slice_.log_files:
+        raise errors.TableMismatch("the data source does not read file slices with log files so far")
+    return slice_.base_file
+
+
+def _by_version(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
+    by_version: dict[int, list[DataFile]] = {}
+    for file in files:
+        by_version.setdefault(file.schema_version, []).append(file)
+    return by_version
+
+
+def _tasks(files: Sequence[DataFile]) -> list[list[DataFile]]:
+    """The files in the portions of tasks: at least one, because Spark makes a task of its own out of none."""
+    total = sum(file.size_bytes for file in files)
+    limit = min(max(total // _TASKS_WANTED, _TASK_BYTES_MIN), _TASK_BYTES_MAX)
+    tasks: list[list[DataFile]] = [[]]
+    task_bytes = 0
+    for file in files:
+        if tasks[-1] and task_bytes + file.size_bytes > limit:
+            tasks.append([])
+            task_bytes = 0
+        tasks[-1].append(file)
+        task_bytes += file.size_bytes
+    return tasks

@@ -1,0 +1,244 @@
+"""The methods of PySpark that importing this package replaces, for the format ``chronolake`` only.
+
+``load`` and ``save`` go to ``format_frames``. ``saveAsTable``, and CREATE TABLE in ``sql``, are refused: Spark
+would make an entry in its catalog that keeps no options, and no table. All other calls go to PySpark unchanged,
+and so do all calls if PySpark's internals are not those that this module knows
+(docs/decisions/0045-spark-format.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final
+
+from chronolake_spark.format_options import FORMAT
+
+_READWRITER: Final = "pyspark.sql.readwriter"
+_SESSION: Final = "pyspark.sql.session"
+_USING: Final = re.compile(rf"\busing\s+`?{FORMAT}\b", re.IGNORECASE)
+_CREATE: Final = re.compile(r"\b(create|replace)\b", re.IGNORECASE)
+_INSERT: Final = re.compile(r"\binsert\b", re.IGNORECASE)
+_REPLACED: Final = "_chronolake_replaced"
+
+
+def install() -> None:
+    """Replace the methods, now or as soon as PySpark is imported. It may be repeated."""
+    for name in (_READWRITER, _SESSION):
+        if (module := sys.modules.get(name)) is not None:
+            _replace_in(module)
+        elif not any(isinstance(finder, _Finder) and finder.name == name for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder(name))
+
+
+def _replace_in(module: ModuleType) -> None:
+    if module.__name__ == _READWRITER:
+        _replace(module, "DataFrameReader", "load", _load)
+        _replace(module, "DataFrameWriter", "save", _save)
+        _replace(module, "DataFrameReader", "table", _read_table)
+        _replace(module, "DataFrameWriter", "saveAsTable", _save_as_table)
+        _replace(module, "DataFrameWriter", "insertInto", _insert_into)
+    else:
+        _replace(module, "SparkSession", "sql", _sql)
+        _replace(module, "SparkSession", "table", _table)
+
+
+def _replace(module: ModuleType, class_name: str, method: str, replacement: Any) -> None:
+    cls = getattr(module, class_name, None)
+    original = getattr(cls, method, None)
+    if original is None or hasattr(original, _REPLACED):
+        return
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return replacement(original, self, *args, **kwargs)
+
+    setattr(call, _REPLACED, True)
+    setattr(cls, method, call)
+
+
+def _load(
+    original: Any, reader: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+) -> Any:
+    if not _is_ours(reader, "_jreader", format):
+        return original(reader, path, format, schema, **options)
+    from chronolake_spark import errors, format_frames  # noqa: PLC0415  # they import PySpark
+
+    if format is not None:
+        reader.format(format)
+    if schema is not None:
+        reader.schema(schema)
+    reader.options(**options)
+    if path is not None and not isinstance(path, str):
+        raise errors.InvalidOption('a read is of one table: load("namespace.table")')
+    given = reader._jreader.userSpecifiedSchema()
+    columns = list(given.get().fieldNames()) if given.isDefined() else None
+    return format_frames.load(reader._spark, _options(reader._jreader, path), columns)
+
+
+def _save(  # PySpark's own parameters
+    original: Any,
+    writer: Any,
+    path: str | None = None,
+    format: str | None = None,
+    mode: str | None = None,
+    partitionBy: Any = None,
+    **options: Any,
+) -> Any:
+    if not _is_ours(writer, "_jwrite", format):
+        return original(writer, path, format, mode, partitionBy, **options)
+    from chronolake_spark import errors, format_frames  # noqa: PLC0415
+
+    writer.mode(mode).options(**options)
+    if partitionBy is not None or writer._jwrite.partitioningColumns().isDefined():
+        raise errors.InvalidOption(
+            "leave partitionBy out: a table has the partition fields that it was made with "
+            "(partition_fields of chronolake_spark.create_table)"
+        )
+    format_frames.save(writer._df, _options(writer._jwrite, path), writer._jwrite.curmode().toString())
+    return None
+
+
+def _save_as_table(
+    original: Any, writer: Any, name: str, format: str | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    if not _is_ours(writer, "_jwrite", format):
+        return original(writer, name, format, *args, **kwargs)
+    from chronolake_spark import errors  # noqa: PLC0415
+
+    raise errors.InvalidOption(
+        "saveAsTable would make an entry in Spark's catalog that keeps no options: write with the option "
+        'table, .mode("append") and .save(), and show tables to SQL with chronolake_spark.views'
+    )
+
+
+def _insert_into(original: Any, writer: Any, tableName: str, *args: Any, **kwargs: Any) -> Any:
+    with _as_target(writer._spark, tableName):
+        return original(writer, tableName, *args, **kwargs)
+
+
+def _read_table(original: Any, reader: Any, *args: Any, **kwargs: Any) -> Any:
+    _refresh_views(reader._spark)
+    return original(reader, *args, **kwargs)
+
+
+def _table(original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
+    _refresh_views(session)
+    return original(session, *args, **kwargs)
+
+
+def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(sqlQuery, str):
+        if _USING.search(sqlQuery) and _CREATE.search(sqlQuery) and _makes_table(session, sqlQuery):
+            from chronolake_spark import errors, format_options  # noqa: PLC0415
+
+            raise errors.InvalidOption(format_options.NO_TABLE)
+        _refresh_views(session)
+        if _has_views() and _INSERT.search(sqlQuery) and (target := _inserted_into(session, sqlQuery)):
+            with _as_target(session, target):
+                return original(session, sqlQuery, *args, **kwargs)
+    return original(session, sqlQuery, *args, **kwargs)
+
+
+def _has_views() -> bool:
+    # The module makes the views, so without it there are none.
+    return f"{__package__}.sql_views" in sys.modules
+
+
+def _refresh_views(session: Any) -> None:
+    if _has_views():
+        from chronolake_spark import sql_views  # noqa: PLC0415
+
+        sql_views.refresh(session)
+
+
+def _as_target(session: Any, name: str) -> contextlib.AbstractContextManager[None]:
+    if not _has_views():
+        return contextlib.nullcontext()
+    from chronolake_spark import sql_views  # noqa: PLC0415
+
+    return sql_views.as_target(session, name.strip("`"))
+
+
+def _inserted_into(session: Any, query: str) -> str | None:
+    """The name of one part that the query inserts into, if Spark's parser takes it for INSERT."""
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
+        parts = plan.table().multipartIdentifier()
+        return str(parts.head()) if plan.nodeName() == "InsertIntoStatement" and parts.size() == 1 else None
+    except Exception:  # py4j has many errors: for a query that is no such command, Spark decides
+        return None
+
+
+def _makes_table(session: Any, query: str) -> bool:
+    """Whether Spark's parser takes the query for CREATE or REPLACE TABLE with this format."""
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
+        provider = plan.tableSpec().provider()
+        return bool(provider.isDefined() and provider.get().lower() == FORMAT)
+    except Exception:  # py4j has many errors: for a query that is no such command, Spark decides
+        return False
+
+
+def _is_ours(caller: Any, attribute: str, format: str | None) -> bool:
+    if format is not None:
+        return format.lower() == FORMAT
+    try:
+        return bool(getattr(caller, attribute).source().lower() == FORMAT)
+    except Exception:  # another PySpark: then this module replaces nothing
+        return False
+
+
+def _options(java: Any, path: str | None) -> dict[str, str]:
+    """The options of a reader or a writer of the JVM."""
+    entries = java.extraOptions().iterator()
+    options = {}
+    while entries.hasNext():
+        entry = entries.next()
+        options[str(entry._1()).lower()] = str(entry._2())
+    return options if path is None else {**options, "path": path}
+
+
+# typing.override is Python 3.12's.
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module of PySpark when it is imported, so that its methods are replaced after it is loaded."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(  # type: ignore[explicit-override]
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module's own spec, with a loader that replaces methods."""
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a module by its own loader, then replaces methods in it."""
+
+    def __init__(self, own: importlib.abc.Loader) -> None:
+        self._own = own
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:  # type: ignore[explicit-override]
+        """As the own loader."""
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:  # type: ignore[explicit-override]
+        """As the own loader, which the module has afterwards."""
+        assert module.__spec__ is not None
+        module.__loader__ = module.__spec__.loader = self._own
+        self._own.exec_module(module)
+        _replace_in(module)

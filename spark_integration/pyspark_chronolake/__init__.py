@@ -1,0 +1,49 @@
+"""Makes ``format("chronolake")`` known to every Spark session whose Python has Chronolake installed.
+
+PySpark imports all top-level modules that are called ``pyspark_*`` and registers their ``DefaultSource``. If
+one of them cannot be imported, PySpark silently registers none. Therefore this module imports nothing but
+PySpark's data source, and the rest when the format is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """The data source ``chronolake``; docs/spark.md has its options."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._view: Any = None
+        """The table as it was when the frame or the view was made; Spark pickles it with this object."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format()`` and ``USING``."""
+        return "chronolake"
+
+    def schema(self) -> str:
+        """The table's columns, as Spark DDL."""
+        from chronolake_spark import format_reader  # noqa: PLC0415
+
+        self._view = format_reader.view_of(self.options)
+        return str(self._view.ddl)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of one query."""
+        from chronolake_spark import format_reader  # noqa: PLC0415
+
+        return format_reader.reader(self.options, self._view, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of one write."""
+        from chronolake_spark import format_writer  # noqa: PLC0415
+
+        return format_writer.writer(self.options, schema, overwrite=overwrite)

@@ -1,0 +1,62 @@
+"""The options of ``format("chronolake")``, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from chronolake_spark import errors, format_options
+from chronolake_spark.format_options import View, WriteOperation
+
+
+def test_options_of_any_case_are_read():
+    options = format_options.parse(
+        {
+            "Table": "shop.orders",
+            "As_Of": "2026-01-31T12:00:00Z",
+            "meta_columns": "TRUE",
+            "storage_secrets": '{"secret_key": "s"}',
+            "row_order": "ts, `n`",
+        }
+    )
+    assert (options.table, options.as_of) == ("shop.orders", datetime(2026, 1, 31, 12, tzinfo=UTC))
+    assert (options.meta_columns, options.storage_options) == (True, {"secret_key": "s"})
+    assert (options.row_order, options.view, options.operation) == (
+        ("ts", "`n`"),
+        View.SNAPSHOT,
+        WriteOperation.UPSERT,
+    )
+    assert format_options.parse({"path": "a.b", "from": "earliest"}).view is View.CHANGES
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"asof": "latest"}, r"no option 'asof'; did you mean 'as_of'\?"),
+        ({"qwertz": "1"}, r"no option 'qwertz'\. Its options are as_of, "),
+        ({"operation": "upsrt"}, "one of upsert, insert, delete, not 'upsrt'; did you mean 'upsert'"),
+        ({"view": "read_optimised"}, "did you mean 'read_optimized'"),
+        ({"view": "snapshot", "from": "earliest"}, "for the view changes, not for snapshot"),
+        ({"as_of": "latest", "to": "latest"}, "give one or the other"),
+        ({"as_of": "2026-01-31T12:00:00"}, "no time: give a completion time"),
+        ({"as_of": "yesterday"}, "no time: give a completion time"),
+        ({"meta_columns": "yes"}, "true or false, not 'yes'"),
+        ({"duplicates": "drop"}, "for the operation insert"),
+        ({"storage_secrets": "top-secret"}, "not a JSON object of texts"),
+        ({"table": "orders"}, "give namespace.table"),
+        ({"table": "/data/shop.orders"}, "give namespace.table"),
+        ({"path": "shop.items"}, "two tables are given"),
+        ({"provider": "chronolake"}, "CREATE TABLE … USING chronolake makes no table"),
+    ],
+)
+def test_wrong_options_are_refused_with_advice(given: dict[str, str], message: str):
+    with pytest.raises(errors.InvalidOption, match=message) as refused:
+        format_options.parse({"table": "shop.orders"} | given)
+    assert "top-secret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_a_missing_table_is_refused_with_advice():
+    with pytest.raises(errors.InvalidOption, match="no table is given"):
+        format_options.parse({})
