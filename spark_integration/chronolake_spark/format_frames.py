@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
-from chronolake_spark import errors, format_options, schema, tables
+from chronolake_spark import errors, format_options, read, schema, tables
 from chronolake_spark.format_options import Duplicates, FormatOptions, View, WriteOperation
 from chronolake_spark.tables import SparkTable
 
@@ -25,10 +25,11 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
     parsed = format_options.parse(options)
     with _connected(parsed) as client:
         table = tables.table(spark, parsed.table, client=client)
-        if parsed.view is View.CHANGES:
-            frame = table.changes(parsed.from_, parsed.to, parsed.meta_columns, filter=parsed.filter)
-        else:
-            frame = table.read(parsed.as_of, parsed.meta_columns, filter=parsed.filter)
+        if parsed.view is not View.CHANGES:
+            view = read.View(parsed.view.value)
+            as_of, meta_columns, filter_ = parsed.as_of, parsed.meta_columns, parsed.filter
+            return table.read(as_of, meta_columns, filter=filter_, view=view, columns=columns)
+        frame = table.changes(parsed.from_, parsed.to, parsed.meta_columns, filter=parsed.filter)
     return frame if columns is None else frame.select(*map(schema.quoted, columns))
 
 

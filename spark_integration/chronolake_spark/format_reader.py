@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -20,13 +21,23 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake import field_ids
 from chronolake_model import filter_text
-from chronolake_model.files import DataFile, FileSlice, Snapshot
+from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import arrow_filters, columns, errors, format_options, schema
+from chronolake_spark import (
+    arrow_filters,
+    arrow_types,
+    columns,
+    errors,
+    evolution,
+    format_options,
+    schema,
+    stored_slices,
+)
 from chronolake_spark.base_files import Folder
-from chronolake_spark.bucket_reader import Reader
 from chronolake_spark.format_options import FormatOptions, View
+from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_slices import StoredSlice
 
 _BATCH_ROWS: Final = 65_536
 _TASKS_WANTED: Final = 64
@@ -65,32 +76,27 @@ def reader(options: Mapping[str, str], view: TableView | None, struct: StructTyp
 
 @dataclass(frozen=True)
 class SlicesPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
-    """What one task reads: base files by the version of the schema that they were written with, and how."""
+    """What one task reads: slices, and how. ``filter`` names columns of ``layout``, of the types ``types``."""
 
-    files: Mapping[int, Sequence[DataFile]]
+    slices: Sequence[StoredSlice]
     base_path: str
     storage_options: Mapping[str, str]
     layout: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
+    ordering: pa.Field | None
     filter: Filter | None
     types: Mapping[str, str]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records, filtered."""
-        slices = Reader(Folder.of(self.base_path, self.storage_options), self.layout, self.fields)
-        for version, files in self.files.items():
-            named = pa.record_batch(
-                {
-                    "path": [file.path for file in files],
-                    "size": [file.size_bytes for file in files],
-                    "has_field_ids": [file.has_field_ids for file in files],
-                }
-            )
-            for batch in slices.rows_of([named], version):
-                rows = pa.Table.from_batches([batch])
-                if self.filter is not None:
-                    rows = arrow_filters.matching(rows, self.filter, self.types)
-                yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
+        folder = Folder.of(self.base_path, self.storage_options)
+        reader = SliceReader(folder, self.layout, self.fields, self.ordering)
+        for slice_ in self.slices:
+            for rows in reader.rows(slice_):
+                matching = (
+                    rows if self.filter is None else arrow_filters.matching(rows, self.filter, self.types)
+                )
+                yield from matching.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
@@ -114,20 +120,20 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
                     f"the columns of {planned.name} changed while the query was planned: run it again"
                 )
             layout = field_ids.with_field_ids(to_arrow_schema(self._struct, timezone="UTC"), fields)
-            files = [_base_file(slice_) for slice_ in snapshot.slices]
-            present = [file for file in files if file is not None]
-            versions = {file.schema_version: table.schema(file.schema_version).fields for file in present}
+            slices = _slices_of(self._options, snapshot)
+            written = evolution.versions(table, planned, slices)
             return [
                 SlicesPartition(
-                    files=_by_version(some),
+                    slices=[stored_slices.of(slice_) for slice_ in portion],
                     base_path=planned.base_path,
                     storage_options=table.storage_options,
                     layout=layout,
-                    fields=versions,
+                    fields=written.all_fields(),
+                    ordering=_ordering(planned, fields),
                     filter=filter_,
                     types=types,
                 )
-                for some in _tasks(present)
+                for portion in _tasks(slices)
             ]
 
     def read(self, partition: SlicesPartition) -> Iterator[pa.RecordBatch]:
@@ -190,29 +196,31 @@ def _connected(options: FormatOptions) -> chronolake.Client:
     return chronolake.connect(options.url, storage_options=options.storage_options)
 
 
-def _base_file(slice_: FileSlice) -> DataFile | None:
-    if slice_.log_files:
-        raise errors.TableMismatch("the data source does not read file slices with log files so far")
-    return slice_.base_file
+def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:
+    if options.view is not View.READ_OPTIMIZED:
+        return snapshot.slices
+    return [msgspec.structs.replace(slice_, log_files=[]) for slice_ in snapshot.slices if slice_.base_file]
 
 
-def _by_version(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
-    by_version: dict[int, list[DataFile]] = {}
-    for file in files:
-        by_version.setdefault(file.schema_version, []).append(file)
-    return by_version
+def _ordering(table: Table, fields: Sequence[SchemaField]) -> pa.Field | None:
+    """The ordering field, by its name in the frame if it is there."""
+    if table.ordering_field is None:
+        return None
+    [present] = [field for field in table.schema if field.name == table.ordering_field]
+    field = next((field for field in fields if field.field_id == present.field_id), present)
+    return arrow_types.file_layout([field]).field(field.name)
 
 
-def _tasks(files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """The files in the portions of tasks: at least one, because Spark makes a task of its own out of none."""
-    total = sum(file.size_bytes for file in files)
-    limit = min(max(total // _TASKS_WANTED, _TASK_BYTES_MIN), _TASK_BYTES_MAX)
-    tasks: list[list[DataFile]] = [[]]
+def _tasks(slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
+    """The slices in the portions of tasks: at least one, because Spark makes a task of its own out of none."""
+    sizes = [sum(file.size_bytes for file in stored_slices.files_of(slice_)) for slice_ in slices]
+    limit = min(max(sum(sizes) // _TASKS_WANTED, _TASK_BYTES_MIN), _TASK_BYTES_MAX)
+    tasks: list[list[FileSlice]] = [[]]
     task_bytes = 0
-    for file in files:
-        if tasks[-1] and task_bytes + file.size_bytes > limit:
+    for slice_, size_bytes in zip(slices, sizes, strict=True):
+        if tasks[-1] and task_bytes + size_bytes > limit:
             tasks.append([])
             task_bytes = 0
-        tasks[-1].append(file)
-        task_bytes += file.size_bytes
+        tasks[-1].append(slice_)
+        task_bytes += size_bytes
     return tasks

@@ -132,6 +132,20 @@ def test_the_data_source_itself_reads_what_frames_read(
     assert rows_of(loaded_by_spark(reader().schema("price double")).where("price = 2")) == [(2.0,)]
 
 
+def test_slices_with_log_files_are_merged_and_the_read_optimized_view_leaves_them_out(
+    spark: SparkSession, new_table: NewTable
+):
+    table = new_table(orders(spark), "id", type="merge_on_read", ordering_field="price", buckets=2)
+    table.insert(orders(spark, (1, "de", 1.0, None), (2, "fr", 2.0, None)))
+    table.upsert(orders(spark, (1, "it", 3.0, None), (2, "it", 1.0, None)))
+    reader = spark.read.format("chronolake").options(table=table.name, url=table._client.url)
+    for load in (DataFrameReader.load, loaded_by_spark):
+        assert rows_of(load(reader).select("id", "country")) == [(1, "it"), (2, "fr")]
+    reader.option("view", "read_optimized")
+    for load in (DataFrameReader.load, loaded_by_spark):
+        assert rows_of(load(reader).select("id", "country")) == [(1, "de"), (2, "fr")]
+
+
 def test_a_frame_outlives_a_change_of_columns_until_one_of_its_own_is_gone(
     spark: SparkSession, table: SparkTable, reader: Callable[..., DataFrameReader]
 ):
