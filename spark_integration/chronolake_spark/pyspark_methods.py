@@ -124,14 +124,14 @@ def _insert_into(original: Any, writer: Any, tableName: str, *args: Any, **kwarg
         return original(writer, tableName, *args, **kwargs)
 
 
-def _read_table(original: Any, reader: Any, *args: Any, **kwargs: Any) -> Any:
-    _refresh_views(reader._spark)
-    return original(reader, *args, **kwargs)
+def _read_table(original: Any, reader: Any, tableName: str) -> Any:
+    _refresh_views(reader._spark, tableName)
+    return original(reader, tableName)
 
 
-def _table(original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
-    _refresh_views(session)
-    return original(session, *args, **kwargs)
+def _table(original: Any, session: Any, tableName: str) -> Any:
+    _refresh_views(session, tableName)
+    return original(session, tableName)
 
 
 def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +140,7 @@ def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) 
             from chronolake_spark import errors, format_options  # noqa: PLC0415
 
             raise errors.InvalidOption(format_options.NO_TABLE)
-        _refresh_views(session)
+        _refresh_views(session, sqlQuery)
         if _has_views() and _INSERT.search(sqlQuery) and (target := _inserted_into(session, sqlQuery)):
             with _as_target(session, target):
                 return original(session, sqlQuery, *args, **kwargs)
@@ -152,11 +152,11 @@ def _has_views() -> bool:
     return f"{__package__}.sql_views" in sys.modules
 
 
-def _refresh_views(session: Any) -> None:
+def _refresh_views(session: Any, query: str) -> None:
     if _has_views():
         from chronolake_spark import sql_views  # noqa: PLC0415
 
-        sql_views.refresh(session)
+        sql_views.refresh(session, query)
 
 
 def _as_target(session: Any, name: str) -> contextlib.AbstractContextManager[None]:

@@ -8,6 +8,7 @@ since, and makes their views again. Spark itself would show the state of the fir
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
-from chronolake.errors import TableNotFound
+from chronolake.errors import ConnectionFailed, TableNotFound
 from chronolake_spark import format_options, tables
 from chronolake_spark.options import SECRETS_OPTION, secrets_to_json
 
 _EVENTS_MAX = 1_000
-_RETRY_SECONDS = 5.0
+_RETRY_SECONDS = 30.0
+_LOG = logging.getLogger("chronolake.spark")
 _LOCK = threading.RLock()
 
 
@@ -34,10 +36,9 @@ class _Namespace:
     cursor: str
     tables: set[str] = field(default_factory=set)
 
-    def connect(self) -> chronolake.Client:
-        return chronolake.connect(
-            self.url, retry_seconds=_RETRY_SECONDS, storage_options=self.storage_options or None
-        )
+    def connect(self, retry_seconds: float = _RETRY_SECONDS) -> chronolake.Client:
+        options = self.storage_options or None
+        return chronolake.connect(self.url, retry_seconds=retry_seconds, storage_options=options)
 
 
 _NAMESPACES: dict[tuple[str, str], _Namespace] = {}
@@ -56,7 +57,7 @@ def views(
     ``spark.sql`` and ``spark.table`` then show the newest state of these tables, and of tables that are made
     later in the namespace. A frame keeps the state that it was made of. INSERT INTO a view upserts. A view of
     the same name is replaced. ``url`` and ``storage_options`` are those of ``chronolake.connect``. Raises
-    ``NamespaceNotFound``.
+    ``NamespaceNotFound``. While the server is away, queries that name a view raise ``ConnectionFailed``.
     """
     with _LOCK, chronolake.connect(url, storage_options=storage_options) as client:
         client.namespace(namespace)
@@ -67,12 +68,21 @@ def views(
     return sorted(map(_short, made.tables))
 
 
-def refresh(spark: SparkSession) -> None:
-    """Make the views of tables that have changed again. Raises ``ConnectionFailed``."""
+def refresh(spark: SparkSession, query: str) -> None:
+    """Make the views of changed tables again, for this query.
+
+    Raises ``ConnectionFailed`` if the query names a view. Other queries run although a server is away.
+    """
     with _LOCK:
         for namespace in _of_session(spark):
-            with namespace.connect() as client:
-                _refresh(spark, namespace, client)
+            is_named = any(_short(name).lower() in query.lower() for name in namespace.tables)
+            try:
+                with namespace.connect(_RETRY_SECONDS if is_named else 0) as client:
+                    _refresh(spark, namespace, client)
+            except ConnectionFailed as failure:
+                if is_named:
+                    raise
+                _LOG.warning("the views of %s may show an old state: %s", namespace.name, failure)
 
 
 @contextlib.contextmanager

@@ -15,14 +15,17 @@ from pyspark.sql.readwriter import DataFrameReader
 
 import chronolake
 import chronolake_spark
-from chronolake.errors import TableNotFound
+from chronolake.errors import ConnectionFailed, TableNotFound
 from chronolake_model.schemas import AddColumn, DropColumn
+from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Operation
-from chronolake_spark import SparkTable, errors
+from chronolake_spark import SparkTable, errors, sql_views
+from tests.fix_server import ServerProcess
 
 pytestmark = pytest.mark.spark
 
 NewTable = Callable[..., SparkTable]
+ID = [Field("id", "bigint", False)]
 
 
 def orders(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
@@ -194,6 +197,25 @@ def test_views_show_the_newest_state_of_all_tables_of_a_namespace(
     for gone in ("v_first", "v_second"):
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
             spark.sql(f"select * from {gone}")
+
+
+def test_while_the_server_is_away_queries_that_name_no_view_run(
+    spark: SparkSession,
+    new_server: Callable[..., ServerProcess],
+    dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(sql_views, "_RETRY_SECONDS", 0.1)
+    away = new_server(dsn)
+    with chronolake.connect(away.url) as client:
+        client.create_namespace("away")
+        client.create_table("away.v_away", base_path=str(tmp_path), schema=ID, record_key_fields=["id"])
+        chronolake_spark.views(spark, "away", away.url)
+    away.kill()
+    assert spark.sql("select 1").count() == 1
+    with pytest.raises(ConnectionFailed):
+        spark.sql("select * from v_away")
 
 
 def test_create_table_is_refused_and_leaves_no_entry(spark: SparkSession, table: SparkTable):
