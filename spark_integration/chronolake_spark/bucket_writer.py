@@ -61,7 +61,8 @@ class WriteJob:
     ``schema`` is the table's, with the columns ``fields``. ``required`` are its columns that are not nullable,
     ``stored`` the current slices by partition path and bucket, ``versions`` the columns of each version of the
     schema that their files were written with. ``log_format`` is that of the log files of a merge-on-read table,
-    None for copy-on-write. ``storage_options`` are the access to the base path. ``owner`` is the table that has
+    None for copy-on-write. ``new_file_ids`` are the file ids of new file groups that are not the first of their
+    bucket. ``storage_options`` are the access to the base path. ``owner`` is the table that has
     the claim of the base path; without it the files of a failed task remain until the instant is rolled back.
     """
 
@@ -75,6 +76,7 @@ class WriteJob:
     stored: dict[FileGroup, StoredSlice]
     versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
     log_format: LogFormat | None = None
+    new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -202,9 +204,11 @@ def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
 
 
 def _file_id(job: WriteJob, group: FileGroup) -> str:
-    # After a replacement, the file group of a bucket is not the first one any more.
     stored = job.stored.get(group)
-    return stored.file_id if stored else bucket_file_id(group.bucket)
+    if stored is not None:
+        return stored.file_id
+    # After a replacement, the file group of a bucket is not the first one any more.
+    return job.new_file_ids.get(group) or bucket_file_id(group.bucket)
 
 
 class _GroupWriter:

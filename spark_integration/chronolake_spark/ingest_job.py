@@ -212,6 +212,7 @@ class IngestJob:
                 self._frame(batch.files),
                 extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests)},
                 file_states={str(file): self._file_states[str(file)] for file in batch.files},
+                on_conflict="retry",
                 **self._write_options(),
             )
         rows = row_counts(instant)

@@ -7,9 +7,11 @@ from typing import Final
 
 import msgspec
 
+from chronolake_model.files import FileGroupName
 from chronolake_model.markers import MarkersType
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
 from chronolake_spark.stored_slices import StoredSlice
 
 WRITE_OPTION: Final = "write"
@@ -21,9 +23,10 @@ name (``spark.redaction.regex``)."""
 class WriteOptions(msgspec.Struct, frozen=True):
     """One write: its instant, the table, and the slices of a snapshot taken after the instant began.
 
-    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``fields`` has
-    the columns of each version of the schema with which files were written. ``file_states`` are the states
-    of the files that the rows come from, by path.
+    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``replaces``
+    are the slices that the write replaces, ``new_groups`` the file groups to open where they are not the first
+    of their bucket. ``fields`` has the columns of each version of the schema with which files were written.
+    ``file_states`` are the states of the files that the rows come from, by path.
     """
 
     url: str
@@ -32,7 +35,9 @@ class WriteOptions(msgspec.Struct, frozen=True):
     writer: str
     markers: MarkersType | None
     existing: Existing
+    replaces: Replaces | None
     slices: list[StoredSlice]
+    new_groups: list[FileGroupName]
     fields: dict[int, list[SchemaField]]
     extra_metadata: dict[str, str]
     file_states: dict[str, str]

@@ -22,14 +22,15 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model.file_names import bucket_of, write_token
-from chronolake_model.files import WriteStat
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import bucket_writer, columns, errors, file_states
+from chronolake_spark import bucket_writer, columns, errors, file_states, new_groups
 from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
+from chronolake_spark.stored_slices import StoredSlice
 from chronolake_spark.write_counts import RowCounts
 from chronolake_storage.claims import Owner
 from pyspark_chronolake import DefaultSource
@@ -112,6 +113,11 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                     write.complete(
                         stats,
                         {**self._options.extra_metadata, **_row_counts(messages, stats).metadata()},
+                        replaced_file_groups=new_groups.replaced_by(
+                            self._options.replaces,
+                            self._options.slices,
+                            (stat.partition_path for stat in stats),
+                        ),
                         schema_version=self._options.table.schema_version,
                     )
                 except (
@@ -180,14 +186,17 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         required=tuple(field.name for field in table.schema if not field.nullable),
         ordering_field=table.ordering_field,
         existing=options.existing,
-        stored={
-            FileGroup(slice_.partition_path, bucket_of(slice_.file_id)): slice_ for slice_ in options.slices
-        },
+        stored={_group_of(slice_): slice_ for slice_ in options.slices} if options.replaces is None else {},
         versions=options.fields,
         log_format=_log_format(table),
+        new_file_ids={_group_of(name): name.file_id for name in options.new_groups},
         storage_options=storage_options,
         owner=Owner(table.metastore_id, table.table_id, table.name),
     )
+
+
+def _group_of(name: StoredSlice | FileGroupName) -> FileGroup:
+    return FileGroup(name.partition_path, bucket_of(name.file_id))
 
 
 def _log_format(table: Table) -> LogFormat | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
@@ -15,12 +15,24 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
-from chronolake_spark import errors, filters, read, schema, spark_data_source, write
+from chronolake_spark import (
+    errors,
+    filters,
+    partition_deletes,
+    read,
+    schema,
+    spark_data_source,
+    write,
+)
+from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
 from chronolake_spark.read import View
+from chronolake_spark.write import Rows, Settings
 
 Duplicates = Literal["fail", "drop"]
+Partitions: TypeAlias = Literal["dynamic", "all"]
 ViewName = Literal["snapshot", "read_optimized"]
 _EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
 
@@ -30,7 +42,11 @@ class SparkTable:
 
     Each write is one instant: it is published whole or not at all. A write that fails is rolled back and
     raises a ``chronolake.errors.ChronolakeError``: ``WriteConflict`` when another writer published the same
-    file groups first (read again and retry), ``InstantRolledBack`` when the lease ended meanwhile.
+    file groups first, ``InstantRolledBack`` when the lease ended meanwhile.
+
+    With ``on_conflict="retry"`` a write that lost a conflict is written again as another instant, up to ten
+    times with growing pauses. The frame is computed again; the number of retries is in the instant's extra
+    metadata, ``conflicts.retries``. Do not use it when the frame was computed from the table itself.
 
     Before each data file comes its marker: with the server, or as an object in the table's storage when the
     table's property ``markers.type``, or ``markers`` of the write, says ``direct``; then executors need not
@@ -70,6 +86,7 @@ class SparkTable:
         row_order: Sequence[str | Column] = (),
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
+        on_conflict: OnConflict = "fail",
     ) -> Instant:
         """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
 
@@ -80,9 +97,14 @@ class SparkTable:
         if existing is None:
             raise ValueError(f"duplicates is one of {', '.join(map(repr, _EXISTING))}, not {duplicates!r}")
         rows = write.tagged(df, self._writable(), row_order=row_order)
-        return self._write(
-            rows, Operation.INSERT, existing=existing, extra_metadata=extra_metadata, markers=markers
+        settings = Settings(
+            operation=Operation.INSERT,
+            existing=existing,
+            extra_metadata=extra_metadata or {},
+            markers=markers,
+            on_conflict=on_conflict,
         )
+        return self._write(rows, settings)
 
     def upsert(
         self,
@@ -93,6 +115,7 @@ class SparkTable:
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
         file_states: Mapping[str, str] | None = None,
+        on_conflict: OnConflict = "fail",
     ) -> Instant:
         """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
 
@@ -108,9 +131,14 @@ class SparkTable:
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
         rows = write.tagged(df, self._writable(), delete_when=condition, row_order=row_order)
-        return self._write(
-            rows, Operation.UPSERT, extra_metadata=extra_metadata, markers=markers, file_states=file_states
+        settings = Settings(
+            operation=Operation.UPSERT,
+            extra_metadata=extra_metadata or {},
+            markers=markers,
+            file_states=file_states or {},
+            on_conflict=on_conflict,
         )
+        return self._write(rows, settings)
 
     def delete(
         self,
@@ -118,6 +146,7 @@ class SparkTable:
         *,
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
+        on_conflict: OnConflict = "fail",
     ) -> Instant:
         """Delete the records with these keys; keys that do not exist are ignored.
 
@@ -125,7 +154,58 @@ class SparkTable:
         then a stored record with a larger value stays. Other columns are ignored.
         """
         rows = write.tagged(keys_df, self._writable(), keys_only=True)
-        return self._write(rows, Operation.DELETE, extra_metadata=extra_metadata, markers=markers)
+        settings = Settings(
+            operation=Operation.DELETE,
+            extra_metadata=extra_metadata or {},
+            markers=markers,
+            on_conflict=on_conflict,
+        )
+        return self._write(rows, settings)
+
+    def overwrite(
+        self,
+        df: DataFrame,
+        partitions: Partitions = "dynamic",
+        *,
+        row_order: Sequence[str | Column] = (),
+        extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
+        on_conflict: OnConflict = "fail",
+    ) -> Instant:
+        """Replace by ``df`` the partitions that it has rows of (``dynamic``), or the whole table (``all``).
+
+        So an empty frame changes nothing with ``dynamic``, and empties the table with ``all``. In a table
+        without partition fields, any row replaces the whole table. Rows of one key are decided as in
+        ``upsert``. At most 10,000 file groups can be replaced at once. Raises what ``upsert`` raises.
+        """
+        rows = write.tagged(df, self._writable(), row_order=row_order)
+        settings = Settings(
+            operation=Operation.INSERT_OVERWRITE,
+            replaces=Replaces(partitions),
+            extra_metadata=extra_metadata or {},
+            markers=markers,
+            on_conflict=on_conflict,
+        )
+        return self._write(rows, settings)
+
+    def delete_partitions(
+        self,
+        *partitions: Mapping[str, Any],
+        extra_metadata: Mapping[str, str] | None = None,
+        on_conflict: OnConflict = "fail",
+    ) -> Instant:
+        """Delete all records of partitions, given by values: ``{"country": "de", "day": "2026-01-31"}``.
+
+        Of several partition fields some may be left out: then all partitions with the other values are deleted.
+        The value None is that of records without one. Partitions that do not exist are ignored. No file is read
+        or written. Raises ``InvalidPartitionValue``.
+        """
+        if not partitions:
+            raise ValueError("name a partition by its values, as {'country': 'de'}")
+        self._writable()
+        return partition_deletes.delete(
+            self._spark, self._table, partitions, on_conflict=on_conflict, extra_metadata=extra_metadata
+        )
 
     def read(
         self,
@@ -203,26 +283,8 @@ class SparkTable:
     def _writable(self) -> Table:
         return write.writable(self._table.reload().definition)
 
-    def _write(
-        self,
-        rows: DataFrame,
-        operation: Operation,
-        *,
-        existing: Existing = Existing.MERGE,
-        extra_metadata: Mapping[str, str] | None,
-        markers: MarkersType | None,
-        file_states: Mapping[str, str] | None = None,
-    ) -> Instant:
-        return write.run(
-            self._table,
-            self._client.url,
-            rows,
-            operation=operation,
-            existing=existing,
-            extra_metadata=extra_metadata,
-            markers=markers,
-            file_states=file_states,
-        )
+    def _write(self, rows: Rows, settings: Settings) -> Instant:
+        return write.run(self._table, self._client.url, rows, settings)
 
 
 def table(

@@ -15,8 +15,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, functions as sf
@@ -24,30 +25,36 @@ from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake.errors import StorageFailed
+from chronolake_model.files import FileGroupName, Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
-from chronolake_model.vocabulary import IndexType, Operation, State
+from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import (
     casts,
     columns,
+    conflict_retries,
     errors,
     evolution,
     keys,
+    new_groups,
     schema,
     spark_data_source,
     spark_failures,
     stored_slices,
     write_counts,
 )
+from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
 from chronolake_spark.options import (
     SECRETS_OPTION,
     WRITE_OPTION,
     WriteOptions,
     secrets_to_json,
 )
+from chronolake_spark.stored_slices import StoredSlice
 
 _LOG = logging.getLogger("chronolake.spark")
 _TASKS_PER_CORE = 2
@@ -111,43 +118,67 @@ def by_file_group(rows: DataFrame, table: Table) -> DataFrame:
     return shuffled.sortWithinPartitions(columns.PARTITION_PATH, columns.BUCKET)
 
 
-def run(
-    table: chronolake.Table,
-    url: str,
-    rows: DataFrame,
-    *,
-    operation: Operation,
-    existing: Existing = Existing.MERGE,
-    extra_metadata: Mapping[str, str] | None = None,
-    markers: MarkersType | None = None,
-    file_states: Mapping[str, str] | None = None,
-) -> Instant:
-    """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back.
+Rows: TypeAlias = DataFrame | Callable[[Snapshot], DataFrame]
+"""The tagged rows of a write, or what makes them from the table as of the write's begin."""
 
-    So does a file of ``file_states`` that is in another state before the completion.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a write does with its rows.
+
+    ``replaces`` are the file groups that it replaces, None if it changes them. ``extra_metadata`` is published
+    with the instant, ``markers`` overrides where the table keeps markers. When a file of ``file_states`` is in
+    another state before the completion, the instant is rolled back.
     """
-    write_counts.refuse_reserved(extra_metadata or {})
+
+    operation: Operation
+    existing: Existing = Existing.MERGE
+    replaces: Replaces | None = None
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    markers: MarkersType | None = None
+    file_states: Mapping[str, str] = field(default_factory=dict)
+    on_conflict: OnConflict = "fail"
+
+
+def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
+    """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back."""
+    write_counts.refuse_reserved(settings.extra_metadata)
     definition = table.definition
-    frame = by_file_group(rows, definition)
     # Nothing is written where another table, or another metastore, has the claim.
     table.claim_storage()
-    _finish_rollbacks(table)
-    with table.begin(operation=operation, markers=markers) as write:
+
+    def attempt(retries: int) -> Instant:
+        _finish_rollbacks(table)
+        return _run_once(table, definition, url, rows, settings, retries)
+
+    return conflict_retries.run(attempt, settings.on_conflict)
+
+
+def _run_once(
+    table: chronolake.Table, definition: Table, url: str, rows: Rows, settings: Settings, retries: int
+) -> Instant:
+    action = None if settings.replaces is None else Action.REPLACECOMMIT
+    counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
+    with table.begin(action=action, operation=settings.operation, markers=settings.markers) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
         _refuse_another_schema(definition, write.instant)
+        frame = by_file_group(rows(snapshot) if callable(rows) else rows, definition)
         written = evolution.versions(table, definition, snapshot.slices)
+        slices = list(map(stored_slices.of, snapshot.slices))
         options = WriteOptions(
             url=url,
             table=definition,
             requested_time=write.requested_time,
             writer=write.instant.writer,
-            markers=markers,
-            existing=existing,
-            slices=list(map(stored_slices.of, snapshot.slices)),
+            markers=settings.markers,
+            existing=settings.existing,
+            replaces=settings.replaces,
+            slices=slices,
+            new_groups=_to_open(table, definition, slices, settings.replaces),
             fields={version: list(fields) for version, fields in written.all_fields().items()},
-            extra_metadata=dict(extra_metadata or {}),
-            file_states=dict(file_states or {}),
+            extra_metadata={**settings.extra_metadata, **counted},
+            file_states=dict(settings.file_states),
         )
         writer_options = {
             WRITE_OPTION: options.to_json(),
@@ -160,6 +191,16 @@ def run(
                 return write.instant
             raise _typed(exc) from exc
         return write.refresh()
+
+
+def _to_open(
+    table: chronolake.Table, definition: Table, slices: Sequence[StoredSlice], replaces: Replaces | None
+) -> list[FileGroupName]:
+    """The next file groups of buckets, where they are not the first."""
+    all_exist = not definition.partition_fields and len(slices) == definition.index.buckets
+    if replaces is None and all_exist:
+        return []
+    return new_groups.to_open(slices, table.replaced_file_groups().file_groups, replaces)
 
 
 def dry_run(df: DataFrame, table: Table, **how: Any) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 import hudi
 import pyarrow as pa
@@ -75,5 +77,11 @@ class PublishedTable(SparkTable):
     @override
     def _write(self, *args: object, **options: object) -> Instant:
         instant = super()._write(*args, **options)  # type: ignore[arg-type]
+        publish_and_compare(self.metastore)
+        return instant
+
+    @override
+    def delete_partitions(self, *partitions: Mapping[str, Any], **options: Any) -> Instant:
+        instant = super().delete_partitions(*partitions, **options)
         publish_and_compare(self.metastore)
         return instant

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from chronolake import AddColumn, DropColumn, Operation, RenameColumn, SchemaChange, SetNullable, WidenColumn
 from chronolake_spark import SparkTable, errors, write
+from chronolake_spark.write import Settings
 
 pytestmark = pytest.mark.spark
 
@@ -174,6 +175,6 @@ def test_rows_that_were_prepared_for_another_schema_are_not_written(
     evolved.metastore._definition = stale
 
     with pytest.raises(errors.SchemaMismatch, match="to version 3"):
-        write.run(evolved.metastore, evolved._client.url, rows, operation=Operation.UPSERT)
+        write.run(evolved.metastore, evolved._client.url, rows, Settings(operation=Operation.UPSERT))
 
     assert len(rows_of(evolved.read())) == 8

@@ -1,0 +1,85 @@
+"""Deletes of whole partitions: their file groups are replaced by nothing. No file is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession, functions as sf
+
+import chronolake
+from chronolake_model.files import FileGroupName
+from chronolake_model.instants import Instant
+from chronolake_model.partition_paths import Spelling
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import Action, Operation
+from chronolake_spark import conflict_retries, errors, keys, schema, write_counts
+from chronolake_spark.conflict_retries import OnConflict
+
+
+def delete(
+    spark: SparkSession,
+    table: chronolake.Table,
+    values: Sequence[Mapping[str, Any]],
+    *,
+    on_conflict: OnConflict = "fail",
+    extra_metadata: Mapping[str, str] | None = None,
+) -> Instant:
+    """Replace the file groups of the partitions with these values by nothing, in one instant.
+
+    Raises ``InvalidPartitionValue`` and ``SchemaMismatch``.
+    """
+    write_counts.refuse_reserved(extra_metadata or {})
+    wanted = [_parts(spark, table.definition, each) for each in values]
+    table.claim_storage()
+
+    def attempt(retries: int) -> Instant:
+        counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
+        begun = table.begin(action=Action.REPLACECOMMIT, operation=Operation.DELETE_PARTITION)
+        with begun as write:
+            for slice_ in table.snapshot().slices:
+                if any(_matches(slice_.partition_path, parts) for parts in wanted):
+                    write.replace(FileGroupName(slice_.partition_path, slice_.file_id))
+            return write.complete([], {**(extra_metadata or {}), **counted})
+
+    return conflict_retries.run(attempt, on_conflict)
+
+
+def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> list[str | None]:
+    """The parts of the partition path that the values of a partition have, None for any."""
+    names = table.partition_fields
+    if not names:
+        raise errors.InvalidPartitionValue(
+            f"{table.name} has no partitions; overwrite(..., partitions='all') with an empty frame empties it"
+        )
+    unknown = [name for name in values if name not in names]
+    if unknown or not values:
+        raise errors.InvalidPartitionValue(
+            f"a partition of {table.name} is given by values of {', '.join(names)}, as "
+            f"{{{names[0]!r}: …}}, not by {', '.join(map(repr, unknown)) or 'nothing'}",
+            {"unknown": unknown},
+        )
+    by_name = {field.name: field for field in table.schema}
+    given = [by_name[name] for name in names if name in values]
+    typed = [sf.lit(values[field.name]).try_cast(field.type).alias(field.name) for field in given]
+    spelling = Spelling.of(table.properties)
+    rows = spark.range(1).select(*typed)
+    tests = [sf.col(schema.quoted(field.name)).isNull() for field in given]
+    texts = [keys.partition_path([field], spelling) for field in given]
+    [row] = rows.select(sf.array(*tests), sf.array(*texts)).collect()
+    for field, is_null in zip(given, row[0], strict=True):
+        if is_null and values[field.name] is not None:
+            raise errors.InvalidPartitionValue(
+                f"the partition field {field.name!r} has the type {field.type}, and {values[field.name]!r} is "
+                "no value of it",
+                {"column": field.name},
+            )
+    part_of = dict(zip((field.name for field in given), row[1], strict=True))
+    return [part_of.get(name) for name in names]
+
+
+def _matches(partition_path: str, parts: Sequence[str | None]) -> bool:
+    own = partition_path.split("/")
+    return len(own) == len(parts) and all(
+        part is None or part == of_path for part, of_path in zip(parts, own, strict=True)
+    )
