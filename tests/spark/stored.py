@@ -14,7 +14,7 @@ from chronolake_spark.stored_slices import StoredFile, StoredSlice
 
 
 def slices_after(
-    slices: Mapping[FileGroup, StoredSlice], stats: Iterable[WriteStat]
+    slices: Mapping[FileGroup, StoredSlice], stats: Iterable[WriteStat], schema_version: int = 1
 ) -> dict[FileGroup, StoredSlice]:
     """The slices by file group, after an instant has completed with these write stats."""
     after = dict(slices)
@@ -22,14 +22,16 @@ def slices_after(
         group = FileGroup(stat.partition_path, bucket_of(stat.file_id))
         if parse_file_name(stat.file_name).kind is FileKind.LOG:
             before = after[group]
-            after[group] = msgspec.structs.replace(before, logs=[*before.logs, stored_file(stat)])
+            after[group] = msgspec.structs.replace(
+                before, logs=[*before.logs, stored_file(stat, schema_version)]
+            )
         else:
-            after[group] = StoredSlice(stat.partition_path, stat.file_id, stored_file(stat))
+            after[group] = StoredSlice(stat.partition_path, stat.file_id, stored_file(stat, schema_version))
     return after
 
 
-def stored_file(stat: WriteStat) -> StoredFile:
-    """The file of a write stat, written with the first version of the schema."""
+def stored_file(stat: WriteStat, schema_version: int) -> StoredFile:
+    """The file of a write stat."""
     path = relative_path(stat.partition_path, stat.file_name)
     has_field_ids = stat.has_field_ids is not UNSET and stat.has_field_ids
-    return StoredFile(path, stat.size_bytes, 1, has_field_ids)
+    return StoredFile(path, stat.size_bytes, schema_version, has_field_ids)

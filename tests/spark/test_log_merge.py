@@ -55,9 +55,16 @@ class Group:
     schema: pa.Schema = SCHEMA
     fields: list[SchemaField] = field(default_factory=lambda: FIELDS)
     slices: dict[FileGroup, StoredSlice] = field(default_factory=dict)
+    earlier: dict[int, list[SchemaField]] = field(default_factory=dict)
+    version: int = 1
 
     def __post_init__(self) -> None:
         self.format = LogFormat.of("shop.orders", self.fields, has_avro_blocks=self.has_avro_blocks)
+
+    @property
+    def versions(self) -> dict[int, list[SchemaField]]:
+        """The columns of each version of the schema."""
+        return {**self.earlier, self.version: self.fields}
 
     def job(self, time: int, existing: Existing = Existing.MERGE) -> WriteJob:
         """The job of an instant that sees the present slices."""
@@ -70,7 +77,7 @@ class Group:
             ordering_field=self.ordering_field,
             existing=existing,
             stored=self.slices,
-            versions={1: self.fields},
+            versions=self.versions,
             log_format=self.format,
         )
 
@@ -84,7 +91,7 @@ class Group:
 
     def complete(self, written: Written) -> None:
         """Publish what an instant wrote."""
-        self.slices = slices_after(self.slices, written.stats)
+        self.slices = slices_after(self.slices, written.stats, self.version)
 
     def write(self, time: int, *rows: Row, existing: Existing = Existing.MERGE) -> Written:
         """Write rows as an instant and publish it."""
@@ -97,7 +104,7 @@ class Group:
         layout = layouts.file_schema(self.schema, self.fields)
         ordering = slice_reader.ordering_of(layout, self.ordering_field)
         wanted = pa.schema([layout.field(name) for name in names]) if names else layout
-        return SliceReader(base_files.Folder.of(str(self.folder)), wanted, {1: self.fields}, ordering)
+        return SliceReader(base_files.Folder.of(str(self.folder)), wanted, self.versions, ordering)
 
     def rows(self, *names: str) -> list[Row]:
         """The records of the group, by key."""
@@ -304,6 +311,34 @@ def test_blocks_that_are_not_read_are_an_error(tmp_path: Path):
 
     with pytest.raises(errors.LogFileUnsupported, match="some of the columns"):
         group.rows()
+
+
+def test_files_of_an_earlier_schema_are_merged_by_field_ids(group: Group):
+    """Before: ``value`` was a smallint called ``price``, and there was a column that is dropped."""
+    now, _ = group.schema, group.slices
+    before_fields = [
+        FIELDS[0],
+        SchemaField("price", "smallint", field_id=3),
+        FIELDS[2],
+        SchemaField("value", "string", field_id=2),
+    ]
+    before = pa.schema([now.field("id"), ("price", pa.int16()), now.field("ts"), ("value", pa.string())])
+    old = replace(group, folder=group.folder.with_name("old"), schema=before, fields=before_fields, slices={})
+    for time, price in ((10, 1), (11, 2)):
+        rows = [{**upsert(id, None, 5), "price": price, "value": "-"} for id in (1, 2, 3)[price - 1 :]]
+        old.write(time, *rows)
+    wider = pa.schema([now.field("id"), ("value", pa.int64()), now.field("ts"), ("note", pa.string())])
+    fields = [
+        FIELDS[0],
+        SchemaField("value", "bigint", field_id=3),
+        FIELDS[2],
+        SchemaField("note", "string", field_id=9),
+    ]
+    new = replace(old, schema=wider, fields=fields, earlier={1: before_fields}, version=2)
+    new.write(12, {**upsert(3, 2**40, 5), "note": "n"}, delete(1))
+
+    merged = [(row["id"], row["value"], row["note"]) for row in new.rows()]
+    assert sorted(merged) == [(2, 2, None), (3, 2**40, "n")]
 
 
 @dataclass(frozen=True)

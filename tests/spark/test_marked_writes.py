@@ -15,11 +15,15 @@ from chronolake._location import owner_of
 from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, bucket_reader, bucket_writer, columns, layouts
-from chronolake_spark.bucket_writer import Task, WriteJob
+from chronolake_model.vocabulary import TableType
+from chronolake_spark import base_files, bucket_reader, bucket_writer, columns, layouts, stored_slices
+from chronolake_spark.arrow_types import file_layout
+from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
+from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Existing
 from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_slices import StoredSlice
 from tests.fix_stores import Store
 from tests.spark.stored import slices_after
 
@@ -35,12 +39,13 @@ def new_table(shared_server_url: str, store: Store) -> Iterator[Callable[..., ch
     """Makes a table in the store; keywords are properties."""
     with chronolake.connect(shared_server_url, storage_options=store.options) as client:
         client.create_namespace("marked", if_not_exists=True)
-        yield lambda **properties: client.create_table(
+        yield lambda type=TableType.COPY_ON_WRITE, **properties: client.create_table(
             f"marked.t{next(_NUMBERS)}",
             base_path=store.base_path,
             schema=[Field("id", "bigint")],
             record_key_fields=["id"],
             partition_fields=[],
+            type=type,
             properties=properties,
         )
 
@@ -126,6 +131,32 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
 
     assert [id for rows_ in rows for id in rows_["id"].to_pylist()] == [1, 2]
     assert [id for rows_ in gone for id in rows_["id"].to_pylist()] == [1]
+
+
+def test_executors_append_log_files_and_merge_them(
+    new_table: Callable[..., chronolake.Table], store: Store
+) -> None:
+    table = new_table(TableType.MERGE_ON_READ)
+    table.claim_storage()
+    log_format = LogFormat.of(table.name, FIELDS, has_avro_blocks=False)
+    slices: dict[FileGroup, StoredSlice] = {}
+    batches = [batch(0, 1, 2), batch(0, 3), batch(0, 1, delete=True)]
+    for number, rows in enumerate(batches):
+        write = table.begin()
+        job = replace(job_of(table, write), stored=slices, log_format=log_format, versions={1: FIELDS})
+        stats = bucket_writer.write([rows], job, TASK, markers_of(table, write)).stats
+        kinds = [marker.kind for marker in table.markers(write.requested_time)]
+        assert kinds == [MarkerKind.APPEND if number else CREATE]
+        slices = slices_after(slices, stats)
+        write.complete(stats)
+
+    [stored] = slices.values()
+    assert stored_slices.of(table.snapshot().slices[0]).logs == stored.logs
+    reader = SliceReader(
+        base_files.Folder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, None
+    )
+    parts = bucket_reader.Reader(reader).rows_of([pa.RecordBatch.from_pydict({"slice": [stored.to_json()]})])
+    assert [id for part in parts for id in part["id"].to_pylist()] == [2, 3]
 
 
 def test_a_writer_that_was_rolled_back_is_refused_its_marker_and_writes_nothing(

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 
+from chronolake import AddColumn
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import SparkTable, row_counts
+from chronolake_spark import SparkTable, errors, row_counts, write
 from chronolake_spark.write_counts import RowCounts
 
 pytestmark = pytest.mark.spark
@@ -77,4 +78,45 @@ def test_without_ordering_field_the_later_commit_wins(spark: SparkSession, new_t
     table.delete(orders(spark, (1, "a", 0, 0), (3, "a", 0, 0)).select("id"))
     table.upsert(orders(spark, (1, "a", 2, 1), (2, "a", 2, 1)))
     assert rows_of(table.read().where("id < 5").select("id", "amount")) == [(0, 0), (1, 2), (2, 2), (4, 0)]
+    assert is_read_by_hudi(table)
+
+
+def test_two_writers_that_upsert_the_same_keys_both_succeed_and_the_larger_value_wins(
+    spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_orders(spark, new_table, partition_fields=["day"], buckets=1)
+    table.insert(orders(spark, (1, "a", 0, 1), (2, "a", 0, 1), (3, "b", 0, 1)))
+    early = orders(spark, (1, "a", 1, 5), (2, "a", 1, 3), (4, "a", 1, 1))
+    late = orders(spark, (1, "a", 2, 4), (2, "a", 2, 6), (3, "b", 2, 2))
+    begun = write._refuse_another_schema
+
+    def upsert_late(*args: Any) -> None:
+        """Once the early write has begun and has its snapshot, the late one runs from begin to end."""
+        monkeypatch.setattr(write, "_refuse_another_schema", begun)
+        begun(*args)
+        table.upsert(late)
+
+    monkeypatch.setattr(write, "_refuse_another_schema", upsert_late)
+    table.upsert(early)
+
+    assert rows_of(table.read()) == [(1, "a", 1, 5), (2, "a", 2, 6), (3, "b", 2, 2), (4, "a", 1, 1)]
+    assert is_read_by_hudi(table)
+    with pytest.raises(errors.DuplicateKeys, match="'4'"):
+        table.insert(orders(spark, (4, "a", 0, 0)))
+
+
+def test_log_files_of_earlier_schemas_are_read(spark: SparkSession, new_table: NewTable) -> None:
+    table = new_orders(spark, new_table, buckets=1)
+    first = table.insert(orders(spark, (1, "a", 10, 5), (2, "a", 20, 5), (3, "a", 30, 5)))
+    table.upsert(orders(spark, (2, "a", 21, 6)))
+    # After a widening hudi-rs fails at the slice, with an error.
+    table.metastore.change_schema([AddColumn("note", "string")])
+    table.upsert(orders(spark, (3, "a", 31, 6), (4, "a", 40, 1)).withColumn("note", sf.lit("n")))
+    table.delete(orders(spark, (1, "a", 0, 0)).select("id"))
+
+    merged = [(2, "a", 21, 6, None), (3, "a", 31, 6, "n"), (4, "a", 40, 1, "n")]
+    assert rows_of(table.read()) == merged
+    assert rows_of(table.read(columns=["note"]).na.drop()) == [("n",), ("n",)]
+    changed = [(1, "a", 10, 5, None, "delete"), *((*row, "upsert") for row in merged)]
+    assert rows_of(table.changes(first.completion_time)) == changed
     assert is_read_by_hudi(table)
