@@ -41,6 +41,7 @@ from chronolake.errors import (
     error_of,
 )
 from chronolake_model.problems import Problem
+from chronolake_model.record_keys import NULL_KEY
 
 _STATUS = 422
 _ENCODED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
@@ -165,6 +166,14 @@ def missing_key(names: Sequence[str]) -> str:
     which = "value is null or empty" if len(names) == 1 else "values are all null or empty"
     key = ", ".join(names)
     return f"the record key ({key}): there are rows where its {which}; fill them in or filter them out"
+
+
+def ambiguous_key(names: Sequence[str]) -> str:
+    """The message of ``InvalidRecordKey`` for rows whose key has the same text as another key."""
+    return (
+        f"the record key ({', '.join(names)}): there are rows with a value like {NULL_KEY!r}, or like "
+        f"',{names[-1]}:', which gives different records the same key text; change those values"
+    )
 
 
 def encoded(error: ChronolakeError) -> str:

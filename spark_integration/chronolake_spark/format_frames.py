@@ -36,8 +36,8 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
 def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     """Write the frame as the options say. Raises ``InvalidOption``, and what the operation raises."""
     parsed = format_options.parse(options)
-    refuse_mode(mode, parsed.table)
-    refuse_read_options(parsed)
+    format_options.refuse_mode(mode, parsed.table)
+    format_options.refuse_read_options(parsed)
     writes: Mapping[WriteOperation, Callable[..., Any]] = {
         WriteOperation.UPSERT: _upsert,
         WriteOperation.INSERT: _insert,
@@ -45,31 +45,6 @@ def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     }
     with _connected(parsed) as client:
         writes[parsed.operation](tables.table(frame.sparkSession, parsed.table, client=client), frame, parsed)
-
-
-def refuse_mode(mode: str, table: str) -> None:
-    """Raise ``InvalidOption`` unless rows can be written to an existing table in this mode."""
-    if mode.lower() == "append":
-        return
-    if mode.lower() == "overwrite":
-        raise errors.InvalidOption(
-            f"{table} cannot be overwritten by Spark so far. To replace rows by their keys, use the mode "
-            "append with the operation upsert"
-        )
-    raise errors.InvalidOption(
-        'give a mode: df.write.format("chronolake").option("table", …).mode("append").save(). Without one, and '
-        'with "errorifexists" or "ignore", Spark writes only to tables that do not exist; make them with '
-        "chronolake_spark.create_table"
-    )
-
-
-def refuse_read_options(options: FormatOptions) -> None:
-    """Raise ``InvalidOption`` if the options are of a read, as those of a view of the past."""
-    if names := options.given_for_reads:
-        raise errors.InvalidOption(
-            f"the options {', '.join(names)} are for reads: leave them out of a write, and write to a view "
-            "that was made without them"
-        )
 
 
 def _connected(options: FormatOptions) -> chronolake.Client:

@@ -116,6 +116,31 @@ def parse(options: Mapping[str, str]) -> FormatOptions:
     )
 
 
+def refuse_mode(mode: str, table: str) -> None:
+    """Raise ``InvalidOption`` unless rows can be written to an existing table in this mode."""
+    if mode.lower() == "append":
+        return
+    if mode.lower() == "overwrite":
+        raise errors.InvalidOption(
+            f"{table} cannot be overwritten by Spark so far. To replace rows by their keys, use the mode "
+            "append with the operation upsert"
+        )
+    raise errors.InvalidOption(
+        'give a mode: df.write.format("chronolake").option("table", …).mode("append").save(). Without one, and '
+        'with "errorifexists" or "ignore", Spark writes only to tables that do not exist; make them with '
+        "chronolake_spark.create_table"
+    )
+
+
+def refuse_read_options(options: FormatOptions) -> None:
+    """Raise ``InvalidOption`` if the options are of a read, as those of a view of the past."""
+    if names := options.given_for_reads:
+        raise errors.InvalidOption(
+            f"the options {', '.join(names)} are for reads: leave them out of a write, and write to a view "
+            "that was made without them"
+        )
+
+
 def _refuse_unknown(name: str) -> None:
     if name in NAMES:
         return

@@ -1,19 +1,160 @@
-"""The writes of ``format("chronolake")`` in Spark's own processes: INSERT, and drivers without the import."""
+"""The writes of ``format("chronolake")`` in Spark's own processes: INSERT, and drivers without the import.
+
+Spark cannot shuffle rows for a Python data source. So tasks stage their rows by file group in the table's
+storage, and the committer, which is one process, writes the file groups one after the other. This is slower
+than ``SparkTable``, which shuffles. The instant begins in the process that plans the write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
-from pyspark.sql.datasource import DataSourceWriter
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from chronolake_spark import errors, format_options
+import chronolake
+from chronolake.errors import ChronolakeError
+from chronolake_model.file_names import write_token
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import Operation
+from chronolake_spark import arrow_tags, bucket_writer, errors, format_options, schema, staging, write
+from chronolake_spark.arrow_tags import Tagging
+from chronolake_spark.base_files import Folder
+from chronolake_spark.bucket_writer import Task
+from chronolake_spark.format_options import Duplicates, FormatOptions, WriteOperation
+from chronolake_spark.merge import Existing
+from chronolake_spark.spark_data_source import ChronolakeWriter, encoded_error, message_of
+from chronolake_spark.staging import StagedFile, Stager
+from chronolake_spark.task_markers import TaskMarkers
+
+LEASE_SECONDS: Final = 600
+"""The lease of such a write: no process lives as long as the write, so tasks and the committer renew it."""
+_Rows = TypeVar("_Rows")
+_RENEWAL_SECONDS: Final = 60.0
+_OPERATIONS: Final = {
+    WriteOperation.UPSERT: Operation.UPSERT,
+    WriteOperation.INSERT: Operation.INSERT,
+    WriteOperation.DELETE: Operation.DELETE,
+}
 
 
 def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -> DataSourceWriter:
-    """The writer of one write. Raises ``InvalidOption``."""
-    format_options.parse(options)
-    raise errors.InvalidOption(
-        "this write needs `import chronolake_spark` in the driver, which shuffles its rows by file group, and "
-        'df.write.format("chronolake").option("table", …).mode("append").save(); SQL cannot write so far'
-    )
+    """Begin a write. Raises ``InvalidOption``, ``SchemaMismatch``, ``TableNotFound``, ``TableMismatch``."""
+    parsed = format_options.parse(options)
+    format_options.refuse_mode("overwrite" if overwrite else "append", parsed.table)
+    format_options.refuse_read_options(parsed)
+    _refuse_expressions(parsed)
+    with chronolake.connect(parsed.url, storage_options=parsed.storage_options or None) as client:
+        table = client.table(parsed.table)
+        definition = write.writable(table.definition)
+        tagging = _tagging(definition, struct, deletes=parsed.operation is WriteOperation.DELETE)
+        settings = write.Settings(
+            operation=_OPERATIONS[parsed.operation], existing=_existing(parsed), markers=parsed.markers
+        )
+        table.claim_storage()
+        write.finish_rollbacks(table)
+        begun = table.begin(operation=settings.operation, markers=settings.markers, lease_seconds=LEASE_SECONDS)
+        try:
+            snapshot = table.snapshot()
+            write.refuse_another_schema(definition, begun.instant)
+            write_options = write.options_of(
+                table, client.url, definition, begun.instant, snapshot, settings, {}
+            )
+            own = from_arrow_schema(tagging.layout, prefer_timestamp_ntz=True)
+            return StagingWriter(ChronolakeWriter(write_options, table.storage_options, own), tagging)
+        except ChronolakeError as failure:
+            begun.rollback(str(failure))
+            raise
+
+
+class StagedMessage(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped here
+    """The files that one task staged, as JSON."""
+
+    def __init__(self, files: Sequence[StagedFile]) -> None:
+        self.files = msgspec.json.encode(files)
+
+
+class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
+    """Stages rows on executors; writes them and completes the instant as ``own`` does."""
+
+    def __init__(self, own: ChronolakeWriter, tagging: Tagging) -> None:
+        self._own = own
+        self._tagging = tagging
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        """Stage the rows of one task, on an executor."""
+        context = TaskContext.get()
+        token = write_token(context.partitionId(), context.stageId(), context.taskAttemptId())
+        try:
+            with self._own.connected() as table:
+                markers = TaskMarkers(self._own.markers(table))
+                stager = Stager(self._folder(), markers, self._own.job.requested_time, token)
+                tagged = (self._tagging.tagged(pa.Table.from_batches([batch])) for batch in iterator)
+                return StagedMessage(stager.stage(self._renewing(table, tagged)))
+        except ChronolakeError as error:
+            raise encoded_error(error) from error
+
+    def commit(self, messages: Sequence[StagedMessage | None]) -> None:
+        """Write all file groups, and complete the instant."""
+        files = [
+            file
+            for message in messages
+            if message is not None
+            for file in msgspec.json.decode(message.files, type=list[StagedFile])
+        ]
+        # The token of no task: it counts partitions from zero.
+        task = Task(len(messages), write_token(len(messages), 0, 0))
+        try:
+            with self._own.connected() as table:
+                rows = self._renewing(table, staging.by_file_group(self._folder(), files))
+                written = bucket_writer.write(rows, self._own.job, task, self._own.markers(table))
+        except ChronolakeError as error:
+            raise encoded_error(error) from error
+        self._own.commit([message_of(written)])
+
+    def abort(self, messages: Sequence[StagedMessage | None]) -> None:
+        """Roll the instant back."""
+        self._own.abort([])
+
+    def _folder(self) -> Folder:
+        return Folder.of(self._own.job.base_path, self._own.job.storage_options)
+
+    def _renewing(self, table: chronolake.Table, rows: Iterator[_Rows]) -> Iterator[_Rows]:
+        """The rows; between them the lease is renewed."""
+        begun = table.write(self._own.job.requested_time)
+        renewed_at = time.monotonic()
+        for part in rows:
+            if time.monotonic() - renewed_at > _RENEWAL_SECONDS:
+                begun.heartbeat()
+                renewed_at = time.monotonic()
+            yield part
+
+
+def _refuse_expressions(options: FormatOptions) -> None:
+    names = [name for name in ("delete_when", "row_order") if name in options.given]
+    if names:
+        raise errors.InvalidOption(
+            f"the options {', '.join(names)} need `import chronolake_spark` in the driver, and df.write"
+        )
+
+
+def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
+    own = [field.name for field in table.schema]
+    sources = schema.sources_of(struct.names, own, case_sensitive=False)
+    needed = [*table.record_key_fields, *table.partition_fields] if deletes else own
+    missing = [name for name in needed if name not in sources]
+    unknown = [] if deletes else [name for name in struct.names if name not in sources.values()]
+    write.refuse_columns(table, missing, unknown)
+    return arrow_tags.tagging(table, to_arrow_schema(struct, timezone="UTC"), sources, deletes=deletes)
+
+
+def _existing(options: FormatOptions) -> Existing:
+    if options.operation is not WriteOperation.INSERT:
+        return Existing.MERGE
+    return Existing.DROP if options.duplicates is Duplicates.DROP else Existing.FAIL

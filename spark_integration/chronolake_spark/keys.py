@@ -138,11 +138,7 @@ def _no_key(fields: Sequence[Field]) -> errors.InvalidRecordKey:
 
 
 def _ambiguous(fields: Sequence[Field]) -> errors.InvalidRecordKey:
-    names = ", ".join(field.name for field in fields)
-    return errors.InvalidRecordKey(
-        f"the record key ({names}): there are rows with a value like {NULL_KEY!r}, or like "
-        f"',{fields[-1].name}:', which gives different records the same key text; change those values"
-    )
+    return errors.InvalidRecordKey(errors.ambiguous_key([field.name for field in fields]))
 
 
 def _refused(error: errors.SparkIntegrationError) -> Column:

@@ -27,7 +27,7 @@ from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import bucket_writer, columns, errors, file_states, new_groups
-from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob
+from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob, Written
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
 from chronolake_spark.stored_slices import StoredSlice
@@ -74,13 +74,25 @@ class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped 
     unchanged: int
 
 
+def message_of(written: Written) -> Message:
+    """The message of a task to the committer."""
+    return Message(
+        msgspec.json.encode(written.stats),
+        written.duplicates,
+        written.duplicate_key,
+        written.rows,
+        written.superseded,
+        written.unchanged,
+    )
+
+
 class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
     """Writes rows into their file groups, then completes the instant, or rolls it back."""
 
     def __init__(self, options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> None:
         self._options = options
         self._storage_options = storage_options
-        self._job = _job_of(options, storage_options, schema)
+        self.job = _job_of(options, storage_options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write the rows of one task, on an executor."""
@@ -88,23 +100,16 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         partition = context.partitionId()
         task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
         try:
-            with self._connected() as table:
-                written = bucket_writer.write(iterator, self._job, task, self._markers(table))
+            with self.connected() as table:
+                written = bucket_writer.write(iterator, self.job, task, self.markers(table))
         except ChronolakeError as error:
-            raise _encoded_error(error) from error
-        return Message(
-            msgspec.json.encode(written.stats),
-            written.duplicates,
-            written.duplicate_key,
-            written.rows,
-            written.superseded,
-            written.unchanged,
-        )
+            raise encoded_error(error) from error
+        return message_of(written)
 
     def commit(self, messages: Sequence[Message | None]) -> None:
         """Complete the instant with what the winning attempts wrote; what others left is deleted before."""
         try:
-            with self._connected() as table:
+            with self.connected() as table:
                 write = self._write(table)
                 try:
                     self._refuse_duplicates(messages)
@@ -130,7 +135,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                     _give_up(write, refused)
                     raise
         except ChronolakeError as error:
-            raise _encoded_error(error) from error
+            raise encoded_error(error) from error
 
     def abort(self, messages: Sequence[Message | None]) -> None:
         """Roll the instant back: once the server has agreed, what was marked is deleted.
@@ -139,11 +144,11 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         """
         # It may have been rolled back before, have completed after all, or the server is away: then its lease
         # ends it. An error from here would take the place of the one that made Spark abort.
-        with contextlib.suppress(ChronolakeError), self._connected(_ABORT_RETRY_SECONDS) as table:
+        with contextlib.suppress(ChronolakeError), self.connected(_ABORT_RETRY_SECONDS) as table:
             self._write(table).rollback("the Spark job failed")
 
     @contextlib.contextmanager
-    def _connected(self, retry_seconds: float = _RETRY_SECONDS) -> Iterator[chronolake.Table]:
+    def connected(self, retry_seconds: float = _RETRY_SECONDS) -> Iterator[chronolake.Table]:
         """The table with the driver's definition, which needs no request."""
         options = self._storage_options
         with chronolake.connect(
@@ -151,7 +156,8 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         ) as client:
             yield client.table_of(self._options.table)
 
-    def _markers(self, table: chronolake.Table) -> chronolake.Markers:
+    def markers(self, table: chronolake.Table) -> chronolake.Markers:
+        """The markers of the instant."""
         time, markers, writer = self._options.requested_time, self._options.markers, self._options.writer
         return table.markers_of(time, markers=markers, writer=writer)
 
@@ -225,6 +231,6 @@ def _row_counts(messages: Sequence[Message | None], stats: Sequence[WriteStat]) 
     return counts
 
 
-def _encoded_error(error: ChronolakeError) -> RuntimeError:
+def encoded_error(error: ChronolakeError) -> RuntimeError:
     """``error`` as an exception whose text carries it to the caller."""
     return RuntimeError(errors.encoded(error))

@@ -148,7 +148,7 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> In
     table.claim_storage()
 
     def attempt(retries: int) -> Instant:
-        _finish_rollbacks(table)
+        finish_rollbacks(table)
         return _run_once(table, definition, url, rows, settings, retries)
 
     return conflict_retries.run(attempt, settings.on_conflict)
@@ -162,24 +162,9 @@ def _run_once(
     with table.begin(action=action, operation=settings.operation, markers=settings.markers) as write:
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
-        _refuse_another_schema(definition, write.instant)
+        refuse_another_schema(definition, write.instant)
         frame = by_file_group(rows(snapshot) if callable(rows) else rows, definition)
-        written = evolution.versions(table, definition, snapshot.slices)
-        slices = list(map(stored_slices.of, snapshot.slices))
-        options = WriteOptions(
-            url=url,
-            table=definition,
-            requested_time=write.requested_time,
-            writer=write.instant.writer,
-            markers=settings.markers,
-            existing=settings.existing,
-            replaces=settings.replaces,
-            slices=slices,
-            new_groups=_to_open(table, definition, slices, settings.replaces),
-            fields={version: list(fields) for version, fields in written.all_fields().items()},
-            extra_metadata={**settings.extra_metadata, **counted},
-            file_states=dict(settings.file_states),
-        )
+        options = options_of(table, url, definition, write.instant, snapshot, settings, counted)
         writer_options = {
             WRITE_OPTION: options.to_json(),
             SECRETS_OPTION: secrets_to_json(table.storage_options),
@@ -191,6 +176,34 @@ def _run_once(
                 return write.instant
             raise _typed(exc) from exc
         return write.refresh()
+
+
+def options_of(
+    table: chronolake.Table,
+    url: str,
+    definition: Table,
+    instant: Instant,
+    snapshot: Snapshot,
+    settings: Settings,
+    extra_metadata: Mapping[str, str],
+) -> WriteOptions:
+    """The options of a write of rows that fit ``definition``; ``snapshot`` is of after the instant's begin."""
+    written = evolution.versions(table, definition, snapshot.slices)
+    slices = list(map(stored_slices.of, snapshot.slices))
+    return WriteOptions(
+        url=url,
+        table=definition,
+        requested_time=instant.requested_time,
+        writer=instant.writer,
+        markers=settings.markers,
+        existing=settings.existing,
+        replaces=settings.replaces,
+        slices=slices,
+        new_groups=_to_open(table, definition, slices, settings.replaces),
+        fields={version: list(fields) for version, fields in written.all_fields().items()},
+        extra_metadata={**settings.extra_metadata, **extra_metadata},
+        file_states=dict(settings.file_states),
+    )
 
 
 def _to_open(
@@ -241,14 +254,19 @@ def _sources(df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: 
     missing = [name for name in required if name not in sources]
     unknown = [] if keys_only else [name for name in df.columns if name not in sources.values()]
     unknown = [name for name in unknown if not any(_names(column, name) for column in used)]
-    if missing or unknown:
-        raise errors.SchemaMismatch(
-            _mismatch(table, missing, unknown), {"missing": missing, "unknown": unknown}
-        )
+    refuse_columns(table, missing, unknown)
     return sources
 
 
-def _mismatch(table: Table, missing: list[str], unknown: list[str]) -> str:
+def refuse_columns(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> None:
+    """Raise ``SchemaMismatch`` if a frame lacks columns of the table, or has others."""
+    if missing or unknown:
+        raise errors.SchemaMismatch(
+            _mismatch(table, missing, unknown), {"missing": list(missing), "unknown": list(unknown)}
+        )
+
+
+def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> str:
     parts = []
     if missing:
         parts.append(f"lacks the columns {', '.join(missing)}")
@@ -288,7 +306,7 @@ def _fields(table: Table, names: list[str]) -> list[Field]:
     return [by_name[name] for name in names]
 
 
-def _refuse_another_schema(prepared: Table, instant: Instant) -> None:
+def refuse_another_schema(prepared: Table, instant: Instant) -> None:
     """Raise ``SchemaMismatch`` when the schema changed while the rows were prepared for the one before.
 
     What is completed later with a later schema, in the same file groups, the server takes for a conflict.
@@ -301,7 +319,7 @@ def _refuse_another_schema(prepared: Table, instant: Instant) -> None:
         )
 
 
-def _finish_rollbacks(table: chronolake.Table) -> None:
+def finish_rollbacks(table: chronolake.Table) -> None:
     """Delete the files of pending rollbacks, unless the server does that."""
     if table.definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT) != Executor.CLIENT:
         return

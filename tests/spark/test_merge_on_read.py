@@ -88,15 +88,15 @@ def test_two_writers_that_upsert_the_same_keys_both_succeed_and_the_larger_value
     table.insert(orders(spark, (1, "a", 0, 1), (2, "a", 0, 1), (3, "b", 0, 1)))
     early = orders(spark, (1, "a", 1, 5), (2, "a", 1, 3), (4, "a", 1, 1))
     late = orders(spark, (1, "a", 2, 4), (2, "a", 2, 6), (3, "b", 2, 2))
-    begun = write._refuse_another_schema
+    begun = write.refuse_another_schema
 
     def upsert_late(*args: Any) -> None:
         """Once the early write has begun and has its snapshot, the late one runs from begin to end."""
-        monkeypatch.setattr(write, "_refuse_another_schema", begun)
+        monkeypatch.setattr(write, "refuse_another_schema", begun)
         begun(*args)
         table.upsert(late)
 
-    monkeypatch.setattr(write, "_refuse_another_schema", upsert_late)
+    monkeypatch.setattr(write, "refuse_another_schema", upsert_late)
     table.upsert(early)
 
     assert rows_of(table.read()) == [(1, "a", 1, 5), (2, "a", 2, 6), (3, "b", 2, 2), (4, "a", 1, 1)]

@@ -1,0 +1,108 @@
+"""Tags rows in Arrow as ``write.tagged`` tags frames: record key, partition path, bucket, is a row a delete.
+
+It runs on executors, for writes that Spark does not shuffle. No Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake import _keys
+from chronolake_model import partition_paths
+from chronolake_model.partition_paths import Spelling
+from chronolake_model.tables import SchemaField, Table
+from chronolake_spark import arrow_types, columns, errors
+
+
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """How the rows of a frame are tagged. ``sources`` has the frame's name of each column of the table."""
+
+    table: Table
+    layout: pa.Schema
+    sources: Mapping[str, str]
+    deletes: bool
+
+    def tagged(self, rows: pa.Table) -> pa.Table:
+        """The control columns, then the table's columns; those that the frame does not have are null.
+
+        Raises ``InvalidRecordKey``, ``InvalidPartitionValue``.
+        """
+        own = {field.name: self._column(rows, field) for field in self.layout}
+        keys = self._fields(self.table.record_key_fields)
+        texts = [_keys.texts(own[field.name], field.type) for field in keys]
+        control = {
+            columns.RECORD_KEY: self._record_keys(keys, texts),
+            columns.PARTITION_PATH: self._partition_paths(own, len(rows)),
+            columns.BUCKET: pa.array(_keys.buckets(texts, self.table.index.buckets), pa.int32()),
+            columns.DELETE: pa.repeat(pa.scalar(self.deletes), len(rows)),
+        }
+        return pa.table(control | own)
+
+    def _column(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+        source = self.sources.get(field.name)
+        if source is None:
+            return pa.chunked_array([pa.nulls(len(rows), field.type)])
+        return rows[source].cast(field.type)
+
+    def _record_keys(self, fields: Sequence[SchemaField], texts: Sequence[pa.Array]) -> pa.Array:
+        names = [field.name for field in fields]
+        keys = _keys.record_keys(names, texts)
+        if keys.null_count:
+            without = pc.is_null(keys)
+            values = [text.filter(without)[0].as_py() for text in texts]
+            message = errors.ambiguous_key(names) if any(values) else errors.missing_key(names)
+            raise errors.InvalidRecordKey(message)
+        return keys.cast(pa.string())
+
+    def _partition_paths(self, own: Mapping[str, pa.ChunkedArray], count: int) -> pa.Array:
+        fields = self._fields(self.table.partition_fields)
+        if not fields:
+            return pa.repeat(pa.scalar(""), count)
+        names = [field.name for field in fields]
+        spelling = Spelling.of(self.table.properties)
+        texts = [_keys.partition_texts(own[field.name], field.type) for field in fields]
+        pattern = partition_paths.unwritable(spelling)
+        if pattern is not None and any(
+            pc.any(pc.match_substring_regex(text, pattern)).as_py() for text in texts
+        ):
+            raise errors.InvalidPartitionValue(partition_paths.unwritable_message(names))
+        return _keys.partition_paths(names, texts, spelling).cast(pa.string())
+
+    def _fields(self, names: Sequence[str]) -> list[SchemaField]:
+        by_name = {field.name: field for field in self.table.schema}
+        return [by_name[name] for name in names]
+
+
+def tagging(table: Table, frame: pa.Schema, sources: Mapping[str, str], *, deletes: bool) -> Tagging:
+    """The tagging of rows of ``frame``. Raises ``SchemaMismatch`` for a column of another type."""
+    layout = arrow_types.file_layout(table.schema)
+    own = pa.schema([field for field in layout if field.name not in columns.META])
+    for name, source in sources.items():
+        given, wanted = frame.field(source).type, own.field(name).type
+        if not _fits(given, wanted):
+            raise errors.SchemaMismatch(
+                f"the frame does not fit {table.name}: its column {name} is {given}, and the table's is "
+                f"{wanted}; cast the column, or import chronolake_spark in the driver, which converts more",
+                {"column": name},
+            )
+    return Tagging(table, own, sources, deletes)
+
+
+def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast changes no value."""
+    if pa.types.is_null(given) or _text(given) == _text(wanted):
+        return True
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
+        return bool((given.tz is None) == (wanted.tz is None) and given.unit == wanted.unit)
+    if pa.types.is_signed_integer(given) and pa.types.is_signed_integer(wanted):
+        return bool(given.bit_width <= wanted.bit_width)
+    return bool(pa.types.is_float32(given) and pa.types.is_float64(wanted))
+
+
+def _text(type_: pa.DataType) -> str:
+    return str(type_).replace(" not null", "").replace("large_", "")

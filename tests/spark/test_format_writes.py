@@ -1,0 +1,144 @@
+"""Writes that Spark does not shuffle: INSERT into views, and frames of drivers without the import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+
+import chronolake_spark
+from chronolake_model.vocabulary import Action, State
+from chronolake_spark import SparkTable
+from tests.spark.prices import orphans_of
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+
+
+def orders(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id long, country string, price double").selectExpr(
+        "*",
+        "date'2026-01-01' + cast(id as int) as day",
+        "timestamp_micros(id * 1000001) as at",
+        "concat('n', id) as note",
+    )
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row)[:3] for row in frame.collect())
+
+
+def save_by_spark(frame: DataFrame, table: SparkTable, **options: str) -> None:
+    """``save`` in a driver that did not import ``chronolake_spark``."""
+    writer = frame.write.format("chronolake").mode("append")
+    writer.options(table=table.name, url=table._client.url, **options)._jwrite.save()
+
+
+def records_of(table: SparkTable) -> dict[tuple[str, str], int]:
+    """The number of records in the base file of each file group."""
+    slices = table.metastore.snapshot().slices
+    return {
+        (slice_.partition_path, slice_.file_id): slice_.base_file.records
+        for slice_ in slices
+        if slice_.base_file is not None
+    }
+
+
+@pytest.mark.parametrize("type_", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("partition_fields", [[], ["country", "day"]], ids=["unpartitioned", "partitioned"])
+def test_rows_are_staged_merged_and_nothing_stays_behind(
+    spark: SparkSession, new_table: NewTable, type_: str, partition_fields: list[str]
+):
+    frame = orders(spark, *((number, ["de", "fr", None][number % 3], 1.0) for number in range(30)))
+    table = new_table(frame, "id,note", type=type_, partition_fields=partition_fields, buckets=3)
+    shuffled = new_table(frame, "id,note", type=type_, partition_fields=partition_fields, buckets=3)
+    shuffled.insert(frame)
+
+    save_by_spark(frame.repartition(3), table, operation="insert")
+    assert rows_of(table.read().na.fill("-")) == rows_of(frame.na.fill("-"))
+    # The same rows in the same groups: record keys, partition paths and buckets are those of a shuffled write.
+    groups = [
+        {
+            (slice_.partition_path, slice_.file_id): slice_.base_file.records
+            for slice_ in slices
+            if slice_.base_file
+        }
+        for slices in (table.metastore.snapshot().slices, shuffled.metastore.snapshot().slices)
+    ]
+    assert groups[0] == groups[1]
+    update = orders(spark, (1, "fr", 2.0), (31, "it", 2.0)).selectExpr(
+        "note", "price", "at", "day", "country", "id"
+    )
+    save_by_spark(update, table)
+    save_by_spark(
+        orders(spark, (0, "de", 0.0)).select("id", "note", "country", "day"), table, operation="delete"
+    )
+    save_by_spark(frame.where("id < 0"), table)
+
+    kept = [(number, ["de", "fr", None][number % 3], 1.0) for number in range(2, 30)]
+    changed = [(1, "fr", 2.0), *kept, (31, "it", 2.0)]
+    assert rows_of(table.read().na.fill("-")) == rows_of(orders(spark, *changed).na.fill("-"))
+    assert orphans_of(table) == []
+    assert {instant.state for instant in table.metastore.instants()} == {State.COMPLETED}
+
+
+def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
+    table = new_table(orders(spark), "id", buckets=2)
+    name = table.name.removeprefix("spark.")
+    chronolake_spark.views(spark, "spark", table._client.url)
+    spark.sql(f"INSERT INTO {name} SELECT 1, 'de', 1.5, date'2026-01-01', timestamp'2026-01-01', 'n'")
+    spark.sql(f"INSERT INTO {name.upper()} (price, id) VALUES (2.5, 2)")
+    assert rows_of(spark.sql(f"SELECT * FROM {name}").na.fill("-")) == [(1, "de", 1.5), (2, "-", 2.5)]
+    orders(spark, (2, "it", 3.5)).write.insertInto(name)
+    assert rows_of(spark.table(name)) == [(1, "de", 1.5), (2, "it", 3.5)]
+    given = f"table '{table.name}', url '{table._client.url}'"
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW by_hand USING chronolake OPTIONS ({given}, operation 'insert')"
+    )
+    with pytest.raises(PySparkException, match="have a record key that the table"):
+        spark.sql("INSERT INTO by_hand SELECT 1, 'de', 9.0, null, null, null")
+    for view in ("by_hand", name):
+        with pytest.raises(PySparkException, match="cannot be overwritten"):
+            spark.sql(f"INSERT OVERWRITE {view} SELECT 1, 'de', 9.0, null, null, null")
+    assert rows_of(spark.table(name)) == [(1, "de", 1.5), (2, "it", 3.5)]
+    assert orphans_of(table) == []
+
+
+def test_refused_rows_leave_no_instant_and_no_file(spark: SparkSession, new_table: NewTable):
+    table = new_table(orders(spark), "id", partition_fields=["country"])
+    row = orders(spark, (1, "de", 1.0))
+    for frame, options, message in (
+        (row.withColumn("id", sf.expr("nullif(id, 1L)")), {}, "record key"),
+        (row.drop("note"), {}, "lacks the columns note"),
+        (row.selectExpr("*", "1 as more"), {}, "columns that the table does not: more"),
+        (
+            row.selectExpr("cast(id as string) id", "country", "price", "day", "at", "note"),
+            {},
+            "its column id is string",
+        ),
+        (row.union(row.withColumn("price", sf.lit(9.0))), {}, "order is not defined"),
+        (row, {"delete_when": "id = 1"}, "delete_when need `import chronolake_spark`"),
+        (row, {"as_of": "latest"}, "as_of are for reads"),
+        (
+            row.selectExpr("raise_error('broken') id", "country", "price", "day", "at", "note"),
+            {},
+            "broken|is void",
+        ),
+        (
+            row.selectExpr("id + if(id > 0, cast(raise_error('broken') as long), 0L) id", *row.columns[1:]),
+            {},
+            "broken",
+        ),
+    ):
+        with pytest.raises(PySparkException, match=message):
+            save_by_spark(frame, table, **options)
+    assert {
+        instant.state for instant in table.metastore.instants() if instant.action is not Action.ROLLBACK
+    } <= {State.ROLLED_BACK}
+    assert orphans_of(table) == []
+    assert list(Path(table.definition.base_path).rglob("*.parquet")) == []
