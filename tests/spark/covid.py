@@ -80,6 +80,10 @@ class EachRevision:
     layout: ClassVar[tuple[str, ...]] = ()
     """The options of ``ingest`` that describe it."""
 
+    @classmethod
+    def create_table(cls, client: chronolake.Client, name: str, base_path: str) -> None:
+        """Create the table, unless ``ingest`` does."""
+
     @pytest.fixture(scope="class")
     @classmethod
     def folder(cls, repository: Path) -> Path:
@@ -113,6 +117,8 @@ class EachRevision:
         name, base_path = "covid.revisions", str(tmp_path_factory.mktemp("covid"))
         files = ["--table", name, "--source", str(folder), "--one-commit-per-file"]
         meaning = ["--key", ",".join(KEY), "--ordering", "revision", "--op-column", "op", *cls.layout]
+        with chronolake.connect(shared_server_url) as client:
+            cls.create_table(client, name, base_path)
         with Publishing(shared_server_url, name) as gateway:
             exit_code = command_line.run(
                 ["ingest", "--url", gateway.url, *files, *meaning, "--base-path", base_path]

@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from chronolake._location import Location, owner_of
 from chronolake._sync.markers import DirectMarkers
+from chronolake_hudi import log_files
 from chronolake_model.file_names import bucket_file_id, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import BucketIndex, SchemaField, Table
@@ -24,6 +25,7 @@ from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import base_files, bucket_writer, columns, errors, layouts
 from chronolake_spark.bucket_writer import Task, WriteJob, Written
+from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Existing
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
@@ -291,6 +293,23 @@ def test_a_task_that_fails_leaves_no_file(job: WriteJob):
         write(broken(batch(row(1)), batch(row(2, bucket=1))), job, TASK)
 
     assert files_of(job) == []
+
+
+def test_a_log_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> bytes:
+        assert list(Path(job.base_path).glob(".*.log.*"))
+        raise MemoryError
+
+    first = write([batch(row(1))], job, TASK)
+    log_format = LogFormat.of("shop.orders", FIELDS, has_avro_blocks=False)
+    appending = replace(following(job, first), log_format=log_format, versions={1: FIELDS})
+    with monkeypatch.context() as patch:
+        patch.setattr(log_files, "encode", fail)
+        with pytest.raises(MemoryError):
+            write([batch(row(1, 2))], appending, TASK)
+    assert not list(Path(job.base_path).glob(".*.log.*"))
+
+    assert write([batch(row(1, 2))], appending, TASK).stats[0].updates == 1
 
 
 def test_a_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: pytest.MonkeyPatch):

@@ -210,6 +210,17 @@ def test_an_insert_looks_for_keys_in_the_log_too(group: Group):
     assert group.values() == {2: 3, 3: 0, 4: 1, 5: 3}
 
 
+def test_a_long_log_file_has_several_blocks(group: Group, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(log_contents, "BLOCK_ROWS", 2)
+    [stat] = group.write(11, *(upsert(id, 1, 5) for id in range(5)), delete(8, 1)).stats
+    path = group.folder / stat.file_name
+    with path.open("rb") as stream:
+        blocks = list(log_files.read(stream, stat.size_bytes, str(path)))
+
+    assert [block.type is log_files.BlockType.DELETE for block in blocks] == [False, False, False, True]
+    assert group.values() == dict.fromkeys(range(5), 1)
+
+
 def test_only_the_wanted_columns_come_back(group: Group):
     group.write(11, upsert(1, 7, 5))
 
