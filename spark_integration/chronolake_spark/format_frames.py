@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import chronolake
 from chronolake_spark import errors, format_options, read, schema, tables
 from chronolake_spark.format_options import Duplicates, FormatOptions, View, WriteOperation
+from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
 
 
@@ -36,15 +37,16 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
 def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     """Write the frame as the options say. Raises ``InvalidOption``, and what the operation raises."""
     parsed = format_options.parse(options)
-    format_options.refuse_mode(mode, parsed.table)
+    format_options.refuse_mode(mode, parsed)
     format_options.refuse_read_options(parsed)
     writes: Mapping[WriteOperation, Callable[..., Any]] = {
         WriteOperation.UPSERT: _upsert,
         WriteOperation.INSERT: _insert,
         WriteOperation.DELETE: _delete,
     }
+    run = _overwrite if mode.lower() == "overwrite" else writes[parsed.operation]
     with _connected(parsed) as client:
-        writes[parsed.operation](tables.table(frame.sparkSession, parsed.table, client=client), frame, parsed)
+        run(tables.table(frame.sparkSession, parsed.table, client=client), frame, parsed)
 
 
 def _connected(options: FormatOptions) -> chronolake.Client:
@@ -52,21 +54,34 @@ def _connected(options: FormatOptions) -> chronolake.Client:
 
 
 def _upsert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
-    table.upsert(frame, options.delete_when, row_order=options.row_order, markers=options.markers)
+    table.upsert(frame, options.delete_when, row_order=options.row_order, **_settings(options))
 
 
 def _insert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
     _refuse("delete_when", options)
     duplicates = options.duplicates or Duplicates.FAIL
-    table.insert(frame, duplicates.value, row_order=options.row_order, markers=options.markers)
+    table.insert(frame, duplicates.value, row_order=options.row_order, **_settings(options))
 
 
 def _delete(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
     _refuse("delete_when", options)
     _refuse("row_order", options)
-    table.delete(frame, markers=options.markers)
+    table.delete(frame, **_settings(options))
+
+
+def _overwrite(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
+    _refuse("delete_when", options)
+    partitions = options.partitions
+    if partitions is None:
+        conf = frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode") or ""
+        partitions = Replaces.PARTITIONS if conf.lower() == "dynamic" else Replaces.TABLE
+    table.overwrite(frame, partitions.value, row_order=options.row_order, **_settings(options))
+
+
+def _settings(options: FormatOptions) -> dict[str, Any]:
+    return {"markers": options.markers, "on_conflict": options.on_conflict.value}
 
 
 def _refuse(name: str, options: FormatOptions) -> None:
     if name in options.given:
-        raise errors.InvalidOption(f"the operation {options.operation} has no option {name}", {"option": name})
+        raise errors.InvalidOption(f"this write has no option {name}", {"option": name})

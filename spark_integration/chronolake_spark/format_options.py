@@ -15,13 +15,22 @@ import msgspec
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import Bound, Moment
 from chronolake_spark import errors
+from chronolake_spark.new_groups import Replaces
 from chronolake_spark.options import SECRETS_OPTION, secrets_from_json
 
 FORMAT: Final = "chronolake"
 
 _TABLE: Final = ("table", "path", "url", SECRETS_OPTION)
 _READ: Final = ("as_of", "from", "to", "filter", "view", "meta_columns")
-_WRITE: Final = ("operation", "duplicates", "delete_when", "row_order", "markers")
+_WRITE: Final = (
+    "operation",
+    "duplicates",
+    "delete_when",
+    "row_order",
+    "markers",
+    "on_conflict",
+    "partitions",
+)
 NAMES: Final = (*_TABLE, *_READ, *_WRITE)
 """All options. A temporary view is read and written, so each read and each write accepts all of them."""
 
@@ -62,6 +71,13 @@ class Duplicates(enum.StrEnum):
     DROP = "drop"
 
 
+class OnConflict(enum.StrEnum):
+    """What a write does that lost a conflict."""
+
+    FAIL = "fail"
+    RETRY = "retry"
+
+
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
     """The options, checked. Those that are not given are None, or have their default value."""
@@ -80,6 +96,8 @@ class FormatOptions:
     delete_when: str | None = None
     row_order: tuple[str, ...] = ()
     markers: MarkersType | None = None
+    on_conflict: OnConflict = OnConflict.FAIL
+    partitions: Replaces | None = None
     given: frozenset[str] = frozenset()
     """The names of the options that are given."""
 
@@ -112,24 +130,32 @@ def parse(options: Mapping[str, str]) -> FormatOptions:
         delete_when=given.get("delete_when"),
         row_order=tuple(name.strip() for name in given.get("row_order", "").split(",") if name.strip()),
         markers=_choice(given, "markers", MarkersType),
+        on_conflict=_choice(given, "on_conflict", OnConflict) or OnConflict.FAIL,
+        partitions=_choice(given, "partitions", Replaces),
         given=frozenset(given),
     )
 
 
-def refuse_mode(mode: str, table: str) -> None:
+def refuse_mode(mode: str, options: FormatOptions) -> None:
     """Raise ``InvalidOption`` unless rows can be written to an existing table in this mode."""
-    if mode.lower() == "append":
-        return
-    if mode.lower() == "overwrite":
-        raise errors.InvalidOption(
-            f"{table} cannot be overwritten by Spark so far. To replace rows by their keys, use the mode "
-            "append with the operation upsert"
-        )
-    raise errors.InvalidOption(
-        'give a mode: df.write.format("chronolake").option("table", …).mode("append").save(). Without one, and '
-        'with "errorifexists" or "ignore", Spark writes only to tables that do not exist; make them with '
-        "chronolake_spark.create_table"
-    )
+    match mode.lower():
+        case "append" if "partitions" in options.given:
+            raise errors.InvalidOption(
+                'the option partitions is for .mode("overwrite"), and for INSERT OVERWRITE'
+            )
+        case "overwrite" if "operation" in options.given:
+            raise errors.InvalidOption(
+                f'the operation {options.operation} is for .mode("append"); the mode overwrite replaces '
+                "records: leave the option operation out"
+            )
+        case "append" | "overwrite":
+            return
+        case _:
+            raise errors.InvalidOption(
+                'give a mode: df.write.format("chronolake").option("table", …).mode("append").save(). Without '
+                'one, and with "errorifexists" or "ignore", Spark writes only to tables that do not exist; '
+                "make them with chronolake_spark.create_table"
+            )
 
 
 def refuse_read_options(options: FormatOptions) -> None:

@@ -22,13 +22,14 @@ import chronolake
 from chronolake.errors import ChronolakeError
 from chronolake_model.file_names import write_token
 from chronolake_model.tables import Table
-from chronolake_model.vocabulary import Operation
+from chronolake_model.vocabulary import Action, Operation
 from chronolake_spark import arrow_tags, bucket_writer, errors, format_options, schema, staging, write
 from chronolake_spark.arrow_tags import Tagging
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_writer import Task
 from chronolake_spark.format_options import Duplicates, FormatOptions, WriteOperation
 from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
 from chronolake_spark.spark_data_source import ChronolakeWriter, encoded_error, message_of
 from chronolake_spark.staging import StagedFile, Stager
 from chronolake_spark.task_markers import TaskMarkers
@@ -47,19 +48,22 @@ _OPERATIONS: Final = {
 def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -> DataSourceWriter:
     """Begin a write. Raises ``InvalidOption``, ``SchemaMismatch``, ``TableNotFound``, ``TableMismatch``."""
     parsed = format_options.parse(options)
-    format_options.refuse_mode("overwrite" if overwrite else "append", parsed.table)
+    format_options.refuse_mode("overwrite" if overwrite else "append", parsed)
     format_options.refuse_read_options(parsed)
     _refuse_expressions(parsed)
     with chronolake.connect(parsed.url, storage_options=parsed.storage_options or None) as client:
         table = client.table(parsed.table)
         definition = write.writable(table.definition)
         tagging = _tagging(definition, struct, deletes=parsed.operation is WriteOperation.DELETE)
-        settings = write.Settings(
-            operation=_OPERATIONS[parsed.operation], existing=_existing(parsed), markers=parsed.markers
-        )
+        settings = _settings(parsed, overwrite=overwrite)
         table.claim_storage()
         write.finish_rollbacks(table)
-        begun = table.begin(operation=settings.operation, markers=settings.markers, lease_seconds=LEASE_SECONDS)
+        begun = table.begin(
+            action=Action.REPLACECOMMIT if overwrite else None,
+            operation=settings.operation,
+            markers=settings.markers,
+            lease_seconds=LEASE_SECONDS,
+        )
         try:
             snapshot = table.snapshot()
             write.refuse_another_schema(definition, begun.instant)
@@ -137,7 +141,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
 
 
 def _refuse_expressions(options: FormatOptions) -> None:
-    names = [name for name in ("delete_when", "row_order") if name in options.given]
+    names = [name for name in ("delete_when", "row_order", "on_conflict") if name in options.given]
     if names:
         raise errors.InvalidOption(
             f"the options {', '.join(names)} need `import chronolake_spark` in the driver, and df.write"
@@ -152,6 +156,14 @@ def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
     unknown = [] if deletes else [name for name in struct.names if name not in sources.values()]
     write.refuse_columns(table, missing, unknown)
     return arrow_tags.tagging(table, to_arrow_schema(struct, timezone="UTC"), sources, deletes=deletes)
+
+
+def _settings(options: FormatOptions, *, overwrite: bool) -> write.Settings:
+    if overwrite:
+        replaces = options.partitions or Replaces.TABLE
+        return write.Settings(operation=Operation.INSERT_OVERWRITE, replaces=replaces, markers=options.markers)
+    operation = _OPERATIONS[options.operation]
+    return write.Settings(operation=operation, existing=_existing(options), markers=options.markers)
 
 
 def _existing(options: FormatOptions) -> Existing:

@@ -80,7 +80,7 @@ def test_frames_are_saved_and_loaded_by_sparks_own_methods(
     save((1, "de", 1.0, None), (2, "fr", 2.0, None), operation="insert")
     [first] = table.metastore.instants(operation=Operation.INSERT)
     save((2, "fr", 2.5, None), (3, "it", 3.0, None))
-    save((1, "de", None, None), operation="delete")
+    save((1, "de", None, None), operation="delete", on_conflict="retry")
 
     now = [(2, "fr", 2.5, None), (3, "it", 3.0, None)]
     assert rows_of(reader().load()) == now
@@ -251,8 +251,10 @@ def test_wrong_uses_get_advice(spark: SparkSession, table: SparkTable, reader: C
         writer.save(table.name, mode="append", partitionBy="country")
     with pytest.raises(errors.InvalidOption, match="as_of are for reads"):
         writer.save(table.name, mode="append", as_of="latest")
-    with pytest.raises(errors.InvalidOption, match="cannot be overwritten"):
-        writer.save(table.name, mode="overwrite")
+    with pytest.raises(errors.InvalidOption, match="partitions is for"):
+        writer.save(table.name, mode="append", partitions="all")
+    with pytest.raises(errors.InvalidOption, match="the mode overwrite replaces"):
+        writer.save(table.name, mode="overwrite", operation="upsert")
     with pytest.raises(errors.InvalidOption, match="two tables are given"):
         reader().load("spark.other")
     with pytest.raises(errors.InvalidOption, match="one table"):

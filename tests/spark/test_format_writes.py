@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession, functions as sf
 
 import chronolake_spark
 from chronolake_model.vocabulary import Action, State
@@ -102,10 +102,28 @@ def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
     )
     with pytest.raises(PySparkException, match="have a record key that the table"):
         spark.sql("INSERT INTO by_hand SELECT 1, 'de', 9.0, null, null, null")
-    for view in ("by_hand", name):
-        with pytest.raises(PySparkException, match="cannot be overwritten"):
-            spark.sql(f"INSERT OVERWRITE {view} SELECT 1, 'de', 9.0, null, null, null")
-    assert rows_of(spark.table(name)) == [(1, "de", 1.5), (2, "it", 3.5)]
+    spark.sql(f"INSERT OVERWRITE {name} SELECT 7, 'se', 9.0, null, null, null")
+    assert rows_of(spark.table(name)) == [(7, "se", 9.0)]
+    with pytest.raises(PySparkException, match="the mode overwrite replaces"):
+        spark.sql("INSERT OVERWRITE by_hand SELECT 1, 'de', 9.0, null, null, null")
+    assert orphans_of(table) == []
+
+
+def test_overwrites_replace_partitions_or_the_table(spark: SparkSession, new_table: NewTable):
+    table = new_table(orders(spark), "id", partition_fields=["country"])
+    frame = orders(spark, (1, "de", 1.0), (2, "fr", 2.0), (3, "fr", 3.0))
+    given = {"table": table.name, "url": table._client.url}
+
+    def overwrite(frame: DataFrame, save: Callable[..., None], **options: str) -> list[tuple[Any, ...]]:
+        save(frame.write.format("chronolake").mode("overwrite").options(**given, **options))
+        return rows_of(table.read())
+
+    for save in (DataFrameWriter.save, lambda writer: writer._jwrite.save()):
+        table.upsert(frame)
+        new = orders(spark, (4, "fr", 4.0))
+        assert overwrite(new, save, partitions="dynamic") == [(1, "de", 1.0), (4, "fr", 4.0)]
+        assert overwrite(new, save) == [(4, "fr", 4.0)]
+        assert overwrite(new.where("id < 0"), save) == []
     assert orphans_of(table) == []
 
 
