@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing fuzz clean
+.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -74,6 +74,9 @@ bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLO
 
 bench-publishing: $(STAMP) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.publishing
+
+bench-spark: $(STAMP) ## Spark's writes and reads against plain Spark (CASES=abcdef ROWS=5000000; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.spark
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof

@@ -1,0 +1,290 @@
+"""Spark: writes and reads of Chronolake's tables against plain Spark on the same rows, in the same run.
+
+``make bench-spark`` runs all cases; ``CASES=ab`` runs these alone. ``ROWS=5000000`` is the size of the large
+tables, ``FILES=5000`` is for (e), ``FILE_GROUPS=10,1000,100000`` for (f). ``ROUNDS=3`` says how often all but (f) is
+measured. ``CHECK=1`` exits 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+
+import chronolake
+import chronolake_spark
+from benchmarks import lakes, reporting, running
+from benchmarks.reporting import Row
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_model.publication import PUBLISH_PROPERTY
+from chronolake_model.vocabulary import Operation, TableType
+from chronolake_spark import SparkTable
+
+CASES = os.environ.get("CASES", "abcdef")
+ROWS = int(os.environ.get("ROWS", "5000000"))
+FILES = int(os.environ.get("FILES", "5000"))
+FILE_GROUPS = [int(number) for number in os.environ.get("FILE_GROUPS", "10,1000,100000").split(",")]
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+BUCKETS = 8
+SMALL_JOBS = 15
+"""One-row upserts and appends of (f); the first third warms up."""
+
+INSERT_RATIO_MAX = 2.5
+UPSERT_RATIO_MAX = 0.5
+LOG_RATIO_MAX = 0.15
+READ_RATIO_MAX = 1.1
+MERGED_READ_RATIO_MAX = 0.5
+PLANNING_SECONDS_MAX = 3
+ONE_ROW_RATIO_MAX = 2
+
+
+class Bench:
+    """A session, a client, and a folder for tables."""
+
+    def __init__(self, spark: SparkSession, client: chronolake.Client, folder: Path) -> None:
+        self.spark = spark
+        self._client = client
+        self.folder = folder
+        self._tables = 0
+
+    def rows(self, first: int, last: int, step: int = 1, version: int = 0) -> DataFrame:
+        """Records with a long key, a timestamp, three doubles and a string; other values for each version."""
+        key = sf.col("id")
+        number = sf.xxhash64(key, sf.lit(version))
+        seconds = sf.pmod(number, sf.lit(100_000_000))
+        doubles = [(sf.hash(key, sf.lit(version + n)) / 1_000_003).alias(f"d{n}") for n in (1, 2, 3)]
+        text = sf.concat(sf.lit("text-"), sf.pmod(number, sf.lit(1_000_000)).cast("string"))
+        columns = [key, sf.timestamp_seconds(seconds).alias("ts"), *doubles, text.alias("s")]
+        return self.spark.range(first, last, step, 4).select(*columns)
+
+    def table(self, frame: DataFrame, type_: TableType, buckets: int = BUCKETS) -> SparkTable:
+        """A new table for such records. It is not published: that would be measured too."""
+        self._tables += 1
+        name = f"bench.t{self._tables}"
+        chronolake_spark.create_table(
+            self._client,
+            name,
+            frame.schema,
+            base_path=str(self.folder / name),
+            record_key_fields=["id"],
+            buckets=buckets,
+            type=type_,
+            properties={PUBLISH_PROPERTY: "false"},
+        )
+        return chronolake_spark.table(self.spark, name, client=self._client)
+
+    def parquet(self, name: str, frame: DataFrame) -> str:
+        """Write the frame as plain Parquet; returns the path."""
+        path = str(self.folder / name)
+        frame.write.mode("overwrite").parquet(path)
+        return path
+
+    def drop(self, table: SparkTable) -> None:
+        """Remove the files of a table that is not measured any more."""
+        shutil.rmtree(table.definition.base_path)
+
+
+def main() -> None:
+    """Measure, print the report, and fail when CHECK is set and a target is missed."""
+    load = f"load {os.getloadavg()[0]:.1f} at the start"
+    reporting.finish(_measure(running.postgres()), f"{ROWS:,} rows, local[2], {ROUNDS} rounds, {load}")
+
+
+def _measure(dsn: str) -> Iterator[Row]:
+    lake = lakes.local()
+    spark = chronolake_spark.session("bench", master="local[2]", memory="4g")
+    with running.server(dsn), chronolake.connect(running.URL) as client:
+        client.create_namespace("bench")
+        yield from cases(Bench(spark, client, Path(lake.root)), CASES)
+    spark.stop()
+
+
+def cases(bench: Bench, chosen: str) -> Iterator[Row]:
+    """The rows of the cases."""
+    measured: dict[str, Callable[[Bench], Iterator[Row]]] = {
+        "a": _inserts,
+        "b": _upserts,
+        "c": _reads,
+        "d": _merged_reads,
+        "e": _planning,
+        "f": _one_row,
+    }
+    for case in chosen:
+        yield from measured[case](bench)
+
+
+def _inserts(bench: Bench) -> Iterator[Row]:
+    """(a): all rows into a new table, with the check for duplicates."""
+    frame = bench.rows(0, ROWS)
+
+    def insert() -> float:
+        table = bench.table(frame, TableType.COPY_ON_WRITE)
+        seconds = _seconds(lambda: table.insert(frame))
+        bench.drop(table)
+        return seconds
+
+    def native() -> float:
+        return _seconds(lambda: bench.parquet("native", frame))
+
+    yield from _compared(
+        f"(a) insert of {ROWS:,} rows, against a Parquet write", insert, native, INSERT_RATIO_MAX
+    )
+
+
+def _upserts(bench: Bench) -> Iterator[Row]:
+    """(b): updates of a tenth of the keys and some new keys, against a rewrite by Spark SQL."""
+    frame = bench.rows(0, ROWS)
+    updates = _updates(bench)
+    base = bench.parquet("base", frame)
+
+    def native() -> float:
+        def rewrite() -> None:
+            kept = bench.spark.read.parquet(base).join(updates, "id", "left_anti")
+            bench.parquet("rewritten", kept.unionByName(updates))
+
+        return _seconds(rewrite)
+
+    for type_, target in (
+        (TableType.COPY_ON_WRITE, UPSERT_RATIO_MAX),
+        (TableType.MERGE_ON_READ, LOG_RATIO_MAX),
+    ):
+
+        def upsert(type_: TableType = type_) -> float:
+            table = bench.table(frame, type_)
+            table.insert(frame)
+            seconds = _seconds(lambda: table.upsert(updates))
+            bench.drop(table)
+            return seconds
+
+        name = f"(b) upsert of {updates.count():,} rows, {type_}, against anti-join, union and rewrite"
+        yield from _compared(name, upsert, native, target)
+
+
+def _reads(bench: Bench) -> Iterator[Row]:
+    """(c): a whole table of base files."""
+    table = bench.table(frame := bench.rows(0, ROWS), TableType.COPY_ON_WRITE)
+    table.insert(frame)
+    base_path = Path(table.definition.base_path)
+    slices = table.metastore.snapshot().slices
+    files = [str(base_path / slice_.base_file.path) for slice_ in slices if slice_.base_file is not None]
+    columns = frame.columns
+
+    def native() -> float:
+        return _seconds(lambda: _drained(bench.spark.read.parquet(*files).select(*columns)))
+
+    def read() -> float:
+        return _seconds(lambda: _drained(table.read()))
+
+    yield from _compared("(c) snapshot, against Spark's read of the same files", read, native, READ_RATIO_MAX)
+
+
+def _merged_reads(bench: Bench) -> Iterator[Row]:
+    """(d): base files with a tenth of the keys in logs, against a merge by Spark SQL."""
+    frame, updates = bench.rows(0, ROWS), _updates(bench)
+    table = bench.table(frame, TableType.MERGE_ON_READ)
+    table.insert(frame)
+    table.upsert(updates)
+    base, log = bench.parquet("base", frame), bench.parquet("log", updates)
+
+    def native() -> float:
+        read, logged = bench.spark.read.parquet(base), bench.spark.read.parquet(log)
+        return _seconds(lambda: _drained(read.join(logged, "id", "left_anti").unionByName(logged)))
+
+    def read() -> float:
+        return _seconds(lambda: _drained(table.read()))
+
+    name = "(d) snapshot with logs, against anti-join and union by Spark SQL"
+    yield from _compared(name, read, native, MERGED_READ_RATIO_MAX)
+
+
+def _planning(bench: Bench) -> Iterator[Row]:
+    """(e): from the call to a plan that Spark could execute."""
+    frame = bench.rows(0, 10 * FILES)
+    table = bench.table(frame, TableType.COPY_ON_WRITE, FILES)
+    table.insert(frame)
+    files = len(table.metastore.snapshot().slices)
+
+    def plan() -> None:
+        table.read()._jdf.queryExecution().executedPlan()
+
+    seconds = statistics.median(_seconds(plan) for _ in range(ROUNDS))
+    yield reporting.at_most(f"(e) planning a read of {files:,} files", seconds, PLANNING_SECONDS_MAX, "s")
+
+
+def _one_row(bench: Bench) -> Iterator[Row]:
+    """(f): the smallest upsert, into tables with more and more file groups."""
+    row = bench.rows(0, 1).coalesce(1).cache()
+    row.count()
+    path = str(bench.folder / "appended")
+    append = _median_of_small(lambda: row.write.mode("append").parquet(path))
+    yield Row("(f) append of one row to Parquet files", f"{append:.2f} s")
+    for groups in FILE_GROUPS:
+        table = bench.table(row, TableType.COPY_ON_WRITE, groups)
+        table.insert(row)
+        _fill(table, groups)
+        upsert = _median_of_small(lambda table=table: table.upsert(row))  # type: ignore[misc]
+        name = f"(f) upsert of one row into {groups:,} file groups, {upsert:.2f} s, against it"
+        yield reporting.at_most(name, upsert / append, ONE_ROW_RATIO_MAX, "x")
+
+
+def _fill(table: SparkTable, groups: int) -> None:
+    """Give all other buckets of the table a file. Nothing reads these files, so they do not exist."""
+    taken = {slice_.file_id for slice_ in table.metastore.snapshot().slices}
+    free = [bucket_file_id(bucket) for bucket in range(groups) if bucket_file_id(bucket) not in taken]
+    with table.metastore.begin(operation=Operation.UPSERT) as write:
+        write.complete(
+            [
+                WriteStat(
+                    partition_path="",
+                    file_id=file_id,
+                    file_name=base_file_name(file_id, "0-0-0", write.requested_time),
+                    size_bytes=1_000,
+                    records=1,
+                    inserts=1,
+                )
+                for file_id in free
+            ]
+        )
+
+
+def _updates(bench: Bench) -> DataFrame:
+    """New values for each tenth key, and a hundredth as many new keys."""
+    changed = bench.rows(0, ROWS, step=10, version=1)
+    return changed.unionByName(bench.rows(ROWS, ROWS + ROWS // 100, version=1))
+
+
+def _compared(
+    name: str, ours: Callable[[], float], native: Callable[[], float], target: float
+) -> Iterator[Row]:
+    """The median ratio of measurements in turns; a first one of each warms up."""
+    ours()
+    native()
+    pairs = [(ours(), native()) for _ in range(ROUNDS)]
+    seconds, baseline = (statistics.median(taken) for taken in zip(*pairs, strict=True))
+    ratio = statistics.median(our / plain for our, plain in pairs)
+    yield reporting.at_most(f"{name} ({seconds:.2f} of {baseline:.2f} s)", ratio, target, "x")
+
+
+def _median_of_small(job: Callable[[], object]) -> float:
+    taken = [_seconds(job) for _ in range(SMALL_JOBS)]
+    return statistics.median(taken[SMALL_JOBS // 3 :])
+
+
+def _drained(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _seconds(job: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    job()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
