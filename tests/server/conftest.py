@@ -95,7 +95,7 @@ def refuse(served: ServedTable) -> Iterator[Callable[..., None]]:
     def check(tried: Operation, status: int, code: str, path: str | None = None, **request: Any) -> None:
         nonlocal refused
         problem = served.check_problem(tried, served.send(tried, path=path, **request))
-        assert (problem.status, problem.code) == (status, code), problem
+        assert (problem.status, problem.code) == (status, code), (tried, path, request, problem)
         refused += is_decision(tried, problem)
 
     before, decided = served.timelines(), served.decided()

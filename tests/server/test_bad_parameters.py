@@ -66,19 +66,14 @@ BAD_TIMES = (
 
 
 @named(operations.OF_A_TABLE)
-@pytest.mark.parametrize("name", BAD_TABLE_NAMES, ids=lambda name: repr(name[:20]))
 def test_an_invalid_table_name_is_refused(
-    served: ServedTable, refuse: Callable[..., None], tried: Operation, name: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
 ) -> None:
     body = None if tried.body is None else tried.body(served.inflight)
 
-    refuse(
-        tried,
-        400,
-        "invalid-parameter",
-        path=tried.path(served.inflight, table=operations.quoted(name)),
-        json=body,
-    )
+    for name in BAD_TABLE_NAMES:
+        path = tried.path(served.inflight, table=operations.quoted(name))
+        refuse(tried, 400, "invalid-parameter", path=path, json=body)
 
 
 @named(operations.OF_A_TABLE)
@@ -108,25 +103,18 @@ def test_an_unknown_namespace_is_not_found(
 
 
 @named(operations.OF_AN_INSTANT)
-@pytest.mark.parametrize("time", BAD_TIMES, ids=lambda time: repr(time[:20]))
-def test_an_invalid_time_is_refused(
-    served: ServedTable, refuse: Callable[..., None], tried: Operation, time: str
-) -> None:
+def test_an_invalid_time_is_refused(served: ServedTable, refuse: Callable[..., None], tried: Operation) -> None:
     body = None if tried.body is None else tried.body(served.inflight)
 
-    refuse(tried, 400, "invalid-parameter", path=tried.path(operations.quoted(time)), json=body)
+    for time in BAD_TIMES:
+        refuse(tried, 400, "invalid-parameter", path=tried.path(operations.quoted(time)), json=body)
 
 
 @named(operations.OF_AN_INSTANT)
-@pytest.mark.parametrize(
-    "time", [NEVER_BEGUN, "00010101000000000", "99991231235959999", "20260101000000000001"]
-)
-def test_an_instant_that_was_never_begun_is_not_found(
-    served: ServedTable, refuse: Callable[..., None], tried: Operation, time: str
-) -> None:
-    body = None if tried.body is None else tried.body(time)
-
-    refuse(tried, 404, "instant-not-found", path=tried.path(time), json=body)
+def test_an_instant_that_was_never_begun_is_not_found(refuse: Callable[..., None], tried: Operation) -> None:
+    for time in (NEVER_BEGUN, "00010101000000000", "99991231235959999", "20260101000000000001"):
+        body = None if tried.body is None else tried.body(time)
+        refuse(tried, 404, "instant-not-found", path=tried.path(time), json=body)
 
 
 @pytest.mark.parametrize("key", ["é", "\0", " a", "a ", "\x7f", "x" * 256, "\t", "\udcff"], ids=ascii)
@@ -163,11 +151,11 @@ def test_a_method_that_an_address_does_not_take_is_refused(served: ServedTable, 
 
 
 @named(operations.LISTS)
-@pytest.mark.parametrize("limit", ["0", "-1", "1000000", "9" * 40, "x", "1.5", "", "NaN", "%00"])
 def test_a_limit_out_of_bounds_is_refused(
-    served: ServedTable, refuse: Callable[..., None], tried: Operation, limit: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
 ) -> None:
-    refuse(tried, 400, "invalid-parameter", path=f"{tried.path(served.inflight)}?limit={limit}")
+    for limit in ("0", "-1", "1000000", "9" * 40, "x", "1.5", "", "NaN", "%00"):
+        refuse(tried, 400, "invalid-parameter", path=f"{tried.path(served.inflight)}?limit={limit}")
 
 
 BAD_CURSORS = {
@@ -193,11 +181,11 @@ BAD_CURSORS = {
 
 
 @named(operations.LISTS)
-@pytest.mark.parametrize("cursor", BAD_CURSORS.values(), ids=BAD_CURSORS.keys())
 def test_a_cursor_that_no_list_gave_is_refused(
-    served: ServedTable, refuse: Callable[..., None], tried: Operation, cursor: str
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
 ) -> None:
-    refuse(tried, 400, "invalid-cursor", path=f"{tried.path(served.inflight)}?cursor={cursor}")
+    for cursor in BAD_CURSORS.values():
+        refuse(tried, 400, "invalid-cursor", path=f"{tried.path(served.inflight)}?cursor={cursor}")
 
 
 @pytest.mark.parametrize("cursor", BAD_CURSORS.values(), ids=BAD_CURSORS.keys())
@@ -229,21 +217,15 @@ def test_a_cursor_with_a_part_too_few_or_too_many_is_refused(
     refuse(tried, 400, "invalid-cursor", params={name: cursor_of(json.dumps(shape(place)).encode())})
 
 
-@pytest.mark.parametrize(
-    ("given_by", "tried"),
-    [
-        pytest.param(given_by, tried, id=f"of {given_by} at {tried}")
-        for given_by in operations.LISTS
-        for tried in operations.LISTS
-        if given_by != tried
-    ],
-)
+@pytest.mark.parametrize("given_by", operations.LISTS, ids=str)
 def test_a_cursor_of_another_list_is_refused(
-    served: ServedTable, refuse: Callable[..., None], given_by: Operation, tried: Operation
+    served: ServedTable, refuse: Callable[..., None], given_by: Operation
 ) -> None:
     cursor = succeeded(served.send(given_by, params={"limit": 1}))["next_cursor"]
 
-    refuse(tried, 400, "invalid-cursor", params={"cursor": cursor})
+    for tried in operations.LISTS:
+        if tried != given_by:
+            refuse(tried, 400, "invalid-cursor", params={"cursor": cursor})
 
 
 @pytest.mark.parametrize(
@@ -263,11 +245,11 @@ def test_a_cursor_of_another_list_is_refused(
     ],
     ids=str,
 )
-@pytest.mark.parametrize("time", (*BAD_TIMES, ""), ids=lambda time: repr(time[:20]))
 def test_a_time_in_a_query_that_is_none_is_refused(
-    refuse: Callable[..., None], tried: Operation, parameter: str, time: str
+    refuse: Callable[..., None], tried: Operation, parameter: str
 ) -> None:
-    refuse(tried, 400, "invalid-parameter", params={parameter: time})
+    for time in (*BAD_TIMES, ""):
+        refuse(tried, 400, "invalid-parameter", params={parameter: time})
 
 
 @pytest.mark.parametrize(
@@ -332,14 +314,14 @@ def test_tables_of_an_unknown_namespace_are_not_found(refuse: Callable[..., None
 
 
 @named(operations.COMMANDS)
-@pytest.mark.parametrize("header", ["Idempotency-Key", "Chronolake-Actor"])
-@pytest.mark.parametrize("value", [b"", b"x" * 256, b"a\tb", b"\xff", "é".encode()], ids=repr)
 def test_a_header_of_another_form_is_refused(
-    served: ServedTable, refuse: Callable[..., None], tried: Operation, header: str, value: bytes
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
 ) -> None:
     body = None if tried.body is None else tried.body(served.inflight)
 
-    refuse(tried, 400, "invalid-parameter", json=body, headers=[(header.encode(), value)])
+    for header in (b"Idempotency-Key", b"Chronolake-Actor"):
+        for value in (b"", b"x" * 256, b"a\tb", b"\xff", "é".encode()):
+            refuse(tried, 400, "invalid-parameter", json=body, headers=[(header, value)])
 
 
 @named(operations.COMMANDS)
