@@ -1,8 +1,8 @@
 """Spark: writes and reads of Chronolake's tables against plain Spark on the same rows, in the same run.
 
 ``make bench-spark`` runs all cases; ``CASES=ab`` runs these alone. ``ROWS=5000000`` is the size of the large
-tables, ``FILES=5000`` is for (e), ``FILE_GROUPS=10,1000,100000`` for (f). ``ROUNDS=3`` says how often all but (f) is
-measured. ``CHECK=1`` exits 1 when a target is missed.
+tables, ``FILES=5000`` is for (e), ``FILE_GROUPS=10,1000,100000`` for (f). ``ROUNDS=3`` says how often all but
+(f) is measured. ``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
